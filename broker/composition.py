@@ -13,9 +13,6 @@ from broker.cluster.broker_login import BrokerLogin, broker_login
 from broker.cluster.isr_writer import StoreIsrWriter
 from broker.network.acceptor import AcceptLimits
 from broker.network.admission import AccessAdmission
-from broker.network.authentication import ListenersAuthentication
-from broker.network.client_quota import Windows
-from broker.network.connection_rates import ConnectionRates, RateLimits
 from broker.network.connection_shared import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listeners import (
@@ -26,8 +23,11 @@ from broker.network.listeners import (
     parse_listeners,
 )
 from broker.network.memory_budget import MemoryBudget
-from broker.network.quotas import Quotas
-from broker.network.sasl_mechanisms import sasl_rules
+from broker.network.quotas.client_quota import Windows
+from broker.network.quotas.client_quotas import Quotas
+from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
+from broker.network.sasl.authentication import ListenersAuthentication
+from broker.network.sasl.mechanisms import sasl_rules
 from broker.network.tls_listeners import TlsListeners
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
@@ -45,8 +45,8 @@ from runtime.transport import Address
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from broker.network.sasl_exchange import SaslRules
-    from broker.network.sasl_sources import SaslSources
+    from broker.network.sasl.exchange import SaslRules
+    from broker.network.sasl.sources import SaslSources
     from broker.server import Dependencies
     from broker.services import Services
     from broker.settings.dynamic_settings import DynamicSettings

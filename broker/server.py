@@ -53,7 +53,7 @@ from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
-from broker.network.sasl_sources import SaslSources
+from broker.network.sasl.sources import SaslSources
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings

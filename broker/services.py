@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.network.advertised_addresses import AdvertisedAddresses
     from broker.network.dispatch import ApiVersionRow
     from broker.network.memory_budget import MemoryBudget
-    from broker.network.quotas import Quotas
+    from broker.network.quotas.client_quotas import Quotas
     from broker.network.response_memory import ResponseMemory
     from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.network.oauth_mechanism import oauth_client
-from broker.network.sasl_mechanisms import JAAS, MECHANISMS, MechanismContext, enabled_mechanisms, login_module
+from broker.network.sasl.mechanisms import JAAS, MECHANISMS, MechanismContext, enabled_mechanisms, login_module
+from broker.network.sasl.oauth_mechanism import oauth_client
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from security.plain import PlainClient
@@ -23,7 +23,7 @@ from security.scram import MECHANISMS as SCRAM
 from security.scram import NONCE_BYTES, TOKEN_EXTENSION, SaltedPasswords, ScramClient
 
 if TYPE_CHECKING:
-    from broker.network.sasl_sources import SaslSources
+    from broker.network.sasl.sources import SaslSources
     from config.broker import BrokerSettings
     from config.inter_broker_version import InterBrokerVersion
 

@@ -1,6 +1,6 @@
 """SaslAuthenticate (key 36): it gets here only out of place, since the exchange of tokens has its own path.
 
-Behaviour: refused with ILLEGAL_SASL_STATE (`broker.network.sasl_exchange` answers it in its place).
+Behaviour: refused with ILLEGAL_SASL_STATE (`broker.network.sasl.exchange` answers it in its place).
 Source: Kafka KafkaApis.handleSaslAuthenticateRequest.
 """
 

@@ -1,6 +1,6 @@
 """SaslHandshake (key 17): a client that has authenticated wants to do so again, before its session ends.
 
-Behaviour: before that, the request does not get here (`broker.network.sasl_exchange`). It is refused with ILLEGAL_SASL_STATE
+Behaviour: before that, the request does not get here (`broker.network.sasl.exchange`). It is refused with ILLEGAL_SASL_STATE
 on a listener without SASL, where sessions do not end, and within a second of the last time.
 Source: Kafka KafkaApis.handleSaslHandshakeRequest, KafkaChannel.maybeBeginServerReauthentication; KIP-368.
 """

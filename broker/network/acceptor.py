@@ -7,8 +7,9 @@ connection of a client is closed that has been quiet for the longest. One timer 
 is idle when nothing came from it for `connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that
 stops in the middle of a request while others wait for the memory that it has reserved is closed much sooner. When a request has
 waited long, so are those whose request comes so slowly that their client will have given up before it is complete.
-A listener at which connections are made faster than its rate, or the broker's, is paused (`broker.network.connection_rates`);
-the connections of an address that makes them too fast are closed a while later, and count nowhere.
+A listener at which connections are made faster than its rate, or the broker's, is paused
+(`broker.network.quotas.connection_rates`); the connections of an address that makes them too fast are closed a while later, and
+count nowhere.
 Invariants: the counts are those of the connections that were admitted and are not gone.
 Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager; KIP-402.
 """
@@ -22,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.network.connection import RequestConnection
-from broker.network.connection_rates import ConnectionRates, RateLimits
 from broker.network.connection_shared import ConnectionShared
+from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 
 if TYPE_CHECKING:
     from runtime.timer import Timer, TimerEntry

@@ -24,7 +24,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from broker.network.authentication import Authentication
 from broker.network.connection_phase import (
     WAITS_FOR_DELAYED_CLOSE,
     WAITS_FOR_EARLIER,
@@ -43,6 +42,7 @@ from broker.network.request_checks import foreign_protocol, impossible_length, n
 from broker.network.request_context import ClientConnection
 from broker.network.request_starter import RequestStarter
 from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
+from broker.network.sasl.authentication import Authentication
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from security.principal import ANONYMOUS
 

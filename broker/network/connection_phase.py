@@ -19,7 +19,7 @@ class ConnectionPhase(IntEnum):
     OPENING = 0
     """Made for a stream that is not connected yet."""
     AUTHENTICATING = 1
-    """All bytes belong to the SASL exchange (`broker.network.authentication`)."""
+    """All bytes belong to the SASL exchange (`broker.network.sasl.authentication`)."""
     FIRST_REQUEST = 2
     """No request has come: whoever speaks another protocol is recognised by its first bytes."""
     SERVING = 3

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 from protocol.schema import MAX_ELEMENTS
 
 if TYPE_CHECKING:
-    from broker.network.authentication import ListenersAuthentication
     from broker.network.connection import RequestConnection
     from broker.network.dispatch import Dispatch, Route
     from broker.network.memory_budget import MemoryBudget
     from broker.network.response_memory import ResponseMemory
+    from broker.network.sasl.authentication import ListenersAuthentication
     from broker.services import Services
     from runtime.timer import Timer
 

@@ -37,7 +37,7 @@ _METRICS = {
 
 
 class AuthenticationCounters:
-    """Implements `broker.network.authentication.AuthenticationMetrics`."""
+    """Implements `broker.network.sasl.authentication.AuthenticationMetrics`."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, _ListenerCounters] = {}

@@ -18,8 +18,8 @@ from metadata.store.sanitized_names import sanitized
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
-    from broker.network.client_quota import ClientQuota, ClientRate
-    from broker.network.quotas import Quotas
+    from broker.network.quotas.client_quota import ClientQuota, ClientRate
+    from broker.network.quotas.client_quotas import Quotas
 
 RATES_MAX = 1_000
 PROCESSOR = "0"  # the only one

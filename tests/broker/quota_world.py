@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.network.client_quota import Windows
-from broker.network.quotas import Quotas
+from broker.network.quotas.client_quota import Windows
+from broker.network.quotas.client_quotas import Quotas
 from runtime.clock import Clock
 from tests.clocks import ManualClock
 

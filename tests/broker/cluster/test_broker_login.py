@@ -12,7 +12,7 @@ import pytest
 
 from broker.cluster.broker_login import BrokerLogin, broker_login
 from broker.cluster.sasl_network import SaslNetwork
-from broker.network.sasl_sources import SaslSources
+from broker.network.sasl.sources import SaslSources
 from broker.settings.scram_users import ScramUsers, user_path
 from config.broker import BrokerSettings
 from config.errors import ConfigError

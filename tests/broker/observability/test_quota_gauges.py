@@ -7,10 +7,10 @@ import pytest
 from broker.handlers.api_versions import api_versions
 from broker.handlers.produce import produce
 from broker.network.acceptor import AcceptLimits
-from broker.network.connection_rates import ConnectionRates, RateLimits
+from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.observability.quota_gauges import RATES_MAX, connection_samples, quota_samples
 from tests.broker.harness import Broker
-from tests.broker.network.test_quotas import context_of, route
+from tests.broker.network.quotas.test_client_quotas import context_of, route
 from tests.broker.quota_world import WINDOWS, quotas_of
 from tests.clocks import ManualClock
 

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from broker.cluster.topics_at_start import TopicAtStart
-from broker.network.connection_rates import RateLimits
+from broker.network.quotas.connection_rates import RateLimits
 from broker.process import open_embedded_store
 from broker.server import Broker, Dependencies
 from config.broker import BrokerSettings

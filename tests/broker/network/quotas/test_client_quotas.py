@@ -16,7 +16,7 @@ from broker.handlers.leader_and_isr import leader_and_isr
 from broker.handlers.produce import produce
 from broker.network.dispatch import Handler, Route
 from broker.network.gate import BrokerGate, Gate, OpenGate
-from broker.network.quotas import Quotas
+from broker.network.quotas.client_quotas import Quotas
 from broker.network.request_context import ClientConnection, RequestContext
 from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError

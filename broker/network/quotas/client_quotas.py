@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.network.client_quota import ClientQuota, ClientRate, Windows
+from broker.network.quotas.client_quota import ClientQuota, ClientRate, Windows
 from metadata.client_quotas import CLIENT_KINDS, QuotaEntity, QuotaKind, quotas_in
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest

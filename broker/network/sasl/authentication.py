@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from broker.network.request_checks import foreign_protocol
-from broker.network.sasl_exchange import SaslFailure, SaslRules, SaslServerExchange, SaslSession
+from broker.network.sasl.exchange import SaslFailure, SaslRules, SaslServerExchange, SaslSession
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:

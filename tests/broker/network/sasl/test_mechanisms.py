@@ -7,9 +7,9 @@ import random
 import pytest
 
 from broker.composition import listener_plans
-from broker.network.sasl_exchange import SaslRules
-from broker.network.sasl_mechanisms import sasl_rules
-from broker.network.sasl_sources import SaslSources
+from broker.network.sasl.exchange import SaslRules
+from broker.network.sasl.mechanisms import sasl_rules
+from broker.network.sasl.sources import SaslSources
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from runtime.documents import NoDocuments

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from broker.handlers.sasl_authenticate import sasl_authenticate
 from broker.handlers.sasl_handshake import sasl_handshake
-from broker.network.authentication import ListenersAuthentication
 from broker.network.memory_budget import MemoryBudget
-from broker.network.sasl_exchange import SaslRules
+from broker.network.sasl.authentication import ListenersAuthentication
+from broker.network.sasl.exchange import SaslRules
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.heartbeat import HeartbeatResponse

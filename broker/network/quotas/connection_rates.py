@@ -8,7 +8,7 @@ Above the first two the listener accepts no more for a while, and the connection
 third this connection is closed after its throttle time, and is not counted.
 
 Rules: no IO; time is passed. A throttle time is at most a window.
-Invariant: the number of addresses whose rate is kept is bounded (`broker.network.client_quota`).
+Invariant: the number of addresses whose rate is kept is bounded (`broker.network.quotas.client_quota`).
 Source: KIP-402, KIP-612; Kafka ConnectionQuotas.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker.network.client_quota import ClientQuota, Windows
+from broker.network.quotas.client_quota import ClientQuota, Windows
 from metadata.client_quotas import ADDRESS_KINDS, QuotaEntity, QuotaKind, quotas_in
 from runtime.sampled_rates import WindowedRate
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from broker.network.client_quota import NO_LIMIT, UNUSED_MS, ClientQuota, Tags, Windows
+from broker.network.quotas.client_quota import NO_LIMIT, UNUSED_MS, ClientQuota, Tags, Windows
 from metadata.client_quotas import DEFAULT, QuotaEntity
 
 WINDOWS = Windows(1_000, 11)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.cluster.token_logins import TokenLogins
-from broker.network.oauth_sources import OAuthSources
+from broker.network.sasl.oauth_sources import OAuthSources
 from broker.settings.scram_users import ScramUsers
 
 if TYPE_CHECKING:

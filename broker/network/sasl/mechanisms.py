@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.network.oauth_mechanism import CLASSES as OAUTH_CLASSES
-from broker.network.oauth_mechanism import LOGIN_MODULE as OAUTH_MODULE
-from broker.network.oauth_mechanism import oauth_exchanges
-from broker.network.sasl_exchange import SaslRules
+from broker.network.sasl.exchange import SaslRules
+from broker.network.sasl.oauth_mechanism import CLASSES as OAUTH_CLASSES
+from broker.network.sasl.oauth_mechanism import LOGIN_MODULE as OAUTH_MODULE
+from broker.network.sasl.oauth_mechanism import oauth_exchanges
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from metadata.store.znode_json import java_map_order
@@ -30,7 +30,7 @@ from security.scram import NONCE_BYTES, ScramServer
 
 if TYPE_CHECKING:
     from broker.network.listeners import ListenerPlan
-    from broker.network.sasl_sources import SaslSources
+    from broker.network.sasl.sources import SaslSources
     from config.broker import BrokerSettings
 
 JAAS = "sasl.jaas.config"

@@ -9,7 +9,7 @@ import pytest
 
 from broker.handlers.api_versions import api_versions
 from broker.network.acceptor import DELAYED_MAX, AcceptLimits
-from broker.network.connection_rates import ConnectionRates, RateLimits
+from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from protocol.messages.api_versions import ApiVersionsRequest
 from runtime.transport import Address
 from tests.broker.harness import Broker

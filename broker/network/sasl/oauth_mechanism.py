@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.network.oauth_sources import KEYS_URL, TOKEN_URL, OAuthSources, no_keys
+from broker.network.sasl.oauth_sources import KEYS_URL, TOKEN_URL, OAuthSources, no_keys
 from config.errors import ConfigError
 from security.oauth_exchange import OAuthBearerClient, OAuthBearerServer
 from security.oauth_signed import ClaimRules, SignedTokenValidator

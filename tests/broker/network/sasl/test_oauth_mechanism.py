@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from broker.network.oauth_mechanism import oauth_client, oauth_exchanges
-from broker.network.oauth_sources import OAuthSources
+from broker.network.sasl.oauth_mechanism import oauth_client, oauth_exchanges
+from broker.network.sasl.oauth_sources import OAuthSources
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.listener_values import ListenerValues

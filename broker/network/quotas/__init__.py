@@ -1,0 +1,1 @@
+"""How much clients may use: bytes, time, changes, connections."""

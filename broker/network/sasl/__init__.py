@@ -1,0 +1,1 @@
+"""How clients of listeners with SASL authenticate, and how this broker does with other brokers."""
