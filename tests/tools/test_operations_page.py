@@ -28,31 +28,35 @@ CHECK = doctest.OutputChecker().check_output
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+def run_page(bootstrap_servers: str, tmp_path: Path) -> None:
+    """Run all commands against a broker that is empty and creates no topics by itself."""
     assert len(EXAMPLES) > 25
     script = tmp_path / "barnabas"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m barnabas.cli "$@"\n')
     script.chmod(0o755)
-    settings = {"auto.create.topics.enable": False}
-    with EmbeddedBroker(settings=settings) as broker:
-        profiles = tmp_path / "barnabas.d" / "barnabas"
-        profiles.mkdir(parents=True)
-        (profiles / "page.properties").write_text(f"bootstrap.servers={broker.bootstrap_servers}\n")
-        environment = os.environ | {
-            "PATH": f"{tmp_path}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            "XDG_CONFIG_HOME": str(tmp_path / "barnabas.d"),
-            "BARNABAS_PROFILE": "page",
-        }
-        for command, shown in EXAMPLES:
-            done = subprocess.run(
-                ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, env=environment, text=True,
-                capture_output=True, timeout=60, check=False,
-            )  # fmt: skip
-            # What is said beside the result comes first for a description, last for the rest.
-            printed = (done.stdout + done.stderr, done.stderr + done.stdout)
-            assert done.returncode == 0, f"{command}\n{printed[0]}"
-            assert any(CHECK(shown, text, FLAGS) for text in printed), f"{command}\n{printed[0]}"
+    profiles = tmp_path / "config" / "barnabas"
+    profiles.mkdir(parents=True)
+    (profiles / "page.properties").write_text(f"bootstrap.servers={bootstrap_servers}\n")
+    environment = os.environ | {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "BARNABAS_PROFILE": "page",
+    }
+    for command, shown in EXAMPLES:
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, env=environment, text=True,
+            capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        # What is said beside the result comes first for a description, last for the rest.
+        printed = (done.stdout + done.stderr, done.stderr + done.stdout)
+        assert done.returncode == 0, f"{command}\n{printed[0]}"
+        assert any(CHECK(shown, text, FLAGS) for text in printed), f"{command}\n{printed[0]}"
+
+
+def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
+    with EmbeddedBroker(settings={"auto.create.topics.enable": False}) as broker:
+        run_page(broker.bootstrap_servers, tmp_path)
 
 
 def test_every_command_of_the_page_exists() -> None:

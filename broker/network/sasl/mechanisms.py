@@ -12,7 +12,7 @@ Source: Kafka SaslChannelBuilder, JaasContext, BrokerSecurityConfigs; KIP-86, KI
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.network.sasl.exchange import SaslRules
@@ -49,7 +49,7 @@ class MechanismContext:
 
     mechanism: str
     values: ListenerValues
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # passwords are among them
     sources: SaslSources
 
 
