@@ -163,6 +163,11 @@ class LogConfig(SettingTable):
                 state[row.attribute] = value
         return config
 
+    @property
+    def flushes_appends(self) -> bool:
+        """Whether each append is flushed before it is acknowledged."""
+        return self.flush_messages == 1
+
     @cached_property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy

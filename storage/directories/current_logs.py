@@ -64,6 +64,7 @@ class CurrentLogs:
             log_start_offset=directory.checkpoints.log_start_offset(key),
             producer_expiration_ms=self._settings().producer_id_expiration_ms,
             full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
+            flushes_appends=config.flushes_appends,
         )
 
     def request_for_new(self, key: TopicPartition, path: str, topic_id: bytes) -> LoadRequest:

@@ -8,7 +8,7 @@ epochs are rebuilt.
 
 Rules: blocking; touches only its folder; runs in a disk queue's thread.
 Invariants: the result describes exactly the bytes of the files. After an unclean stop they may still be in the page
-cache alone, so the recovery point stays where it was.
+cache alone, so the recovery point stays where it was. With `flush.messages=1` the walked segments are on the disk.
 Source: Kafka LogLoader, LogSegment.recover; KIP-516 (partition.metadata).
 """
 
@@ -96,6 +96,9 @@ class LoadRequest:
     """Producers in a snapshot that have been idle for this long are dropped."""
     full_bytes: int | None = None
     """A segment larger than this may be finished, because the next batch had no room in it."""
+    flushes_appends: bool = False
+    """Appends are flushed before they are acknowledged, and so is what is recovered: an acknowledgement may rest on a record
+    that was found again, as when a coordinator repeats a response."""
     is_fresh: bool = False
     """The log was open a moment ago in this process: nothing else has changed its files."""
 
@@ -392,6 +395,8 @@ class _Loading:
                 self._mark_truncation()
                 file.truncate(scan.end_position)
                 file.sync()  # otherwise a loss of power could undo the truncation below a recovery point at its end
+            elif self._request.flushes_appends and scan.end_position:
+                file.sync()
         finally:
             file.close()
         segment.written_bytes = segment.end_bytes = scan.end_position

@@ -77,6 +77,7 @@ class PartitionLog(LogEnds):
             topic_id=topic_id,
             is_compacted=config.is_compacted,
             full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
+            flushes_appends=config.flushes_appends,
         )
         loaded = await environment.queue.run(partial(make_and_load_log, environment.filesystem, request))
         return cls((topic, partition), directory, config, environment, loaded)

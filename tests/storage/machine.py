@@ -29,6 +29,7 @@ class Machine:
         self.readers_delay_ms = 0.0
         self.checkpoints: list[int] = []
         self.log: PartitionLog | None = None
+        self.config = SMALL_SEGMENTS
 
     def boot(self) -> LogEnvironment:
         filesystem, disk = self.storage.boot(), SimDisk(self.loop)
@@ -61,7 +62,7 @@ class Machine:
     async def start(self, recovery_point: int | None = None) -> PartitionLog:
         """After a crash; `recovery_point` is the checkpointed one."""
         environment = self.boot()
-        self.log = await PartitionLog.open("t", 0, FOLDER, SMALL_SEGMENTS, environment, recovery_point=recovery_point)
+        self.log = await PartitionLog.open("t", 0, FOLDER, self.config, environment, recovery_point=recovery_point)
         return self.log
 
 

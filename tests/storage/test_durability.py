@@ -51,6 +51,22 @@ def test_a_flush_puts_the_files_and_their_names_on_the_disk() -> None:
     on_a_machine(1, program)
 
 
+@pytest.mark.parametrize("flush_messages", [1, 2])
+def test_what_is_found_after_a_crash_is_on_the_disk_where_appends_are_flushed(flush_messages: int) -> None:
+    """An acknowledgement may rest on a record that the process before had written and not flushed yet."""
+
+    async def program(machine: Machine) -> None:
+        log = await machine.start()
+        await append(log, "a")
+        machine.storage.crash_process()
+        machine.config = config(segment_bytes=900, flush_messages=flush_messages)
+        log = await machine.start(0)
+        assert log.log_end_offset == 1
+        assert (durable(machine).get(f"{0:020d}.log", 0) == log.size_bytes) is (flush_messages == 1)
+
+    on_a_machine(1, program)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_finished_segment_is_flushed_with_its_indexes_and_the_snapshot_at_its_end(seed: int) -> None:
     async def program(machine: Machine) -> None:

@@ -21,8 +21,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import numpy as np
-
 from barnabas.spark.client.login import LOGINS, LoginRefused, Logins
 from barnabas.spark.client.security_settings import ClientLogin, ClientTls
 from barnabas.spark.client.settings import ConnectionSettings
@@ -203,8 +201,7 @@ class BrokerConnection:
         return self._receive(size)
 
     def _receive(self, size: int) -> Buffer:
-        # Large buffers come from numpy, since those of Python are filled with zeros before they are filled with what comes.
-        view = memoryview(np.empty(size, np.uint8) if size >= _LARGE_BYTES else bytearray(size))
+        view = _large_buffer(size) if size >= _LARGE_BYTES else memoryview(bytearray(size))
         filled = 0
         try:
             while filled < size:
@@ -219,3 +216,10 @@ class BrokerConnection:
     def _lost(self, problem: str) -> ConnectionError:
         self.close()
         return ConnectionError(f"{self.address}: {problem}")
+
+
+def _large_buffer(size: int) -> memoryview:
+    """Return one of numpy: those of Python are filled with zeros before they are filled with what comes."""
+    import numpy as np  # noqa: PLC0415  requests alone do without it
+
+    return memoryview(np.empty(size, np.uint8))
