@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -31,7 +31,12 @@ async def alter_partition_reassignments(
         async for topic in slices.over(request.topics):
             async for row in slices.over(topic.partitions):
                 wanted[topic.name, row.partition_index] = None if row.replicas is None else tuple(row.replicas)
-    outcomes = await services.controller.alter_reassignments(wanted)
+    try:
+        outcomes = await services.controller.alter_reassignments(wanted)
+    except KafkaError as error:  # of the controller, which decides about all of them: there are no rows
+        return AlterPartitionReassignmentsResponse(
+            throttle_time_ms=0, error_code=error.code, error_message=error.message, responses=[]
+        )
     topics: dict[str, list[ReassignablePartitionResponse]] = {}
     async with services.serial_queue.begin(len(wanted)) as slices:
         async for name, index in slices.over(wanted):
