@@ -36,6 +36,7 @@ pytestmark = [
 
 BOOTSTRAP_SERVERS = "localhost:19092,localhost:29092,localhost:39092"
 READY = {1: "http://localhost:18080/ready", 2: "http://localhost:28080/ready", 3: "http://localhost:38080/ready"}
+SECURED_SERVERS = "localhost:19093,localhost:29093,localhost:39093"
 TOPIC = "orders"
 PARTITIONS = 3
 SESSION_TIMEOUT_S = 6.0
@@ -177,6 +178,38 @@ def test_brokers_in_containers_fail_under_clients_and_a_spark_job(tmp_path: Path
     print(f"{len(load.acknowledged)} acknowledged, {len(archived)} archived in {archive.batches()} batches")
     kept = sorted((partition, number) for (partition, _), number in archived.items())
     assert kept == sorted((one.partition, one.number) for one in load.acknowledged)
+
+
+def test_the_profile_secure_has_users_and_acls(tmp_path: Path) -> None:
+    """Administered by the command line, with the properties that the containers have generated."""
+    compose = Compose()
+    secured = ["--profile", "secure"]
+
+    def barnabas(user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        properties = tmp_path / f"{user}.properties"
+        if not properties.exists():
+            properties.write_text(compose.do(*secured, "exec", "-T", "secure1", "cat", f"/security/{user}.properties"))
+        command = [sys.executable, "-m", "barnabas.cli", *arguments, "--command-config", str(properties)]
+        command += ["--bootstrap-server", SECURED_SERVERS]
+        return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+
+    try:
+        compose.do(*secured, "up", "--build", "--detach", "secure1", "secure2", "secure3")
+        assert wait_until(lambda: barnabas("admin", "brokers", "list").stdout.count("yes") == 1, 180, 1)
+        assert wait_until(
+            lambda: barnabas("admin", "topics", "create", TOPIC, "--if-not-exists").returncode == 0, 60, 1
+        )
+        denied = barnabas("alice", "consume", TOPIC, "--until-end")
+        assert denied.returncode == 1
+        assert "AUTHORIZATION_FAILED" in denied.stderr
+        granted = barnabas(
+            "admin", "acls", "add", "--topic", TOPIC, "--allow-principal", "User:alice", "--operation", "read"
+        )
+        assert granted.returncode == 0, granted.stderr
+        assert wait_until(lambda: barnabas("alice", "consume", TOPIC, "--until-end").returncode == 0, 30, 1)
+    finally:
+        print(compose.do(*secured, "logs", "--no-color", "--tail", "50", "secure1", "secure2", "secure3"))
+        compose.do(*secured, "down", "--volumes", "--timeout", "30")
 
 
 def _command() -> list[str]:
