@@ -237,6 +237,10 @@ class TransactionCoordinator:
         """The transactions whose markers are written and whose completion the log has refused."""
         return sum(shard.waiting_completions for shard in self.runtime.active_shards())
 
+    def ids_count(self) -> int:
+        """The transactional ids that this broker coordinates."""
+        return sum(shard.ids_count for shard in self.runtime.active_shards())
+
     # --- routing ----------------------------------------------------------------------------------------
 
     def _shard_of(self, transactional_id: str) -> TransactionContext | ErrorCode:

@@ -275,6 +275,7 @@ def _group_lag(measured: GroupLag) -> Iterator[Sample]:
 
 
 def _transactions(services: Services) -> Iterator[Sample]:
+    yield Sample(table.TRANSACTIONAL_IDS, (), services.transactions.ids_count())
     yield Sample(table.MARKERS_WAITING, (), services.transaction_markers.unknown_destination_count)
     yield Sample(table.COMPLETIONS_WAITING, (), services.transactions.waiting_completions())
     yield from _load_times(services.transactions.runtime.load_times, services, table.TXN_LOADS_AVG, table.TXN_LOADS_MAX)

@@ -225,6 +225,7 @@ VERIFICATION_FAILURES = _counter(*_VERIFICATION, "VerificationFailureRate", doc=
 VERIFICATION_TIME  = _summary(*_VERIFICATION, "VerificationTimeMs", doc="Questions to coordinators about transactions.")
 MARKERS_WAITING    = _gauge("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "UnknownDestinationQueueSize",
                             doc="Ended transactions that wait for a partition to have a leader.")
+TRANSACTIONAL_IDS  = _own_gauge("barnabas", "transactions", "ids", doc="Transactional ids coordinated here.")
 
 _PURGATORY, _SESSIONS = ("kafka.server", "DelayedOperationPurgatory"), ("kafka.server", "FetchSessionCache")
 DELAYED_OPERATIONS = _gauge(*_PURGATORY, "NumDelayedOperations", "delayedOperation", doc="Requests that wait.")

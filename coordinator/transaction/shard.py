@@ -111,6 +111,11 @@ class TransactionShard:
         """The transactions whose markers are written and whose completion the log has refused."""
         return self._ending.waiting_completions
 
+    @property
+    def ids_count(self) -> int:
+        """The transactional ids that are known."""
+        return len(self._ids)
+
     # --- periodic work -------------------------------------------------------------------------------------------
 
     def open_ids(self) -> list[str]:
