@@ -135,8 +135,9 @@ def authentication(rules: Mapping[str, SaslRules], services: Services) -> Listen
     if not rules:
         return None
     return ListenersAuthentication(
-        rules, services.clock, services.metrics.authentication, MemoryBudget(AUTHENTICATION_BYTES)
-    )
+        rules, services.clock, services.metrics.authentication, MemoryBudget(AUTHENTICATION_BYTES),
+        services.settings.barnabas_authentication_max_connections,
+    )  # fmt: skip
 
 
 def tls_listeners(

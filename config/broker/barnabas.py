@@ -9,6 +9,9 @@ from config.validators import at_least, between, one_of
 class OwnSettings(SettingTable):
     barnabas_audit_log: str | None = setting("barnabas.audit.log", STRING, None, effective=True,
         doc="File of JSON lines about what clients were denied and what they have administered; without it there is none.")
+    barnabas_authentication_max_connections: int = setting(
+        "barnabas.authentication.max.connections", INT, 10_000, at_least(1), effective=True,
+        doc="Connections whose clients have not authenticated yet, on all listeners with SASL; beyond it new ones are closed.")
     barnabas_authentication_timeout_ms: int = setting(
         "barnabas.authentication.timeout.ms", INT, 30_000, at_least(1), effective=True,
         doc="Time after which a connection is closed whose client has not authenticated, on a listener with TLS or SASL.")

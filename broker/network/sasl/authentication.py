@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from broker.network.request_checks import foreign_protocol
@@ -76,12 +76,14 @@ class AuthenticatingConnection(Protocol):
 @dataclass(frozen=True, slots=True)
 class ListenersAuthentication:
     """What the authentications of a broker have in common. `rules` are those of each listener with SASL; `budget` is for
-    bytes of clients that have not authenticated."""
+    bytes of clients that have not authenticated, of whom there are `max_pending` at most; `pending` are those there are."""
 
     rules: Mapping[str, SaslRules]
     clock: Clock
     metrics: AuthenticationMetrics
     budget: MemoryBudget
+    max_pending: int
+    pending: set[Authentication] = field(default_factory=set)
 
 
 class Authentication:
@@ -121,12 +123,20 @@ class Authentication:
     def begin(self, stream: Connection, client: ClientConnection) -> None:
         self._stream = stream
         self._client = client
+        common = self._common
+        if len(common.pending) >= common.max_pending:
+            common.metrics.authentication_failed(client.listener)
+            limit = f"barnabas.authentication.max.connections={common.max_pending}"
+            self._end(f"too many connections that have not authenticated: {limit}")
+            return
+        common.pending.add(self)
         self._exchange = SaslServerExchange(self._rules, self._shared.dispatch.table, client)
         self._limit_time()
 
     def close(self) -> None:
         """The connection is closed."""
         self._is_over = True
+        self._common.pending.discard(self)
         self._stream = None
         self._stop_timer()
         self._release()
@@ -189,6 +199,7 @@ class Authentication:
             client.reauthentication = self
         else:
             metrics.reauthenticated(client.listener)
+        self._common.pending.discard(self)
         self._stop_timer()
         if session.lifetime_ms is not None:
             self._timer = self._shared.timer.schedule(session.lifetime_ms, self._owner.session_expired)

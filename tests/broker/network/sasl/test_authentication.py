@@ -81,6 +81,7 @@ class World:
         budget_bytes: int = 1 << 20,
         is_open: bool = True,
         early_keys: frozenset[int] = frozenset(),
+        max_pending: int = 100,
     ) -> None:
         passwords = {"alice": "alice-secret", "bob": "bob-secret"}
         rules = SaslRules(
@@ -94,7 +95,7 @@ class World:
         self.budget = MemoryBudget(budget_bytes)
 
         def authentication(clock: ManualClock) -> ListenersAuthentication:
-            return ListenersAuthentication({LISTENER: rules}, clock, self.metrics, self.budget)
+            return ListenersAuthentication({LISTENER: rules}, clock, self.metrics, self.budget, max_pending)
 
         self.log = Log()
         self.broker = Broker(
@@ -191,6 +192,22 @@ def test_api_versions_comes_again_after_one_that_was_refused_only() -> None:
     assert codes == [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     peer.send(SOFTWARE, 4)
     assert peer.stream.is_closed and not peer.stream.writes
+
+
+def test_only_so_many_may_wait_to_authenticate() -> None:
+    world = World(max_pending=2)
+    first, second = world.connect(), world.connect()
+    refused = world.connect()
+    assert refused.stream.is_closed and not first.stream.is_closed and not second.stream.is_closed
+    begin(first)
+    first.send(SaslAuthenticateRequest(auth_bytes=GOOD), 2)
+    assert len(first.answers()) == 1
+    third = world.connect()
+    assert not third.stream.is_closed, "the first has authenticated"
+    assert world.connect().stream.is_closed
+    second.handler.disconnected(None)
+    assert not world.connect().stream.is_closed, "the second is gone"
+    assert is_serving(first)
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 7, 1000])
