@@ -6,11 +6,9 @@ Source: KIP-48; Kafka KafkaApis.handleExpireTokenRequest, DelegationTokenManager
 
 from __future__ import annotations
 
-from broker.handlers.token_requests import NO_TIMESTAMP, may_ask, store_error
+from broker.handlers.token_requests import moved_end
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from metadata.store.port import StoreError
-from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from security.access import NOTHING
 
@@ -19,16 +17,7 @@ from security.access import NOTHING
 async def expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:
-    tokens, code, expires_ms = context.services.delegation_tokens, ErrorCode.NONE, NO_TIMESTAMP
-    if not may_ask(context):
-        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    elif tokens is None:
-        code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    else:
-        try:
-            expires_ms = await tokens.expire(bytes(request.hmac), context.principal, request.expiry_time_period_ms)
-        except KafkaError as error:
-            code = error.code
-        except StoreError as error:
-            code = store_error(error)
+    code, expires_ms = await moved_end(
+        context, lambda tokens: tokens.expire(bytes(request.hmac), context.principal, request.expiry_time_period_ms)
+    )
     return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expires_ms, throttle_time_ms=0)

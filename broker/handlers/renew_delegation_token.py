@@ -7,11 +7,9 @@ Source: KIP-48; Kafka KafkaApis.handleRenewTokenRequest, DelegationTokenManagerZ
 
 from __future__ import annotations
 
-from broker.handlers.token_requests import NO_TIMESTAMP, may_ask, store_error
+from broker.handlers.token_requests import moved_end
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from metadata.store.port import StoreError
-from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from security.access import NOTHING
 
@@ -20,16 +18,7 @@ from security.access import NOTHING
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:
-    tokens, code, expires_ms = context.services.delegation_tokens, ErrorCode.NONE, NO_TIMESTAMP
-    if not may_ask(context):
-        code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    elif tokens is None:
-        code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    else:
-        try:
-            expires_ms = await tokens.renew(bytes(request.hmac), context.principal, request.renew_period_ms)
-        except KafkaError as error:
-            code = error.code
-        except StoreError as error:
-            code = store_error(error)
+    code, expires_ms = await moved_end(
+        context, lambda tokens: tokens.renew(bytes(request.hmac), context.principal, request.renew_period_ms)
+    )
     return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expires_ms, throttle_time_ms=0)

@@ -3,48 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import need_java
-from tests.interop.test_readme import commands, environment, read, run_shell
-from tests.oracle.ports import lasting_port
-from tests.oracle.process import wait_until
+from tests.interop.security_page import blocks_of, started
+from tests.interop.test_readme import commands, run_shell
 
 __all__ = ["commands"]
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
-
-SECTIONS = {
-    section.partition("\n")[0]: section for section in re.split(r"^## ", read("docs/security.md"), flags=re.MULTILINE)
-}
-
-
-def blocks_of(section: str) -> list[str]:
-    return re.findall(r"^```sh\n(.*?)^```", SECTIONS[section], re.DOTALL | re.MULTILINE)
-
-
-@contextmanager
-def started(block: str, folder: Path, commands: Path) -> Iterator[str]:
-    """The address of a broker that the block has started."""
-    need_java()
-    bootstrap = f"localhost:{lasting_port()}"
-    script = block.replace("localhost:9092", bootstrap).replace("barnabas start", "exec barnabas start")
-    log = folder / "log"
-    with log.open("w") as output:
-        broker = subprocess.Popen(
-            ["bash", "-e", "-c", script], cwd=folder, env=environment(commands), stdout=output, stderr=output
-        )
-    try:
-        assert wait_until(lambda: "broker ready" in log.read_text(), 60), log.read_text()
-        yield bootstrap
-    finally:
-        broker.terminate()
-        broker.wait(30)
 
 
 def test_bearer_tokens(tmp_path: Path, commands: Path) -> None:
