@@ -21,6 +21,7 @@ from tools.histogram import Histogram
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan
+from tools.sending import finish, send
 
 MB = 1_000_000
 _PAYLOADS = 64
@@ -74,18 +75,10 @@ def produce(
             ahead_s = number / throughput - (time.perf_counter() - started_s)
             if ahead_s > 0:
                 producer.poll(ahead_s)
-        while True:
-            try:
-                producer.produce(topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
-        producer.poll(0)
+        send(producer, topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
         if number % 1000 == 0:
             progress.show(times.count)
-    while producer.flush(1.0):
-        progress.show(times.count)
+    finish(producer)
     elapsed_s = time.perf_counter() - started_s
     progress.close()
     _report(output, times.count, times.count * record_size, elapsed_s, times)

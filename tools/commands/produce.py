@@ -20,8 +20,7 @@ from confluent_kafka import KafkaError, Producer
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, told
 from tools.output import Output
-
-_FLUSH_STEP_S = 1.0
+from tools.sending import finish, send
 
 
 @dataclass(slots=True)
@@ -104,8 +103,7 @@ def command(
         if tombstones and not record.value:
             record.value = None
         _produce(producer, topic, record, progress)
-    while producer.flush(_FLUSH_STEP_S):
-        pass
+    finish(producer)
     output.result(
         {"topic": topic, "written": progress.written, "failed": progress.failed},
         f"{progress.written} records written to {topic}",
@@ -115,20 +113,13 @@ def command(
 
 
 def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Progress) -> None:
-    """Hand a record to the client; waits while its queue is full."""
+    """Hand a record with what it has to the client."""
     options: dict[str, Any] = {"key": record.key, "headers": record.headers, "on_delivery": progress.on_delivery}
     if record.partition is not None:
         options["partition"] = record.partition
     if record.timestamp_ms is not None:
         options["timestamp"] = record.timestamp_ms
-    while True:
-        try:
-            producer.produce(topic, record.value, **options)
-        except BufferError:
-            producer.poll(_FLUSH_STEP_S)
-        else:
-            producer.poll(0)
-            return
+    send(producer, topic, record.value, **options)
 
 
 def _line_records(lines: Iterable[bytes], key_separator: str | None) -> Iterator[_NewRecord]:

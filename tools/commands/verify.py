@@ -23,6 +23,7 @@ from tools.failures import Failure, told
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan
+from tools.sending import finish, send
 from tools.sequences import Intervals, PartitionCheck, verdict
 
 PRODUCER_HEADER = "barnabas-producer"
@@ -70,17 +71,9 @@ def produce(
         sequence, at = divmod(number, len(indexes))
         delivered = partial(on_delivery, indexes[at], sequence)
         headers = [(PRODUCER_HEADER, run.encode()), (SEQUENCE_HEADER, str(sequence).encode())]
-        while True:
-            try:
-                producer.produce(topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
-        producer.poll(0)
+        send(producer, topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
         progress.show(number)
-    while producer.flush(1.0):
-        pass
+    finish(producer)
     progress.close()
     _write_state(path, {"topic": topic, "run": run, "acknowledged": {str(k): v.pairs for k, v in acknowledged.items()}})
     count = sum(map(len, acknowledged.values()))
