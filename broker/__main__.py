@@ -17,7 +17,7 @@ from broker.cluster.topics_at_start import parse_topics
 from broker.commands.log_options import LOG_COMMANDS, add_log_commands
 from broker.commands.output import print_problem, run_command
 from broker.commands.users_options import USERS, add_users_command
-from broker.observability.logging_setup import LEVELS, set_up_logging
+from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import VERSION, StartOptions
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -50,9 +50,10 @@ def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = Map
     if options.command != "start":
         parser.print_help()
         return EXIT_USAGE
-    set_up_logging(options.log_level)
+    set_up_logging(())
     try:
-        settings = _settings(options.properties, options.override, os.environ)
+        settings = _settings(options.properties, _start_overrides(options), os.environ)
+        set_up_logging(settings.barnabas_log_level, settings.barnabas_log_format)
         topics = [topic for text in options.topic for topic in parse_topics(text)]
         topics += parse_topics(os.environ.get(CREATE_TOPICS_VARIABLE, ""))
         start = StartOptions(tuple(topics), options.banner, options.ready_fd, options.lifeline_fd, options.discard)
@@ -60,8 +61,14 @@ def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = Map
 
         return process.run(settings, start, started_ms)
     except ConfigError as error:
-        print_problem(f"barnabas: {error.line}")
+        report_refusal(error.line)
         return EXIT_USAGE
+
+
+def _start_overrides(options: argparse.Namespace) -> list[str]:
+    """Return the overrides of settings, with the options that are short for one."""
+    given = (("barnabas.log.level", options.log_level), ("barnabas.log.format", options.log_format))
+    return [*options.override, *(f"{name}={value}" for name, value in given if value is not None)]
 
 
 def _settings_command(options: argparse.Namespace) -> int:
@@ -88,8 +95,9 @@ def _parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
         help="a topic that is created at the start when it is missing; may be repeated",
     )  # fmt: skip
     start.add_argument(
-        "--log-level", default="INFO", type=str.upper, choices=sorted(LEVELS), help="what is logged to stderr"
+        "--log-level", metavar="LEVEL[,LOGGER=LEVEL...]", help="what is logged to stderr (barnabas.log.level)"
     )
+    start.add_argument("--log-format", metavar="FORMAT", help="auto, terminal, text or json (barnabas.log.format)")
     start.add_argument("--no-banner", dest="banner", action="store_false", help="print no banner")
     # For programs that start a broker as their child.
     start.add_argument("--ready-fd", type=int, default=-1, help=argparse.SUPPRESS)

@@ -1,9 +1,10 @@
 """The life of a broker process: event loop, dependencies, signals, the banner, and the notice that it is ready.
 
 Rules: SIGTERM and SIGINT stop the broker in order; a second signal ends the process immediately, the same signal only after a
-second. SIGHUP (the terminal is closed) stops it in order, too, unless it was started with SIGHUP ignored (nohup), and is never
-a second signal. A broker that cannot continue stops, too, with exit code 1. A parent process may pass a pipe as a lifeline:
-when it closes, the broker ends immediately and deletes the folder `discard`.
+second. SIGHUP opens the audit log anew; in a process with a terminal it says that this is closed, and stops the broker in
+order, unless SIGHUP was ignored at the start (nohup). It is never a second signal. A broker that cannot continue stops, too,
+with exit code 1. A parent process may pass a pipe as a lifeline: when it closes, the broker ends immediately and deletes the
+folder `discard`.
 Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 
@@ -14,7 +15,6 @@ import json
 import logging
 import os
 import signal
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
@@ -25,6 +25,7 @@ from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.commands.output import drop_unprinted
 from broker.network.host_name import own_host_name
 from broker.observability.http import HttpServer
+from broker.observability.logging_setup import report_refusal
 from broker.server import Broker, Dependencies
 from broker.start_options import VERSION, StartOptions
 from config.errors import ConfigError
@@ -34,7 +35,7 @@ from metadata.store.registration import BrokerIdTakenError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
 from runtime.error_texts import reason_of
-from runtime.os_descriptors import fill_standard_descriptors
+from runtime.os_descriptors import fill_standard_descriptors, has_terminal
 from runtime.os_disk import OsDisk
 from runtime.os_documents import OsDocuments
 from runtime.os_filesystem import OsFileSystem
@@ -102,6 +103,11 @@ class BrokerProcess:
         self._stop = asyncio.Event()
         self._stop_signal: tuple[signal.Signals, int] | None = None
         self._failure: str | None = None
+        self._broker: Broker | None = None
+        self._hangs_up = False
+        self._refusal: str | None = None
+        self._stop_began_ms = started_ms
+        self._was_clean = False
 
     async def serve(self, last_descriptor: int) -> int:
         """Run the broker until a signal, and return the exit code. Connections of clients get file descriptors up to
@@ -127,12 +133,12 @@ class BrokerProcess:
         tls_threads = _tls_threads()
         documents = OsDocuments(self._clock)
         dependencies = replace(self._dependencies(disk, network), tls_work=TlsWork(*tls_threads), documents=documents)
-        broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
+        broker = self._broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
         http = HttpServer(broker, dependencies.filesystem) if self._settings.barnabas_http_port is not None else None
         try:
-            return await self._run(broker, http, http_network)
+            await self._run(broker, http, http_network)
         finally:
             watchdog.close()
             http_network.close()
@@ -141,6 +147,7 @@ class BrokerProcess:
                 threads.close()
             documents.close()
             await disk.close()
+        return self._report_stopped()
 
     def _dependencies(self, disk: OsDisk, network: OsNetwork) -> Dependencies:
         """Make the dependencies of a broker. Raises ConfigError."""
@@ -165,7 +172,7 @@ class BrokerProcess:
             return self._settings.socket_listen_backlog_size
         return DEFAULT_BACKLOG
 
-    async def _run(self, broker: Broker, http: HttpServer | None, http_network: OsNetwork) -> int:
+    async def _run(self, broker: Broker, http: HttpServer | None, http_network: OsNetwork) -> None:
         try:
             if http is not None:
                 port = self._settings.barnabas_http_port
@@ -183,15 +190,12 @@ class BrokerProcess:
                 self._report_ready(broker, http)
             await stopped
         except _START_REFUSALS as error:
-            self._failure = reason_of(error) if isinstance(error, OSError) else str(error)
+            self._refusal = reason_of(error) if isinstance(error, OSError) else str(error)
         finally:
+            self._stop_began_ms = self._clock.monotonic_ms()
             if http is not None:
                 await http.stop()
-            await broker.stop()
-        if self._failure is not None:
-            print(f"barnabas: {self._failure}", file=sys.stderr)  # noqa: T201  a command's result
-            return EXIT_FAILED
-        return 0
+            self._was_clean = await broker.stop()
 
     # --- ready ---
 
@@ -222,17 +226,33 @@ class BrokerProcess:
 
     # --- the end ---
 
+    def _report_stopped(self) -> int:
+        """Say how the broker has stopped, or why it has not started, and return the exit code."""
+        if self._refusal is not None:
+            report_refusal(self._refusal)
+            return EXIT_FAILED
+        took_ms = self._clock.monotonic_ms() - self._stop_began_ms
+        if self._failure is None:
+            logger.info("broker stopped: clean_shutdown=%s duration_ms=%d", self._was_clean, took_ms)
+            return 0
+        logger.critical(
+            "broker stopped, it could not continue: clean_shutdown=%s duration_ms=%d reason=%s",
+            self._was_clean, took_ms, self._failure,
+        )  # fmt: skip
+        return EXIT_FAILED
+
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        handled = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            handled.append(signal.SIGHUP)
-        for number in handled:
+        self._hangs_up = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal, number)
         if self._options.lifeline_fd >= 0:
             loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
 
     def _on_signal(self, number: signal.Signals) -> None:
+        if number is signal.SIGHUP and not self._hangs_up:
+            self._reopen_log_files()
+            return
         now_ms = self._clock.monotonic_ms()
         if self._stop_signal is None and not self._stop.is_set():
             logger.info("broker stops: signal=%s", number.name)
@@ -247,6 +267,10 @@ class BrokerProcess:
                 return
         logger.warning("broker stops without shutdown: signal=%s", number.name)
         os._exit(128 + number)
+
+    def _reopen_log_files(self) -> None:
+        if self._broker is None or not self._broker.reopen_log_files():
+            logger.info("signal ignored, there is no log file to open anew: signal=%s", "SIGHUP")
 
     def _on_lifeline(self) -> None:
         """End the process: the parent has ended (it never writes to the pipe)."""

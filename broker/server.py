@@ -431,8 +431,9 @@ class Broker:
 
     # --- stop ---
 
-    async def stop(self) -> None:
-        """Stop in order: complete requests in progress, flush, and mark the stop as clean. Bounded in time."""
+    async def stop(self) -> bool:
+        """Stop in order: complete requests in progress, flush, and mark the stop as clean. Bounded in time. Returns whether it
+        was clean: the next start has nothing to recover."""
         was_serving, self.is_ready = self.is_ready, False
         self._enter("stopping")
         services = self._services
@@ -474,10 +475,15 @@ class Broker:
         self._timer.close()
         # After a possible loss of power, a stop is clean only if this broker had left the ISRs.
         is_clean = self._may_stop_clean or self.logs.was_clean
-        await self.logs.close(broker_epoch=self.broker_epoch, is_clean=is_clean)
+        is_clean = await self.logs.close(broker_epoch=self.broker_epoch, is_clean=is_clean)
         if self._store is not None:
             await self._store.close()
         await self._store_tasks.close()
+        return is_clean
+
+    def reopen_log_files(self) -> bool:
+        """Open the audit log anew. Returns whether there is one."""
+        return self._access.audit.reopen()
 
     async def _request_controlled_shutdown(self) -> None:
         assert self._controller_channel is not None

@@ -173,3 +173,23 @@ METADATA_VERSIONS = MetadataVersion(
     ),
     unfinished="4.0",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LogLevels:
+    """Elements that are a level, for all loggers, or `LOGGER=LEVEL`."""
+
+    levels: tuple[str, ...] = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
+
+    def __call__(self, name: str, value: object) -> None:
+        assert isinstance(value, tuple)
+        for text in value:
+            logger, separator, level = text.rpartition("=")
+            if level.upper() not in self.levels or (separator and not logger):
+                raise invalid_value(name, text, "not a level, and not LOGGER=LEVEL", valid=str(self))
+
+    def __str__(self) -> str:
+        return f"{'|'.join(self.levels)} (case insensitive), or LOGGER=LEVEL"
+
+
+LOG_LEVELS = LogLevels()

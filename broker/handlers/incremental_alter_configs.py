@@ -26,6 +26,7 @@ from broker.handlers.config_resources import (
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.observability import logging_setup
+from broker.observability.log_forms import LEVELS
 from config.definition import Setting, Type
 from config.errors import ConfigError
 from config.layers import broker_definition
@@ -196,9 +197,9 @@ def _check_logger(entry: AlterableConfig, known: Mapping[str, str]) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == AlterOperation.DELETE and name == logging_setup.ROOT:
         raise refused("Removing the log level of the root logger is not allowed")
-    if operation == AlterOperation.SET and entry.value not in logging_setup.LEVELS:
+    if operation == AlterOperation.SET and entry.value not in LEVELS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {entry.value} as it is not a supported log level. "
-            f"Valid log levels are {', '.join(logging_setup.LEVELS)}",
+            f"Valid log levels are {', '.join(LEVELS)}",
         )

@@ -55,6 +55,12 @@ class AuditLog:
         if self.file is not None:
             await self.file.close()
 
+    def reopen(self) -> bool:
+        """Open the file anew, if there is one. Returns whether there is."""
+        if self.file is not None:
+            self.file.reopen()
+        return self.file is not None
+
     # --- the authorizer's answers ---
 
     @property

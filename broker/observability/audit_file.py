@@ -2,7 +2,7 @@
 
 Rules: `append` never waits. Lines that wait are bounded by LIMIT_BYTES; beyond it they are dropped and counted, and a line
 in their place says how many. Before each write the file at the path is compared with what was written: one that was moved,
-removed or truncated, as rotation does, is opened anew, so that no signal is needed.
+removed or truncated, as rotation does, is opened anew, so that no signal is needed; `reopen` is for programs that send one.
 Invariants: lines are whole and in order. After a failed write its lines count as dropped: part of them may be in the file, and
 the next line begins a new one.
 """
@@ -54,6 +54,11 @@ class AuditFile:
         except OSError as error:
             raise OSError(f"barnabas.audit.log={self._path}: {error.strerror or error}") from error
 
+    def reopen(self) -> None:
+        """Open the file at the path anew, behind what waits to be written."""
+        if not self._tasks.is_closed:
+            self._tasks.spawn(self._reopen(), name="open the audit log anew")
+
     def append(self, line: Mapping[str, object]) -> None:
         """Write a line of JSON, now or later."""
         encoded = (
@@ -75,6 +80,14 @@ class AuditFile:
             await self._queue.drain()
             await asyncio.sleep(0)
         await self._queue.run(self._close)
+
+    async def _reopen(self) -> None:
+        try:
+            await self._queue.run(self._open)
+        except OSError as error:  # the next line tries again
+            logger.warning("audit log not opened anew: path=%s error=%s", self._path, reason_of(error))
+        else:
+            logger.info("audit log opened anew: path=%s", self._path)
 
     async def _write_waiting(self) -> None:
         try:

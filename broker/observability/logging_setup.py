@@ -1,69 +1,99 @@
-"""Log lines: logfmt on stderr, one line an event, and the levels of loggers as Kafka's tools see and set them.
+"""Where log lines go, in which form, and the levels of loggers as Kafka's tools see and set them.
 
-Rules: this is the only place that configures `logging`. A message is `event: key=value key=value`; the line
-adds time, level and logger. A traceback is one escaped field at the end, so that a line is always a record.
-Levels have the names of Log4j, which Kafka's tools use (TRACE and FATAL are DEBUG and ERROR's neighbours there).
-Source of the logger levels: KIP-412; Kafka Log4jController.
+Rules: this is the only place that configures `logging`; lines go to stderr, in the forms of `broker.observability.log_forms`.
+Levels have the names of Log4j, which Kafka's tools use (TRACE and FATAL are DEBUG and ERROR's neighbours there). Loggers have
+the names of modules, so that a package is the logger of all that is in it; those of LOGGERS are there from the start, whether
+a module has asked for them or not.
+Source of the logger levels: KIP-412; Kafka Log4jController; its config/log4j.properties.
 """
 
 from __future__ import annotations
 
-import datetime
 import logging
+import os
 import sys
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from broker.commands.output import print_problem
+from broker.observability.log_forms import LEVELS, TRACE, JsonFormatter, TerminalFormatter, TextFormatter, level_name
+
+logger = logging.getLogger(__name__)
 
 ROOT = "root"
-TRACE = 5
-LEVELS = {
-    "DEBUG": logging.DEBUG,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-    "INFO": logging.INFO,
-    "TRACE": TRACE,
-    "WARN": logging.WARNING,
+AUTO = "auto"
+REQUEST_LOGGER = "kafka.request.logger"
+
+LOGGERS = {
+    "broker": "start and stop, and all of the below that begins with it",
+    "broker.cluster": "this broker as a member of a cluster: registration, requests of the controller, internal topics",
+    "broker.network": "connections: those that are refused, closed, or cannot authenticate",
+    "broker.observability.audit": "what clients are denied (INFO) and allowed (DEBUG)",
+    "broker.settings": "changes of settings while the broker runs",
+    "controller": "elections, reassignments, deletions of topics",
+    "coordinator.group": "groups: members that join and leave, rebalances, expired offsets",
+    "coordinator.runtime": "partitions of internal topics that are loaded and given up",
+    "coordinator.transaction": "transactions: those that end, expire, or are fenced",
+    REQUEST_LOGGER: "each request with its duration (DEBUG), and with its contents (TRACE)",
+    "metadata.store": "the store: ZooKeeper sessions, or the file of a standalone broker",
+    "replication": "partitions: leaders and followers, in-sync replicas, truncation",
+    "security": "authorisation and authentication as far as they are rules",
+    "storage": "logs: recovery, segments, retention, compaction, full and failed disks",
 }
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-_NAMES = {number: name for name, number in LEVELS.items()}
+"""The loggers that an operator has use for, and what they write. Each module below them has one, too."""
+_REQUEST_LEVEL = "WARN"
+"""As in Apache Kafka, a lower level of the root logger does not log requests."""
+
+_followers: list[Callable[[], None]] = []
 
 
-class LogfmtFormatter(logging.Formatter):
-    """`time=... level=info logger=broker.server msg="..."`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
-        line = (
-            f"time={moment:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z level={level_name(record.levelno).lower()} "
-            f"logger={record.name} msg={quoted(record.getMessage())}"
-        )
-        if record.exc_info:
-            line += f" error={quoted(self.formatException(record.exc_info))}"
-        return line
-
-
-def quoted(text: str) -> str:
-    """Return a logfmt value: unquoted if it is one plain word, else in double quotes with escapes."""
-    if text and not any(character in '" =\\' or character < " " for character in text):
-        return text
-    return f'"{text.translate(_ESCAPES)}"'
-
-
-def set_up_logging(level: str) -> None:
-    """Send log lines of `level` (a name in LEVELS, in any case) and above to stderr."""
+def set_up_logging(levels: Sequence[str], form: str = AUTO, stream: TextIO | None = None) -> None:
+    """Send log lines to `stream`, standard error by default. `levels` is a value of barnabas.log.level, `form` one of
+    barnabas.log.format."""
     logging.addLevelName(TRACE, "TRACE")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogfmtFormatter())
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter(form, stream))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(LEVELS[level.upper()])
+    root.setLevel(logging.INFO)
+    for name in LOGGERS:
+        logging.getLogger(name)
+    logging.getLogger(REQUEST_LOGGER).setLevel(LEVELS[_REQUEST_LEVEL])
+    for text in levels:
+        name, _, level = text.rpartition("=")
+        _logger(name or ROOT).setLevel(LEVELS[level.upper()])
     logging.captureWarnings(True)  # a library's warning is a log line too
 
 
+def report_refusal(reason: str) -> None:
+    """Say on standard error why there is no broker: in one line for people, or for programs that read JSON as a record like
+    any other."""
+    if any(isinstance(handler.formatter, JsonFormatter) for handler in logging.root.handlers):
+        logger.critical("broker not started: reason=%s", reason)
+    else:
+        print_problem(f"barnabas: {reason}")
+
+
+def formatter(form: str, stream: TextIO | None) -> logging.Formatter:
+    """Return what formats lines for `stream`; with AUTO that is the terminal form if it is a terminal, else text."""
+    is_terminal = stream is not None and stream.isatty()
+    match form:
+        case "json":
+            return JsonFormatter()
+        case "text":
+            return TextFormatter()
+        case "terminal":
+            pass
+        case _:
+            assert form == AUTO
+            if not is_terminal:
+                return TextFormatter()
+    has_colours = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return TerminalFormatter(has_colours=has_colours)
+
+
 # --- loggers over the wire ---
-
-
-def level_name(number: int) -> str:
-    """Return the name of the nearest level at or below `number`."""
-    return _NAMES[max((known for known in _NAMES if known <= number), default=TRACE)]
 
 
 def loggers() -> dict[str, str]:
@@ -80,12 +110,25 @@ def loggers() -> dict[str, str]:
 def set_logger_level(name: str, level: str) -> None:
     """Set the level of a logger. `level` is in LEVELS, `name` in `loggers()`."""
     _logger(name).setLevel(LEVELS[level])
+    _tell_followers()
 
 
 def unset_logger_level(name: str) -> None:
     """Remove the level of a logger, so that its parent's applies. The root logger keeps its level."""
     assert name != ROOT
     _logger(name).setLevel(logging.NOTSET)
+    _tell_followers()
+
+
+def follow_levels(callback: Callable[[], None]) -> Callable[[], None]:
+    """Call `callback` whenever the level of a logger has changed, until the function that is returned is called."""
+    _followers.append(callback)
+    return lambda: _followers.remove(callback)
+
+
+def _tell_followers() -> None:
+    for callback in _followers:
+        callback()
 
 
 def _logger(name: str) -> logging.Logger:

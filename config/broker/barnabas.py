@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from config.definition import INT, LONG, LONG_MAX, PASSWORD, STRING, KiB, MiB, Password, SettingTable, setting
-from config.validators import at_least, between, one_of
+from config.definition import INT, LIST, LONG, LONG_MAX, PASSWORD, STRING, KiB, MiB, Password, SettingTable, setting
+from config.validators import LOG_LEVELS, at_least, between, one_of
 
 
 class OwnSettings(SettingTable):
@@ -40,6 +40,11 @@ class OwnSettings(SettingTable):
         doc="Port that serves /metrics, /ready and /live; 0 picks a free one, without it none is opened.")
     barnabas_lag_interval_ms: int = setting("barnabas.lag.interval.ms", INT, 10_000, at_least(0), effective=True,
         doc="Time between two measurements of how far groups are behind; 0 measures nothing.")
+    barnabas_log_format: str = setting(
+        "barnabas.log.format", STRING, "auto", one_of("auto", "terminal", "text", "json"), effective=True,
+        doc="Form of log lines on standard error: for a terminal, logfmt text or JSON; auto is terminal on one, else text.")
+    barnabas_log_level: tuple[str, ...] = setting("barnabas.log.level", LIST, ("INFO",), LOG_LEVELS, effective=True,
+        doc="Least level that is logged, and LOGGER=LEVEL for single loggers, separated by commas.")
     barnabas_produce_validation: str = setting(
         "barnabas.produce.validation", STRING, "structure", one_of("header", "structure", "full"), effective=True,
         doc="How far a produced batch is checked: its header, the bounds of its records and fields, or offsets as well.")

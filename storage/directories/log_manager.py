@@ -375,9 +375,10 @@ class LogManager:
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
         timeout_ms: int = CLOSE_TIMEOUT_MS,
         is_clean: bool = True,
-    ) -> None:
+    ) -> bool:
         """Flush and close every log. Logs that could not be flushed in time are recovered at the next start; so are all when
-        this stop shall not count as a clean one."""
+        this stop shall not count as a clean one. Returns whether nothing has to be recovered."""
+        was_marked = is_clean
         await self.cleaner.close()
         await self._finish_truncations(timeout_ms)
         await self._tasks.close()
@@ -387,14 +388,17 @@ class LogManager:
                     async with asyncio.timeout(timeout_ms / 1000):
                         await self._close_directory(directory, broker_epoch, is_clean=is_clean)
             except TimeoutError:
+                was_marked = False
                 logger.warning("log directory not closed in time: directory=%s", directory.path)
             except (OSError, KafkaError) as error:
+                was_marked = False
                 logger.warning("log directory not closed cleanly: directory=%s error=%s", directory.path, error)
             await directory.upkeep_queue.drain()  # of a removal whose task has ended: the next owner would do the same
             directory.files.unlock()
         await self._offline.close(timeout_ms)
         self._directories.clear()
         self.logs.clear()
+        return was_marked
 
     async def _finish_truncations(self, timeout_ms: int) -> None:
         """Wait for truncations in progress, which the followers' ended tasks may have left."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +119,12 @@ def test_a_banner_that_cannot_be_printed_is_no_reason_not_to_serve(tmp_path: Pat
 def test_a_terminal_that_is_gone_stops_the_broker_in_order_unless_that_is_ignored(
     tmp_path: Path, is_ignored: bool
 ) -> None:
+    terminal, own_side = os.openpty()
+
+    def take_terminal() -> None:
+        fcntl.ioctl(own_side, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+
     told, ready = os.pipe()
     line = command("start", "--override", f"log.dirs={tmp_path}", "--override", "listeners=PLAINTEXT://127.0.0.1:0")
     process = subprocess.Popen(
@@ -124,21 +133,47 @@ def test_a_terminal_that_is_gone_stops_the_broker_in_order_unless_that_is_ignore
         stderr=subprocess.PIPE,
         text=True,
         pass_fds=(ready,),
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL),
+        start_new_session=True,
+        preexec_fn=take_terminal,
     )
     try:
         os.close(ready)
         with open(told, "rb") as pipe:
             assert pipe.readline()
-        process.send_signal(signal.SIGHUP)
+        os.close(terminal)  # the kernel sends the signal
+        os.close(own_side)
         if is_ignored:
             process.terminate()
         _, log = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
-        assert ("signal=SIGHUP" in log) != is_ignored
+        assert ("broker stops: signal=SIGHUP" in log) != is_ignored
+        assert "broker stopped: clean_shutdown=True" in log.splitlines()[-1]
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_signal_of_log_rotation_opens_the_audit_log_anew(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    line = command(
+        "start", "--override", f"log.dirs={tmp_path}/data", "--override", "listeners=PLAINTEXT://127.0.0.1:0"
+    )
+    line += ["--no-banner", "--log-format", "json", "--override", f"barnabas.audit.log={audit}"]
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    try:
+        events = (json.loads(line)["event"] for line in process.stderr)
+        assert "broker ready" in events
+        audit.rename(tmp_path / "audit.1")
+        process.send_signal(signal.SIGHUP)
+        assert next(events) == "audit log opened anew"
+        process.terminate()
+        assert list(events) == ["broker stops", "broker stopped"]
+        assert process.wait(PATIENCE_S) == 0
+        assert audit.exists()
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def address_in(banner: str) -> str:

@@ -85,6 +85,29 @@ def test_lines_are_appended_to_those_of_before(tmp_path: Path) -> None:
     assert lines(path)[-1]["name"] == 'é"\n\\ud800' or "\\ud800" in path.read_text(encoding="utf-8")
 
 
+def test_a_file_is_opened_anew_when_asked(tmp_path: Path) -> None:
+    path, old = tmp_path / "audit.log", tmp_path / "audit.log.1"
+
+    async def program(world: World) -> None:
+        await world.file.open()
+        path.rename(old)
+        path.write_text("")  # as long as what was written: nothing
+        world.file.reopen()
+        await asyncio.sleep(0)
+        await world.append(1)
+        path.unlink()
+        path.mkdir()
+        world.file.reopen()  # fails, and the next line tries again
+        await asyncio.sleep(0)
+        await world.queue.drain()
+        path.rmdir()
+        await world.append(2)
+        await world.file.close()
+
+    run(path, program)
+    assert numbers(path) == [2] and old.read_text() == ""
+
+
 @pytest.mark.parametrize("rotation", ["rename", "remove", "truncate", "rename and create"])
 def test_a_file_that_was_rotated_is_opened_anew(tmp_path: Path, rotation: str) -> None:
     path, old = tmp_path / "audit.log", tmp_path / "audit.log.1"
