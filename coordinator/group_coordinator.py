@@ -328,6 +328,10 @@ class GroupCoordinator:
         for shard in self.runtime.active_shards():
             yield from shard.committed_offsets()
 
+    def coordinates(self, group_id: str) -> bool:
+        """Whether this broker answers for the group now."""
+        return not isinstance(self.runtime.shard_of(group_id), ErrorCode)
+
     # --- finding a shard -------------------------------------------------------------------------------------------
 
     def _shard_of(self, group_id: str, *, may_be_empty: bool = False) -> GroupContext | ErrorCode:

@@ -1,11 +1,12 @@
 """How far the groups of this broker's coordinator are behind, measured again and again.
 
-Every `barnabas.lag.interval.ms` the commits of all groups are read first and then the ends of their partitions: from the log
-where this broker leads, else from the leader by ListOffsets. So no lag is negative. A leader that does not answer leaves the
-lag unknown (None), not zero. The age is that of the record at the committed offset: its timestamp is taken from its batch,
-which is read once for each offset at which a group waits.
+Every `barnabas.lag.interval.ms` the commits of all groups are read first and then the ends of their partitions, which are the
+high watermarks: from the log where this broker leads, else from the leader by ListOffsets. So no lag is negative. A leader that
+does not answer within an interval leaves the lag unknown (None), not zero; so does one that was just elected and does not know
+yet what is committed. The age is that of the record at the committed offset, or of the first one behind it that is still there:
+its timestamp is taken from its batch, which is read once for each offset at which a group waits.
 Rules: measures are made in slices of the loop's time; one request a leader is under way. Nothing is kept of groups and
-partitions that are gone.
+partitions that are gone, nor shown of groups whose coordinator has moved.
 Source: Kafka ConsumerGroupCommand (lag), Burrow (status).
 """
 
@@ -15,9 +16,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from coordinator.group.commit_window import CommitWindow, GroupStatus
+from coordinator.group.commit_window import WINDOW_COMMITS, CommitWindow, GroupStatus
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.list_offsets import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from metadata.image import ClusterImage, MetadataCache
     from protocol.broker_client import BrokerClient
     from protocol.topic_partition import TopicPartition
+    from replication.partition import Partition
     from replication.partitions import Partitions
     from runtime.clock import Clock
     from runtime.filesystem import Buffer
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LATEST = -1
+EARLIEST = -2
 CONSUMER = -1
 NO_EPOCH = -1
 UNNAMED_TOPICS_VERSION = 12
@@ -66,8 +69,15 @@ class MeasuredLag:
     age_ms: int | None
 
 
+class _Place(NamedTuple):
+    """Where a group waits: a topic that was created again is another one."""
+
+    offset: int
+    topic_id: bytes
+
+
 class GroupLag:
-    """`start` once, then `close` once. `lags` and `statuses` are those of the last round, and not changed afterwards."""
+    """`start` once, then `close` once."""
 
     def __init__(
         self,
@@ -92,11 +102,19 @@ class GroupLag:
         self._clock = clock
         self._tasks = tasks
         self._interval_ms = interval_ms
+        self._limit_ms = interval_ms or None  # of one request: a broker that hangs delays a round, and not all rounds
         self._clients: dict[int, BrokerClient] = {}
         self._windows: dict[Key, CommitWindow] = {}
-        self._timestamps: dict[Key, tuple[int, int]] = {}  # of the record at an offset: (offset, timestamp)
-        self.lags: list[MeasuredLag] = []
-        self.statuses: dict[str, GroupStatus] = {}
+        self._timestamps: dict[Key, tuple[_Place, int]] = {}
+        self._lags: list[MeasuredLag] = []
+        self._statuses: dict[str, GroupStatus] = {}
+
+    def latest(self) -> tuple[list[MeasuredLag], dict[str, GroupStatus]]:
+        """Return what the last round has measured of the groups that this broker still coordinates."""
+        statuses = {group: status for group, status in self._statuses.items() if self._groups.coordinates(group)}
+        if len(statuses) == len(self._statuses):
+            return self._lags, statuses
+        return [each for each in self._lags if each.group_id in statuses], statuses
 
     def start(self) -> None:
         if self._interval_ms:
@@ -120,11 +138,21 @@ class GroupLag:
         slices = Slices(self._clock)
         commits: dict[Key, CommittedOffset] = {}
         for group_id, committed in self._groups.committed_offsets():
-            commits |= {(group_id, topic_partition): each for topic_partition, each in committed.items()}
+            for topic_partition, each in committed.items():
+                if each.offset >= 0:  # below are values by which clients mean none
+                    commits[group_id, topic_partition] = each
             await slices.yield_if_due()
-        ends = await self._ends({topic_partition for _, topic_partition in commits})
-        behind = {key: each.offset for key, each in commits.items() if (ends.get(key[1]) or 0) > each.offset}
-        await self._read_timestamps(behind)
+        ends = await self._offsets({topic_partition for _, topic_partition in commits}, LATEST)
+        await slices.yield_if_due()
+        behind = [key for key, each in commits.items() if ends.get(key[1], 0) > each.offset]
+        starts = await self._offsets({topic_partition for _, topic_partition in behind}, EARLIEST)
+        image = self._metadata.image
+        places = {
+            key: _Place(max(commits[key].offset, starts[key[1]]), image.topic_id(key[1][0]))
+            for key in behind
+            if key[1] in starts
+        }
+        await self._read_timestamps(places)
         now_ms = self._clock.wall_ms()
         windows: dict[Key, CommitWindow] = {}
         lags: list[MeasuredLag] = []
@@ -133,81 +161,103 @@ class GroupLag:
             group_id, topic_partition = key
             end = ends.get(topic_partition)
             lag = None if end is None else max(end - commit.offset, 0)
-            lags.append(MeasuredLag(group_id, topic_partition, lag, self._age_ms(key, commit.offset, lag, now_ms)))
-            window = windows[key] = self._windows.get(key) or CommitWindow()
-            window.measure(commit.commit_timestamp_ms, commit.offset, lag)
+            lags.append(MeasuredLag(group_id, topic_partition, lag, self._age_ms(key, lag, now_ms)))
+            window = windows[key] = self._windows.get(key) or CommitWindow(WINDOW_COMMITS * self._interval_ms)
+            window.measure(now_ms, commit.commit_timestamp_ms, commit.offset, lag)
             status = window.status(now_ms, lag)
             statuses[group_id] = max(statuses.get(group_id, GroupStatus.OK), status)
             await slices.yield_if_due()
-        self._windows, self.lags, self.statuses = windows, lags, statuses
+        self._windows, self._lags, self._statuses = windows, lags, statuses
 
-    def _age_ms(self, key: Key, offset: int, lag: int | None, now_ms: int) -> int | None:
+    def _age_ms(self, key: Key, lag: int | None, now_ms: int) -> int | None:
         if not lag:
             return lag
         known = self._timestamps.get(key)
-        return max(now_ms - known[1], 0) if known is not None and known[0] == offset else None
+        return None if known is None else max(now_ms - known[1], 0)
 
-    # --- ends ---
+    # --- offsets ---
 
-    async def _ends(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Return the high watermarks; None where the leader does not answer."""
-        ends: dict[TopicPartition, int | None] = {}
+    async def _offsets(self, topic_partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """Return the high watermarks (LATEST) or the log start offsets (EARLIEST), without those that are unknown."""
+        found: dict[TopicPartition, int] = {}
         elsewhere: dict[int, list[TopicPartition]] = {}
+        slices = Slices(self._clock)
         for topic_partition in topic_partitions:
             partition = self._partitions.find(*topic_partition)
-            found = self._metadata.image.partition(*topic_partition)
-            if partition is not None and partition.is_leader:
-                ends[topic_partition] = partition.log.high_watermark
-            elif found is not None and found.leader in self._metadata.image.brokers:
-                elsewhere.setdefault(found.leader, []).append(topic_partition)
-        answers = await asyncio.gather(*(self._ends_at(leader, asked) for leader, asked in elsewhere.items()))
+            if partition is not None and partition.leader is not None:
+                log = partition.log
+                if timestamp == EARLIEST:
+                    found[topic_partition] = log.log_start_offset
+                # Before that it may be lower than it was at the leader before.
+                elif log.high_watermark >= partition.leader.epoch_start_offset:
+                    found[topic_partition] = log.high_watermark
+            else:
+                leader = self._leader_elsewhere(topic_partition)
+                if leader != self._broker_id:
+                    elsewhere.setdefault(leader, []).append(topic_partition)
+            await slices.yield_if_due()
+        answers = await asyncio.gather(
+            *(self._offsets_at(leader, asked, timestamp) for leader, asked in elsewhere.items())
+        )
         for answer in answers:
-            ends |= answer
-        return ends
+            found |= answer
+        return found
 
-    async def _ends_at(self, leader: int, asked: list[TopicPartition]) -> dict[TopicPartition, int | None]:
-        ends: dict[TopicPartition, int | None] = {}
+    async def _offsets_at(self, leader: int, asked: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        """Ask another broker; what it does not answer, or answers with an error, is left out."""
+        found: dict[TopicPartition, int] = {}
         for start in range(0, len(asked), PARTITIONS_PER_REQUEST):
             topics: dict[str, ListOffsetsTopic] = {}
             for name, index in asked[start : start + PARTITIONS_PER_REQUEST]:
                 topic = topics.setdefault(name, ListOffsetsTopic(name=name, partitions=[]))
                 topic.partitions.append(
                     ListOffsetsPartition(
-                        partition_index=index, current_leader_epoch=NO_EPOCH, timestamp=LATEST, max_num_offsets=1
+                        partition_index=index, current_leader_epoch=NO_EPOCH, timestamp=timestamp, max_num_offsets=1
                     )
                 )
             request = ListOffsetsRequest(replica_id=CONSUMER, topics=list(topics.values()))
             try:
-                response = await self._client(leader).send(request, self._version.list_offsets, ListOffsetsResponse)
+                response = await self._client(leader).send(
+                    request, self._version.list_offsets, ListOffsetsResponse, timeout_ms=self._limit_ms
+                )
             except OSError as error:
-                logger.debug("ends of partitions not known: broker=%d error=%s", leader, error)
+                logger.debug("offsets of partitions not known: broker=%d error=%s", leader, error)
                 break
             for answered in response.topics:
                 for row in answered.partitions:
                     if row.error_code == ErrorCode.NONE:
                         offset = row.old_style_offsets[0] if row.old_style_offsets else row.offset
-                        ends[answered.name, row.partition_index] = offset
-        return ends
+                        found[answered.name, row.partition_index] = offset
+        return found
 
     # --- timestamps ---
 
-    async def _read_timestamps(self, behind: dict[Key, int]) -> None:
+    async def _read_timestamps(self, places: dict[Key, _Place]) -> None:
         """Find the timestamps of the records at which groups wait, unless they are known."""
-        self._timestamps = {key: known for key, known in self._timestamps.items() if behind.get(key) == known[0]}
+        self._timestamps = {key: known for key, known in self._timestamps.items() if places.get(key) == known[0]}
         left_of_leader: dict[int, int] = {}
-        for key, offset in behind.items():
+        slices = Slices(self._clock)
+        for key, place in places.items():
             if key in self._timestamps:
                 continue
-            timestamp = await self._timestamp_here(key[1], offset)
-            if timestamp is None:
+            partition = self._partitions.find(*key[1])
+            if partition is not None and partition.leader is not None:
+                timestamp = await self._timestamp_here(partition, place.offset)
+            else:
                 leader = self._leader_elsewhere(key[1])
                 left = left_of_leader.get(leader, BATCHES_PER_ROUND)
                 if leader == self._broker_id or not left:
                     continue
                 left_of_leader[leader] = left - 1
-                timestamp = await self._timestamp_at(leader, key[1], offset)
+                try:
+                    timestamp = await self._timestamp_at(leader, key[1], place.offset)
+                except OSError as error:
+                    logger.debug("record not read: broker=%d error=%s", leader, error)
+                    left_of_leader[leader] = 0  # it would let the round wait again
+                    continue
             if timestamp is not None:
-                self._timestamps[key] = offset, timestamp
+                self._timestamps[key] = place, timestamp
+            await slices.yield_if_due()
 
     def _leader_elsewhere(self, topic_partition: TopicPartition) -> int:
         """Return the leader of a partition that another broker leads, else this broker's id."""
@@ -215,10 +265,7 @@ class GroupLag:
         is_known = found is not None and found.leader in self._metadata.image.brokers
         return found.leader if found is not None and is_known else self._broker_id
 
-    async def _timestamp_here(self, topic_partition: TopicPartition, offset: int) -> int | None:
-        partition = self._partitions.find(*topic_partition)
-        if partition is None or not partition.is_leader:
-            return None
+    async def _timestamp_here(self, partition: Partition, offset: int) -> int | None:
         log = partition.log
         limits = {"limit_offset": log.high_watermark, "max_bytes": 1}
         try:
@@ -230,6 +277,7 @@ class GroupLag:
         return timestamp_in(batch, offset)
 
     async def _timestamp_at(self, leader: int, topic_partition: TopicPartition, offset: int) -> int | None:
+        """Raises OSError when the leader does not answer."""
         name, index = topic_partition
         wanted = FetchPartition(
             partition=index,
@@ -246,11 +294,7 @@ class GroupLag:
             topics=[FetchTopic(topic=name, partitions=[wanted])],
         )
         version = min(self._version.fetch, UNNAMED_TOPICS_VERSION)
-        try:
-            response = await self._client(leader).send(request, version, FetchResponse)
-        except OSError as error:
-            logger.debug("record not read: broker=%d error=%s", leader, error)
-            return None
+        response = await self._client(leader).send(request, version, FetchResponse, timeout_ms=self._limit_ms)
         rows = [row for topic in response.responses for row in topic.partitions]
         return timestamp_in(rows[0].records or b"", offset) if rows else None
 
@@ -269,12 +313,14 @@ class GroupLag:
 
 def timestamp_in(batch: Buffer, offset: int) -> int | None:
     """Return the timestamp of the record at `offset` in the batch at the start of a buffer: exact for the first and the last
-    record, between them as if they had come evenly. None for what is no batch of format v2."""
+    record, between them as if they had come evenly. None for what is no batch of format v2, and for records without one."""
     if len(batch) < HEADER_BYTES or magic_at(batch) != MAGIC_V2:
         return None
     header = BatchHeader(batch)
     first_ms, last_ms = header.base_timestamp, header.max_timestamp
     if header.is_log_append_time or header.attributes & DELETE_HORIZON_BIT or not header.last_offset_delta:
-        return last_ms
+        return last_ms if last_ms >= 0 else None
+    if first_ms < 0:
+        return None
     place = min(max(offset - header.base_offset, 0), header.last_offset_delta)
     return first_ms + max(last_ms - first_ms, 0) * place // header.last_offset_delta

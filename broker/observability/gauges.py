@@ -262,7 +262,7 @@ def _groups(services: Services) -> Iterator[Sample]:
 
 
 def _group_lag(measured: GroupLag) -> Iterator[Sample]:
-    lags, statuses = measured.lags, measured.statuses
+    lags, statuses = measured.latest()
     for each in lags:
         labels = (each.group_id, each.topic_partition[0], str(each.topic_partition[1]))
         yield Sample(table.GROUP_LAG, labels, math.nan if each.lag is None else each.lag)

@@ -207,7 +207,7 @@ REBALANCES_DONE    = _group("group-completed-rebalance-count", "Rebalances compl
 GROUP_LAG          = _own_gauge("kafka", "consumergroup", "lag", "group", "topic", "partition",
                                 doc="Records behind the committed offset; NaN while the leader does not answer.")
 GROUP_LAG_SECONDS  = _own_gauge("kafka", "consumergroup", "lag-seconds", "group", "topic", "partition",
-                                doc="Age of the record at the committed offset; 0 without lag.")
+                                doc="Age of the record at the committed offset, or of the next one there is; 0 without lag.")
 GROUP_STATUS       = _own_gauge("barnabas", "group", "status", "group", "status",
                                 doc="1 for the status of a group: ok, warning, stalled or stopped; 0 for the others.")
 TOKENS             = _own_gauge("barnabas", "delegation-token", "count", doc="Delegation tokens in the store.")

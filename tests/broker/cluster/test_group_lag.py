@@ -20,6 +20,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from protocol.records.record import Record, encode_batch
+from tests.broker.cluster.lag_model import run
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -82,12 +83,25 @@ def test_lag_is_measured_at_all_leaders_and_unknown_without_one() -> None:
     simulate(1, program)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_every_lag_is_that_of_its_round_while_everything_changes(seed: int) -> None:
+    """Tens of thousands of samples; a million of them in tests/interop/test_group_lag.py."""
+    model = run(seed, samples=20_000)
+    assert 0.1 < model.unknown / model.samples < 0.6
+    assert model.unknown_ages < model.samples / 5
+
+
 @pytest.mark.parametrize(("offset", "expected"), [(10, 1_000), (11, 1_500), (12, 2_000), (99, 2_000)])
 def test_a_timestamp_between_two_is_taken_evenly(offset: int, expected: int) -> None:
     records = [
         Record(offset_of, timestamp, None, b"x") for offset_of, timestamp in ((10, 1_000), (11, 1_900), (12, 2_000))
     ]
     assert timestamp_in(encode_batch(records, base_offset=10), offset) == expected
+
+
+def test_records_without_timestamps_have_no_age() -> None:
+    assert timestamp_in(encode_batch([Record(0, -1, None, b"x")], base_offset=0), 0) is None
+    assert timestamp_in(encode_batch([Record(0, -1, None, b"x"), Record(1, 5, None, b"x")], base_offset=0), 0) is None
 
 
 def test_what_is_no_batch_has_no_timestamp() -> None:
