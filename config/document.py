@@ -21,7 +21,9 @@ name=value`, environment variables (`KAFKA_` in front, `.` as `_`, `_` as `__`, 
 properties file, the default. A setting marked *no effect* is accepted, checked and shown, and changes nothing yet; the start
 names those that were set to something else than their default, in one warning.
 `barnabas settings` prints those of a broker with the values that a start from the same sources would have: it takes a
-properties file and `--override name=value`, too, and `--all` for those without effect.
+properties file and `--override name=value`, too, and `--all` for those without effect; other words select settings by their
+names (`barnabas settings retention`). `barnabas settings --check FILE` names everything that is wrong with a file, with the
+line, and ends with 1 if a broker would not start with it or does not know a name. `--json` is for programs.
 """
 _PROVIDERS = f"""
 ## Config providers

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 PREFIX = "KAFKA_"
 
@@ -23,31 +24,45 @@ _SEPARATORS = "=:"
 _BLANKS = " \t\f"
 
 
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A name with its value, and the number of the line, from 1, on which it begins."""
+
+    name: str
+    value: str
+    line: int
+
+
 def read_properties(text: str) -> dict[str, str]:
     """Parse names and values of a `.properties` text; the last of equal names wins. Raises ValueError at a bad escape."""
-    found: dict[str, str] = {}
-    for line in _logical_lines(text):
+    return {one.name: one.value for one in properties_of(text)}
+
+
+def properties_of(text: str) -> Iterator[Property]:
+    """Iterate over names and values of a `.properties` text as they stand there. Raises ValueError at a bad escape."""
+    for number, line in _logical_lines(text):
         name, value = _split(line)
-        found[_unescape(name)] = _unescape(value)
-    return found
+        yield Property(_unescape(name), _unescape(value), number)
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    """Iterate over lines that are no comments and not blank; lines that end in an unescaped backslash are joined."""
-    joined = ""
-    for natural in re.split(r"\r\n|\n|\r", text):
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Iterate over lines that are no comments and not blank, with their numbers; lines that end in an unescaped backslash are
+    joined."""
+    joined, begun = "", 0
+    for number, natural in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         line = natural.lstrip(_BLANKS)
         if not joined and (not line or line[0] in "#!"):
             continue
+        begun = begun or number
         joined += line
         trailing_backslashes = len(joined) - len(joined.rstrip("\\"))
         if trailing_backslashes % 2:
             joined = joined[:-1]
             continue
-        yield joined
-        joined = ""
+        yield begun, joined
+        joined, begun = "", 0
     if joined:
-        yield joined
+        yield begun, joined
 
 
 def _split(line: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,12 +79,7 @@ class BrokerSettings(
 
         Raises ConfigError for the first invalid value, in the order of names.
         """
-        given = {**properties, **settings_in_environment(environment, cls.definitions), **overrides}
-        given, provided = resolve(given, environment, files or NoFiles(), cls._is_secret)
-        for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
-            if name in given:  # two names of one setting
-                given.setdefault(other, given[name])
-        given = dict(sorted(given.items()))
+        given, provided = cls.resolved(properties, environment, overrides, files)
         try:
             cls._check_provided(given, provided)
             settings = cls(given)
@@ -93,6 +88,23 @@ class BrokerSettings(
             raise ConfigError(provided.hide(str(error)), valid=error.valid) from None
         settings.__dict__["_provided"] = provided
         return settings
+
+    @classmethod
+    def resolved(
+        cls,
+        properties: Mapping[str, str],
+        environment: Mapping[str, str],
+        overrides: Mapping[str, str],
+        files: ProviderFiles | None = None,
+    ) -> tuple[dict[str, str], Provided]:
+        """Return the texts of the same sources, in the order of names, and what the config providers did. Raises ConfigError
+        for an invalid provider, and for a file that cannot be read."""
+        given = {**properties, **settings_in_environment(environment, cls.definitions), **overrides}
+        given, provided = resolve(given, environment, files or NoFiles(), cls._is_secret)
+        for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+            if name in given:  # two names of one setting
+                given.setdefault(other, given[name])
+        return dict(sorted(given.items())), provided
 
     @classmethod
     def _is_secret(cls, name: str) -> bool:
@@ -121,7 +133,7 @@ class BrokerSettings(
     @property
     def unknown(self) -> tuple[UnknownSetting, ...]:
         """The given names that are unknown; each gets a warning."""
-        of_others = known_provider_settings(self.given) | (READ_BY_AUTHORIZER if self.acl_settings else frozenset())
+        of_others = known_provider_settings(self.given) | (READ_BY_AUTHORIZER if self.authorizer_class_name else frozenset())
         return tuple(
             UnknownSetting(name, next(iter(difflib.get_close_matches(name, (*self.definitions, *of_others), n=1)), None))
             for name in self.given
@@ -192,15 +204,32 @@ class BrokerSettings(
 
     def check(self) -> None:
         """Check values that depend on each other. Raises ConfigError."""
-        self._check_identity()
-        self._check_logs()
-        self._check_replication()
-        # These two refuse invalid values before they are used.
-        _ = self.acl_settings
-        limits_by_address = self.limits_by_address
+        for error in self.contradictions():
+            raise error
+
+    def contradictions(self) -> Iterator[ConfigError]:
+        """Yield an error for each group of settings whose values contradict each other."""
+        checks = (self._check_identity, self._check_logs, self._check_replication, self._check_acls, self._check_connections)
+        for check in checks:
+            try:
+                check()
+            except ConfigError as error:
+                yield error
+
+    def _check_acls(self) -> None:
+        _ = self.acl_settings  # refuses invalid values
+
+    def _check_connections(self) -> None:
+        limits_by_address = self.limits_by_address  # likewise
         if self.max_connections_per_ip == 0 and not limits_by_address:
             raise ConfigError(
                 "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+            )
+        delay_ms, idle_ms = self.connection_failed_authentication_delay_ms, self.connections_max_idle_ms
+        if 0 <= idle_ms <= delay_ms:
+            raise ConfigError(
+                f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
+                f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out"
             )
 
     def _check_identity(self) -> None:
@@ -249,12 +278,6 @@ class BrokerSettings(
             raise ConfigError(
                 "offsets.commit.required.acks must be greater or equal -1 and less or equal to "
                 "offsets.topic.replication.factor"
-            )
-        delay_ms, idle_ms = self.connection_failed_authentication_delay_ms, self.connections_max_idle_ms
-        if 0 <= idle_ms <= delay_ms:
-            raise ConfigError(
-                f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
-                f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out"
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from config.sources import read_properties, setting_of_variable, settings_in_environment
+from config.sources import properties_of, read_properties, setting_of_variable, settings_in_environment
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,11 @@ def test_reads_properties_as_java_does(text: str, found: dict[str, str]) -> None
 def test_a_bad_escape_is_refused() -> None:
     with pytest.raises(ValueError, match="malformed"):
         read_properties("a=\\u12x4")
+
+
+def test_each_property_has_the_number_of_its_first_line() -> None:
+    found = properties_of("# a comment\n\na=1\nb=\\\n  2\n! another\na=3")
+    assert [(one.name, one.value, one.line) for one in found] == [("a", "1", 3), ("b", "2", 4), ("a", "3", 7)]
 
 
 @pytest.mark.parametrize(
