@@ -16,8 +16,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks import transactions, workloads
 from benchmarks.brokers import Running, kafka, ours, start_ours, three_brokers, wait_for_produce
@@ -29,43 +31,65 @@ from tests.oracle.process import free_port
 
 Figures = dict[str, float]
 MEGABYTES = 300
+# How often the raw consumer reads a topic: once takes it a third of a second.
+RAW_PASSES = 5
 
 
 @dataclass
 class Workload:
     """`run` returns figures by name. `smaller_is_better` turns the ratio's reading round; the name says it.
-    With `transactions`, the broker's processor time is given for each."""
+    With `transactions`, the broker's processor time is given for each. `prepare` makes the topics that `run` finds in its
+    target; what it costs is not counted."""
 
     name: str
     run: Callable[[Target], Figures]
     megabytes: float = 0
     smaller_is_better: bool = False
     transactions: int = 0
+    prepare: Callable[[Target], object] | None = None
     results: dict[str, list[Figures]] = field(default_factory=lambda: {"ours": [], "kafka": []})
 
     def run_apart(self, target: Target) -> Figures:
         """`run` in a process of its own, forked: this one has no threads."""
-        context = multiprocessing.get_context("fork")
-        receiver, sender = context.Pipe(duplex=False)
 
-        def load() -> None:
-            sender.send(self.run(target))
+        def load(send: Callable[[Figures], None]) -> None:
+            send(self.run(target))
             target.delete_topics()
 
-        child = context.Process(target=load)
+        figures: Figures = self._apart(load)
+        return figures
+
+    def _apart(self, load: Callable[[Callable[[Any], None]], None]) -> Any:
+        """Run `load` in a forked process, and return what it sends when that has ended."""
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+        child = context.Process(target=load, args=(sender.send,))
         child.start()
         sender.close()
         try:
-            figures: Figures = receiver.recv()
+            sent = receiver.recv()
         except EOFError:
             raise SystemExit(f"{self.name}: the client failed") from None
         child.join()
-        return figures
+        return sent
+
+    def prepared(self, target: Target) -> Target:
+        """The target with the topics that `prepare` made and filled there."""
+        prepare = self.prepare
+        if prepare is None:
+            return target
+
+        def load(send: Callable[[list[str]], None]) -> None:
+            prepare(target)
+            send(target.topics)
+
+        return replace(target, topics=self._apart(load))
 
     def measure(self, broker: Running) -> None:
+        target = self.prepared(broker.target)
         before = broker.usage()
         started = time.perf_counter()
-        figures = self.run_apart(broker.target)
+        figures = self.run_apart(target)
         elapsed = time.perf_counter() - started
         after = broker.usage()
         cpu_seconds = after.cpu_seconds - before.cpu_seconds
@@ -81,6 +105,12 @@ class Workload:
 
 def _rate(function: Callable[[Target], float]) -> Callable[[Target], Figures]:
     return lambda target: {"per second": function(target)}
+
+
+def _consume(name: str, read: Callable[[Target], float], value_bytes: int, passes: int = 1) -> Workload:
+    """A load that reads a topic `passes` times; filling it is not counted."""
+    fill = partial(workloads.fill, value_bytes=value_bytes, megabytes=MEGABYTES)
+    return Workload(name, _rate(read), MEGABYTES * passes, prepare=fill)
 
 
 def _latency(**options: int) -> Callable[[Target], Figures]:
@@ -113,8 +143,10 @@ def all_workloads() -> list[Workload]:
         Workload("produce 1 KB idempotent", _produce(1000, "none", idempotent=True), MEGABYTES),
         Workload("one-record requests, one connection", _rate(workloads.one_record_requests)),
         Workload("one-record requests, 1000 connections", _rate(workloads.many_connections)),
-        Workload("consume 1 KB", _rate(lambda t: workloads.consume(t, value_bytes=1000, megabytes=MEGABYTES))),
-        Workload("consume 100 B", _rate(lambda t: workloads.consume(t, value_bytes=100, megabytes=MEGABYTES))),
+        _consume("consume 1 KB", workloads.consume, 1000),
+        _consume("consume 100 B", workloads.consume, 100),
+        _consume("raw consume 1 KB", partial(workloads.consume_raw, passes=RAW_PASSES), 1000, RAW_PASSES),
+        _consume("raw consume 100 B", partial(workloads.consume_raw, passes=RAW_PASSES), 100, RAW_PASSES),
         Workload("latency at 1000/s", _latency(per_second=1000), smaller_is_better=True),
         Workload("latency at 10000/s", _latency(per_second=10_000), smaller_is_better=True),
         Workload("200 producers, 200 consumers, 5 MB/s", _crowd, smaller_is_better=True),
@@ -130,11 +162,11 @@ def tls_workloads() -> list[Workload]:
     ) -> Workload:
         return Workload(f"{name} over TLS", lambda t: run(t.over_tls()), megabytes, smaller_is_better=is_time)
 
-    consume = _rate(lambda t: workloads.consume(t, value_bytes=1000, megabytes=MEGABYTES))
+    consume = _consume("consume 1 KB over TLS", lambda t: workloads.consume(t.over_tls()), 1000)
     return [
         over_tls("produce 1 KB", _produce(1000, "none"), MEGABYTES),
         over_tls("produce 100 B", _produce(100, "none"), MEGABYTES),
-        over_tls("consume 1 KB", consume, MEGABYTES),
+        consume,
         over_tls("latency at 1000/s", _latency(per_second=1000), is_time=True),
         over_tls("connections", _rate(workloads.handshakes)),
     ]
@@ -229,7 +261,7 @@ def main() -> None:
     with left as mine, right as theirs:
         for load in loads:
             for broker in (mine, theirs):
-                load.run_apart(broker.target)  # unmeasured: a JVM's code is compiled while it runs
+                load.run_apart(load.prepared(broker.target))  # unmeasured: a JVM's code is compiled while it runs
             for pair in range(options.pairs):
                 for broker in (mine, theirs) if pair % 2 == 0 else (theirs, mine):
                     load.measure(broker)

@@ -17,6 +17,7 @@ from itertools import count
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.raw_consumer import RawConsumer
 from benchmarks.wire import fetch_frame, many_connections_rate, pipelined_rate, produce_frame
 
 # Names differ between runs and between the processes of one run, so that a broker may be measured twice.
@@ -106,7 +107,7 @@ def produce(
 
 
 def fill(target: Target, *, value_bytes: int, megabytes: int, partitions: int = 1) -> str:
-    """A topic with that much in it."""
+    """Make a topic with that much in it."""
     topic = target.topic(partitions)
     producer = Producer(
         {
@@ -126,9 +127,9 @@ def fill(target: Target, *, value_bytes: int, megabytes: int, partitions: int = 
     return topic
 
 
-def consume(target: Target, *, value_bytes: int, megabytes: int) -> float:
-    """Records a second through librdkafka, from the start of a topic."""
-    topic = fill(target, value_bytes=value_bytes, megabytes=megabytes)
+def consume(target: Target) -> float:
+    """Records a second through librdkafka, from the start of the target's topic."""
+    topic = target.topics[0]
     consumer = Consumer(
         {
             "bootstrap.servers": target.bootstrap_servers,
@@ -148,6 +149,20 @@ def consume(target: Target, *, value_bytes: int, megabytes: int) -> float:
     rate = seen / (time.perf_counter() - started)
     consumer.close()
     return rate
+
+
+def consume_raw(target: Target, *, passes: int) -> float:
+    """Records a second through a consumer that looks at batches alone, from the start of the target's topic, `passes` times."""
+    topic = target.topics[0]
+    bootstrap = Consumer({"bootstrap.servers": target.bootstrap_servers, **target.client, "group.id": "bench"})
+    end: int = bootstrap.get_watermark_offsets(TopicPartition(topic, 0), 10)[1]
+    bootstrap.close()
+    started = time.perf_counter()
+    for _ in range(passes):
+        consumer = RawConsumer(target.address, topic)
+        consumer.read_to(end)
+        consumer.close()
+    return passes * end / (time.perf_counter() - started)
 
 
 def one_record_requests(target: Target, *, seconds: float = 3.0) -> float:
