@@ -17,7 +17,7 @@ Source: Kafka Cleaner.cleanInto, CleanedTransactionMetadata, MemoryRecords.filte
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
@@ -32,6 +32,7 @@ from protocol.records.legacy import encode_message_set
 from protocol.records.rebuild import rebuild_batch
 from protocol.records.record import broken_record, empty_batch, plain_records
 from protocol.varint import decode_varint
+from storage.cleaner.latest_offsets import LatestOffsets
 from storage.cleaner.offset_map import OffsetMap
 from storage.segments.stored_batches import MAX_LOADED_BYTES
 
@@ -132,7 +133,7 @@ class CleanedTransactions:
 class BatchKeys:
     """What cleaning needs of the records of a batch: the key and offset delta of each, and where it ends in `block`."""
 
-    block: Buffer
+    block: bytes
     start: int
     keys: list[bytes | None] = field(default_factory=list)
     deltas: list[int] = field(default_factory=list)
@@ -141,15 +142,22 @@ class BatchKeys:
     """Positions in the lists of the records whose value is null."""
 
 
+def _records_block(buffer: Buffer, position: int, header: BatchHeader) -> tuple[bytes, int, int]:
+    """Return (block, start, end): the records of a batch, decompressed, lie in the block from start to end. Raises
+    InvalidBatch."""
+    if header.is_compressed:
+        block = bytes(plain_records(buffer, position, header, MAX_LOADED_BYTES))
+        return block, 0, len(block)
+    start, end = position + HEADER_BYTES, position + header.size_bytes
+    if isinstance(buffer, bytes):
+        return buffer, start, end
+    return bytes(memoryview(buffer)[start:end]), 0, end - start
+
+
 def read_keys(buffer: Buffer, position: int, header: BatchHeader) -> BatchKeys:
     """Read the keys of a batch of format v2. Raises InvalidBatch."""
-    end = position + header.size_bytes
-    if header.is_compressed:
-        block: Buffer = bytes(plain_records(buffer, position, header, MAX_LOADED_BYTES))
-        batch = BatchKeys(block, 0)
-        end = len(block)
-    else:
-        batch = BatchKeys(buffer, position + HEADER_BYTES)
+    block, start, end = _records_block(buffer, position, header)
+    batch = BatchKeys(block, start)
     try:
         at = _walk_keys(batch, header.records_count)
     except (DecodeError, IndexError) as error:
@@ -199,7 +207,7 @@ def _walk_keys(batch: BatchKeys, count: int) -> int:
         if key_length < 0:
             note_key(None)
         else:
-            note_key(bytes(block[at : at + key_length]))
+            note_key(block[at : at + key_length])
             at += key_length
         if at + 1 >= end:  # neither length of a value nor number of headers
             raise DecodeError(f"its key goes beyond its {length} bytes")
@@ -208,6 +216,62 @@ def _walk_keys(batch: BatchKeys, count: int) -> int:
         at = end
         note_end(at)
     return at
+
+
+# --- what stays ---
+
+
+@dataclass(slots=True)
+class StayingRecords:
+    """The records of a batch that stay: where each lies in `block`."""
+
+    block: bytes
+    spans: list[tuple[int, int]]
+    has_marker: bool
+    """Whether one of them is a delete marker."""
+
+
+def find_records(buffer: Buffer, position: int, header: BatchHeader, numbers: Sequence[int]) -> StayingRecords:
+    """Find the records with these rising numbers, at least one, in a batch that `read_keys` has read before. Raises
+    InvalidBatch."""
+    block, at, _ = _records_block(buffer, position, header)
+    staying = StayingRecords(block, [], has_marker=False)
+    wanted = iter(numbers)
+    number = next(wanted)
+    try:
+        for index in range(numbers[-1] + 1):
+            start = at
+            byte = block[at]
+            if byte < 0x80:
+                at += 1 + (byte >> 1)
+            elif (second := block[at + 1]) < 0x80:
+                at += 2 + ((second << 6) | (byte & 0x7F) >> 1)
+            else:
+                length, at = decode_varint(block, at)
+                at += length
+            if index == number:
+                staying.spans.append((start, at))
+                if _has_no_value(block, start):
+                    staying.has_marker = True
+                number = next(wanted, -1)
+    except (DecodeError, IndexError) as error:
+        raise broken_record(len(staying.spans), str(error)) from error
+    return staying
+
+
+def _has_no_value(block: bytes, start: int) -> bool:
+    """Whether the record at `start` is a delete marker."""
+    at = start
+    while block[at] >= 0x80:  # length
+        at += 1
+    at += 2  # its last byte, attributes
+    while block[at] >= 0x80:  # timestamp delta
+        at += 1
+    at += 1
+    while block[at] >= 0x80:  # offset delta
+        at += 1
+    key_length, at = decode_varint(block, at + 1)
+    return block[at + max(key_length, 0)] == 1
 
 
 # --- one batch ---
@@ -237,7 +301,7 @@ class BatchCleaner:
     `now_ms` and `delete_retention_ms` set the delete horizon of batches that have none.
     """
 
-    __slots__ = ("_delete_retention_ms", "_map", "_now_ms", "keeps_old_markers", "transactions")
+    __slots__ = ("_delete_retention_ms", "_map", "_now_ms", "keeps_old_markers", "latest", "transactions")
 
     def __init__(self, offset_map: OffsetMap, *, now_ms: int, delete_retention_ms: int) -> None:
         self._map = offset_map
@@ -245,6 +309,8 @@ class BatchCleaner:
         self._delete_retention_ms = delete_retention_ms
         self.keeps_old_markers = True
         """Whether delete markers of formats before v2 stay; it depends on the segment that is being cleaned."""
+        self.latest: LatestOffsets | None = None
+        """The latest records of the dirty part; None when they are found by their keys."""
         self.transactions = CleanedTransactions()
 
     def clean(
@@ -261,22 +327,34 @@ class BatchCleaner:
             if not header.records_count:
                 return _without_records(header, is_last_of_producer)
             if can_go and not header.has_delete_horizon:
-                return self._rebuild(buffer, position, header, read_keys(buffer, position, header), None)
+                batch = read_keys(buffer, position, header)
+                spans = _spans(batch, range(len(batch.ends)))
+                return self._rebuild(header, StayingRecords(batch.block, spans, has_marker=False))
             return Cleaned(CleaningOutcome.COPIED, header.records_count)
         if self.transactions.on_data(header) or not header.records_count:
             return _without_records(header, is_last_of_producer)
+        staying = self._staying(buffer, position, header)
+        if staying is None:
+            return _without_records(header, is_last_of_producer)
+        count = len(staying.spans)
+        if staying.has_marker and not header.has_delete_horizon:
+            return self._rebuild(header, staying)
+        if count == header.records_count:
+            return Cleaned(CleaningOutcome.COPIED, count)
+        return Cleaned(CleaningOutcome.REBUILT, count, rebuild_batch(header, staying.block, staying.spans))
+
+    def _staying(self, buffer: Buffer, position: int, header: BatchHeader) -> StayingRecords | None:
+        """Find the records of a data batch that stay, by their offsets where these are known, else by their keys. None: no
+        record stays. Raises InvalidBatch."""
+        if self.latest is not None and self.latest.know(header) and not header.has_delete_horizon:
+            numbers = self.latest.numbers_in(header)
+            return find_records(buffer, position, header, numbers) if numbers else None
         batch = read_keys(buffer, position, header)
         kept = self._kept(header, batch)
         if not kept:
-            return _without_records(header, is_last_of_producer)
-        is_whole = len(kept) == len(batch.ends)
+            return None
         has_marker = bool(batch.without_value) and not set(batch.without_value).isdisjoint(kept)
-        if has_marker and not header.has_delete_horizon:
-            return self._rebuild(buffer, position, header, batch, None if is_whole else kept)
-        if is_whole:
-            return Cleaned(CleaningOutcome.COPIED, len(kept))
-        content = rebuild_batch(header, batch.block, _spans(batch, kept))
-        return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
+        return StayingRecords(batch.block, _spans(batch, kept), has_marker)
 
     def _clean_messages(self, buffer: Buffer, position: int, header: BatchHeader) -> Cleaned:
         """Clean a message, or a compressed set, of a format before v2: these have no producers and delete horizons, so the time
@@ -320,15 +398,11 @@ class BatchCleaner:
             kept = [index for index in kept if index not in expired]
         return kept
 
-    def _rebuild(
-        self, buffer: Buffer, position: int, header: BatchHeader, batch: BatchKeys, kept: list[int] | None
-    ) -> Cleaned:
+    def _rebuild(self, header: BatchHeader, staying: StayingRecords) -> Cleaned:
         """Rebuild the batch from the records that stay, with a delete horizon that begins now."""
-        if kept is None:
-            kept = list(range(len(batch.ends)))
         horizon_ms = self._now_ms + self._delete_retention_ms
-        content = rebuild_batch(header, batch.block, _spans(batch, kept), delete_horizon_ms=horizon_ms)
-        return Cleaned(CleaningOutcome.REBUILT, len(kept), content)
+        content = rebuild_batch(header, staying.block, staying.spans, delete_horizon_ms=horizon_ms)
+        return Cleaned(CleaningOutcome.REBUILT, len(staying.spans), content)
 
 
 def _is_last_of_producer(header: BatchHeader, active_producers: Mapping[int, LastRecord]) -> bool:
@@ -349,7 +423,7 @@ def _without_records(header: BatchHeader, is_last_of_producer: bool) -> Cleaned:
     )
 
 
-def _spans(batch: BatchKeys, kept: list[int]) -> list[tuple[int, int]]:
+def _spans(batch: BatchKeys, kept: Iterable[int]) -> list[tuple[int, int]]:
     """Return (start, end) in the block of each record that stays."""
     ends, start = batch.ends, batch.start
     return [(ends[index - 1] if index else start, ends[index]) for index in kept]

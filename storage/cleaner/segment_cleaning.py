@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from protocol.records.any_format import iter_any_records, read_any_header
 from protocol.records.batch import MAGIC_V2, BatchHeader
@@ -27,6 +28,7 @@ from storage.cleaner.batch_cleaning import (
     read_keys,
 )
 from storage.cleaner.compaction import SegmentSizes, group_segments
+from storage.cleaner.latest_offsets import LatestOffsets
 from storage.cleaner.offset_map import OffsetMap
 from storage.segments.segment_copy import (
     CLEANED_SUFFIXES,
@@ -43,6 +45,10 @@ from storage.segments.txn_index import AbortedTxn
 MIN_READ_BYTES = 4096
 # A step also ends after this number of records: some 2 ms of work.
 STEP_RECORDS = 1000
+# The latest offsets may take one part in so many of the map's buffer.
+LATEST_SHARE = 4
+MARKED_AT_ONCE = 20_000
+_NUMBERS = list(range(STEP_RECORDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,8 @@ class LogCleaning:
         dirty_offsets = max(request.first_uncleanable_offset - request.first_dirty_offset, 0)
         self.map = OffsetMap(request.dedupe_buffer_bytes, request.load_factor, dirty_offsets)
         self._cleaner = BatchCleaner(self.map, now_ms=request.now_ms, delete_retention_ms=request.delete_retention_ms)
+        # Whether the records of every batch without gaps have the offset deltas 0, 1, 2 and so on.
+        self._is_regular = True
         self._moved_bytes = 0
         self._records = 0
 
@@ -108,6 +116,10 @@ class LogCleaning:
 
     def build_map(self, aborted: Sequence[AbortedTxn]) -> Iterator[int]:
         """Read the dirty part and build the map. `aborted`: transactions that overlap it. Raises OSError, InvalidBatch."""
+        yield from self._read_dirty(aborted)
+        yield from self._mark_latest()
+
+    def _read_dirty(self, aborted: Sequence[AbortedTxn]) -> Iterator[int]:
         request = self._request
         transactions = CleanedTransactions()
         transactions.expect(aborted)
@@ -126,20 +138,38 @@ class LogCleaning:
             self.map.reached(end_offset - 1)
         yield self._end_step()
 
+    def _mark_latest(self) -> Iterator[int]:
+        """Turn the map around, if memory allows: so the copying finds the latest records without their keys."""
+        start_offset = self._request.first_dirty_offset
+        if not self._is_regular or self.end_offset - start_offset > self._request.dedupe_buffer_bytes // LATEST_SHARE:
+            return
+        latest = LatestOffsets(start_offset, self.end_offset)
+        offsets = iter(self.map.offsets())
+        while some := list(islice(offsets, MARKED_AT_ONCE)):
+            latest.add(some)
+            yield 0
+        self._cleaner.latest = latest
+
     def _index(self, buffer: Buffer, position: int, header: BatchHeader, transactions: CleanedTransactions) -> bool:
         """Put a batch's keys into the map. Returns False when that is full."""
         start_offset = self._request.first_dirty_offset
         if header.magic < MAGIC_V2:
             records = list(iter_any_records(buffer, position, header, MAX_LOADED_BYTES))
             self._records += len(records)
-            return self.map.put([each.key for each in records], [each.offset for each in records], 0, start_offset)
+            return self.map.put([each.key for each in records], [each.offset for each in records], start_offset)
         if header.is_control:
             transactions.on_marker(buffer, position, header)
             return True
         if transactions.on_data(header) or not header.records_count:
             return True
         batch = read_keys(buffer, position, header)
-        return self.map.put(batch.keys, batch.deltas, header.base_offset, start_offset)
+        base_offset, count = header.base_offset, header.records_count
+        offsets: Sequence[int] = range(base_offset, base_offset + count)
+        if batch.deltas != _NUMBERS[:count] and batch.deltas != list(range(count)):
+            offsets = [base_offset + delta for delta in batch.deltas]
+            if header.last_offset_delta + 1 == count:  # as many as there is room for, and not in their places
+                self._is_regular = False
+        return self.map.put(batch.keys, offsets, start_offset)
 
     # --- groups ---
 

@@ -24,7 +24,7 @@ from storage.segments.txn_index import AbortedTxn, encode_transactions
 CLEANED_SUFFIXES = (LOG_SUFFIX, OffsetIndex.suffix, TimeIndex.suffix, TXN_INDEX_SUFFIX)
 MAX_SEGMENT_BYTES = 0x7FFFFFFF
 # A step ends behind the batch that takes it over this.
-STEP_BYTES = 512 * 1024
+STEP_BYTES = 1024 * 1024
 
 
 class SegmentOverflow(Exception):

@@ -97,8 +97,8 @@ def _latest_values_go(patches: Patches) -> None:
     """The offset map takes a key's last record for one that has a successor."""
 
     def put(original: Any) -> Any:
-        def ahead(self: OffsetMap, keys: Any, offsets: Any, base_offset: int, start_offset: int) -> Any:
-            return original(self, keys, [offset + 1 for offset in offsets], base_offset, start_offset)
+        def ahead(self: OffsetMap, keys: Any, offsets: Any, start_offset: int) -> Any:
+            return original(self, keys, [offset + 1 for offset in offsets], start_offset)
 
         return ahead
 

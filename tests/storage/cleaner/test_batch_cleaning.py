@@ -29,7 +29,7 @@ def cleaner(latest: dict[bytes, int] | None = None, covered: int = 1000, now_ms:
     """One that knows these latest offsets."""
     offsets = OffsetMap(1 << 12, 0.9, 100)
     for key, offset in (latest or {}).items():
-        offsets.put([key], [offset], 0)
+        offsets.put([key], [offset])
     offsets.latest_offset = covered
     return BatchCleaner(offsets, now_ms=now_ms, delete_retention_ms=RETENTION_MS)
 
