@@ -42,6 +42,17 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def secured() -> Iterator[EmbeddedBroker]:
+    """A broker with an authorizer, that lets this client do everything."""
+    authorizer = {
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with EmbeddedBroker(settings=authorizer) as running:
+        yield running
+
+
 @pytest.fixture
 def tool(broker: EmbeddedBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tool:
     def run(*arguments: str, stdin: bytes = b"") -> Run:
@@ -370,36 +381,31 @@ def test_without_an_authorizer_acls_say_so(tool: Tool) -> None:
         assert "authorizer.class.name" in run.err
 
 
-def test_acls_are_added_listed_and_removed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    authorizer = {
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-    with EmbeddedBroker(settings=authorizer) as secured:
+def test_acls_are_added_listed_and_removed(secured: EmbeddedBroker, capfd: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> Run:
+        code = main([*arguments, "--bootstrap-server", secured.bootstrap_servers])
+        out, err = capfd.readouterr()
+        return ok(Run(code, out, err))
 
-        def run(*arguments: str) -> Run:
-            code = main(["acls", *arguments, "--bootstrap-server", secured.bootstrap_servers])
-            out, err = capfd.readouterr()
-            return ok(Run(code, out, err))
-
-        run("add", "--topic", "orders", "--allow-principal", "User:alice", "--producer", "--transactional-id", "pay")
-        run("add", "--topic", "log-", "--resource-pattern-type", "prefixed", "--deny-principal", "User:*", "--operation",
-            "delete", "--host", "10.0.0.1")  # fmt: skip
-        run("add", "--cluster", "--allow-principal", "User:alice", "--operation", "idempotent-write")
-        rows = run("list", "--json").json
-        assert [(row["resource_type"], row["resource"], row["operation"], row["permission"]) for row in rows] == [
-            ("cluster", "kafka-cluster", "idempotent-write", "allow"),
-            ("topic", "log-", "delete", "deny"),
-            ("topic", "orders", "create", "allow"),
-            ("topic", "orders", "describe", "allow"),
-            ("topic", "orders", "write", "allow"),
-            ("transactional-id", "pay", "describe", "allow"),
-            ("transactional-id", "pay", "write", "allow"),
-        ]
-        assert len(run("list", "--topic", "log-1", "--resource-pattern-type", "match", "--json").json) == 1
-        dry = run("remove", "--topic", "orders", "--operation", "write")
-        assert "--execute" in dry.err
-        assert len(run("list", "--json").json) == 7
-        run("remove", "--topic", "orders", "--operation", "write", "--execute")
-        run("remove", "--cluster", "--execute")
-        assert len(run("list", "--json").json) == 5
+    alice = ("--allow-principal", "User:alice")
+    run("acls", "add", "--topic", "orders", *alice, "--producer", "--transactional-id", "pay")
+    run("acls", "add", "--topic", "log-", "--resource-pattern-type", "prefixed", "--deny-principal", "User:*",
+        "--operation", "delete", "--host", "10.0.0.1")  # fmt: skip
+    run("acls", "add", "--cluster", *alice, "--operation", "idempotent-write")
+    rows = run("acls", "list", "--json").json
+    assert [(row["resource_type"], row["resource"], row["operation"], row["permission"]) for row in rows] == [
+        ("cluster", "kafka-cluster", "idempotent-write", "allow"),
+        ("topic", "log-", "delete", "deny"),
+        ("topic", "orders", "create", "allow"),
+        ("topic", "orders", "describe", "allow"),
+        ("topic", "orders", "write", "allow"),
+        ("transactional-id", "pay", "describe", "allow"),
+        ("transactional-id", "pay", "write", "allow"),
+    ]
+    assert len(run("acls", "list", "--topic", "log-1", "--resource-pattern-type", "match", "--json").json) == 1
+    dry = run("acls", "remove", "--topic", "orders", "--operation", "write")
+    assert "--execute" in dry.err
+    assert len(run("acls", "list", "--json").json) == 7
+    run("acls", "remove", "--topic", "orders", "--operation", "write", "--execute")
+    run("acls", "remove", "--cluster", "--execute")
+    assert len(run("acls", "list", "--json").json) == 5

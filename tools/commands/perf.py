@@ -39,7 +39,8 @@ def command() -> None:
 @click.option("--record-size", type=click.IntRange(0), default=100, metavar="BYTES", help="[100]")
 @click.option("--throughput", type=click.IntRange(1), metavar="N", help="at most so many records a second")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="[all]")
-@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none",
+              help="how batches are compressed [none]")  # fmt: skip
 @click.option("--producer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
 @cluster_command
 def produce(
@@ -89,9 +90,8 @@ def produce(
 @command.command("consume")
 @click.argument("topic")
 @click.option("--num-records", type=click.IntRange(1), metavar="N", help="end after so many [all that are there]")
-@click.option(
-    "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted"
-)
+@click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted",
+              help="[read_uncommitted]")  # fmt: skip
 @click.option("--consumer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
 @cluster_command
 def consume(

@@ -58,7 +58,8 @@ class _Progress:
 @click.option("--partition", type=click.IntRange(0), help="write to this partition")
 @click.option("--input", "form", type=click.Choice(["lines", "json"]), default="lines", help="what a line is [lines]")
 @click.option("--tombstones", is_flag=True, help="an empty value becomes none: a tombstone")
-@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
+@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none",
+              help="how batches are compressed [none]")  # fmt: skip
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="who must have a record [all]")
 @click.option("--producer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
 @cluster_command

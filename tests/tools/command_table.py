@@ -1,0 +1,71 @@
+"""Which test runs each command, against a broker of ours and against Apache Kafka 3.9.1.
+
+A row of tests/tools is a test on the fixtures `broker` or `secured`: tests/interop/test_commands.py runs it again with Apache
+Kafka. A row of tests/interop is a test that runs both by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+_HERE = "tests.tools.test_commands"
+
+ROWS = {
+    "acls add": (_HERE, "test_acls_are_added_listed_and_removed"),
+    "acls list": (_HERE, "test_acls_are_added_listed_and_removed"),
+    "acls remove": (_HERE, "test_acls_are_added_listed_and_removed"),
+    "brokers list": (_HERE, "test_brokers_and_health"),
+    "cluster health": (_HERE, "test_brokers_and_health"),
+    "configs alter": (_HERE, "test_settings_are_described_and_altered"),
+    "configs describe": (_HERE, "test_settings_are_described_and_altered"),
+    "consume": (_HERE, "test_lines_are_written_and_printed_in_order"),
+    "find": (_HERE, "test_a_record_is_found_in_the_partition_of_its_key_and_in_others"),
+    "groups delete": (_HERE, "test_offsets_are_reset_only_when_asked"),
+    "groups describe": (_HERE, "test_a_group_commits_what_was_printed"),
+    "groups list": (_HERE, "test_a_group_commits_what_was_printed"),
+    "groups reset": (_HERE, "test_offsets_are_reset_only_when_asked"),
+    "partitions cancel": (_HERE, "test_partitions_are_planned_verified_and_led"),
+    "partitions elect": (_HERE, "test_partitions_are_planned_verified_and_led"),
+    "partitions plan": (_HERE, "test_partitions_are_planned_verified_and_led"),
+    "partitions reassign": (_HERE, "test_partitions_are_planned_verified_and_led"),
+    "partitions reassignments": (_HERE, "test_partitions_are_planned_verified_and_led"),
+    "partitions verify": (_HERE, "test_partitions_are_planned_verified_and_led"),
+    "perf consume": (_HERE, "test_performance_is_told_in_figures"),
+    "perf latency": (_HERE, "test_performance_is_told_in_figures"),
+    "perf produce": (_HERE, "test_performance_is_told_in_figures"),
+    "produce": (_HERE, "test_what_json_printed_can_be_written_again"),
+    "quotas alter": (_HERE, "test_quotas_are_altered_and_listed"),
+    "quotas list": (_HERE, "test_quotas_are_altered_and_listed"),
+    "records delete": (_HERE, "test_records_are_deleted_only_when_asked"),
+    "topics alter": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
+    "topics create": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
+    "topics delete": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
+    "topics describe": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
+    "topics list": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
+    "transactions abort": (_HERE, "test_transactions_are_listed_described_and_aborted"),
+    "transactions describe": (_HERE, "test_transactions_are_listed_described_and_aborted"),
+    "transactions list": (_HERE, "test_transactions_are_listed_described_and_aborted"),
+    "transactions producers": (_HERE, "test_transactions_are_listed_described_and_aborted"),
+    "verify consume": (_HERE, "test_what_was_acknowledged_is_verified_or_named"),
+    "verify produce": (_HERE, "test_what_was_acknowledged_is_verified_or_named"),
+}
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command that does something, with its words."""
+    from tools.command import root
+
+    context = click.Context(root)
+
+    def below(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[str, click.Command]]:
+        if not isinstance(command, click.Group):
+            yield " ".join(words), command
+            return
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None, name
+            yield from below((*words, name), inner)
+
+    yield from below((), root)
