@@ -53,7 +53,8 @@ from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from coordinator.transaction_coordinator import TransactionCoordinator
-from metadata.admin.topic_admin import FallBackToOneReplica, StrictReplication, TopicAdmin
+from metadata.admin.replication_policy import FallBackToOneReplica, StrictReplication
+from metadata.admin.topic_admin import TopicAdmin
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from replication.dependencies import PartitionDependencies

@@ -42,7 +42,7 @@ from controller.requests.channels import BrokerChannel, Channels, ControlRespons
 from controller.requests.request_batch import ControlRequest, Sender
 from controller.watches import change_at
 from metadata.admin.metadata_wait import wait_for_image
-from metadata.admin.topic_admin import TIMED_OUT, Outcome
+from metadata.admin.topic_requests import TIMED_OUT, Outcome
 from metadata.image import MetadataCache, PartitionImage
 from metadata.store import znodes
 from metadata.store.port import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from controller.controller_term import Term
-from metadata.admin.topic_admin import Outcome
+from metadata.admin.topic_requests import Outcome
 from metadata.store import znodes
 from metadata.store.port import Create, NoNodeError, SetData, Stat, StoreError
 from metadata.store.znodes import FinalizedFeatures

@@ -15,7 +15,7 @@ from controller import balance
 from controller.controller_context import ControllerContext
 from controller.controller_term import Term
 from controller.leader_election_rules import NO_LEADER, ElectionReason
-from metadata.admin.topic_admin import Outcome
+from metadata.admin.topic_requests import Outcome
 from metadata.store import znodes
 from metadata.store.port import BadVersionError, Delete, NoNodeError, StoreError
 from protocol.errors import ErrorCode

@@ -29,7 +29,7 @@ from controller.reassignment_rules import (
     StopReplicas,
     WriteAssignment,
 )
-from metadata.admin.topic_admin import Outcome, not_stored
+from metadata.admin.topic_requests import Outcome, not_stored
 from metadata.store import znodes
 from metadata.store.port import BadVersionError, Delete, FinalError, NoNodeError, SetData, StoreError
 from metadata.store.znodes import ReplicaAssignment

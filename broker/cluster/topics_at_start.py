@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from config.errors import ConfigError
-from metadata.admin.topic_admin import NewTopic, TopicAdmin
+from metadata.admin.topic_admin import TopicAdmin
+from metadata.admin.topic_requests import NewTopic
 from protocol.errors import ErrorCode
 
 CREATE_TIMEOUT_MS = 30_000

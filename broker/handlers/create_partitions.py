@@ -12,7 +12,7 @@ from collections import Counter
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from metadata.admin.topic_admin import NewPartitions, Outcome
+from metadata.admin.topic_requests import NewPartitions, Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
     CreatePartitionsRequest,

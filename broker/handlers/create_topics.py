@@ -21,7 +21,7 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from config.layers import ConfigSource
 from config.topic import LogConfig
-from metadata.admin.topic_admin import CreatedTopic, NewTopic
+from metadata.admin.topic_requests import CreatedTopic, NewTopic
 from metadata.admin.topic_rules import CLUSTER_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -21,6 +20,8 @@ from config.topic import check_topic_settings
 from metadata.admin import topic_rules
 from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.placement import Placement, PlacementBroker, place
+from metadata.admin.replication_policy import ReplicationPolicy
+from metadata.admin.topic_requests import TIMED_OUT, CreatedTopic, NewPartitions, NewTopic, Outcome, Permits, not_stored
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import znodes
 from metadata.store.node_reading import read_registrations
@@ -30,7 +31,6 @@ from metadata.store.port import (
     Create,
     NodeExistsError,
     NoNodeError,
-    RefusedError,
     SessionExpiredError,
     SetData,
     Store,
@@ -52,94 +52,6 @@ TOPICS_STEP = (
 )
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A requested topic. -1 counts mean the broker's defaults; `assignment` is by partition."""
-
-    name: str
-    partitions: int = topic_rules.DEFAULT_COUNT
-    replication_factor: int = topic_rules.DEFAULT_COUNT
-    assignment: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    config: Mapping[str, str | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    code: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-
-
-TIMED_OUT = Outcome(ErrorCode.REQUEST_TIMED_OUT)
-
-
-def not_stored(error: StoreError | ValueError) -> Outcome:
-    """Return the outcome of a final refusal by the store, or of an unreadable node."""
-    if isinstance(error, RefusedError):
-        return Outcome(ErrorCode.POLICY_VIOLATION, "The store refuses it: a topic's description may have 1 MiB.")
-    return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, f"The store refuses it: {type(error).__name__}.")
-
-
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
-    """`topic_id`, counts and `config` (the topic's own settings) are set for a topic that was, or could be,
-    created."""
-
-    outcome: Outcome
-    topic_id: bytes = ZERO_UUID
-    partitions: int = -1
-    replication_factor: int = -1
-    config: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class NewPartitions:
-    """Requested partitions. `count` is the new total; `assignments` are the added partitions' replicas, or None."""
-
-    name: str
-    count: int
-    assignments: Sequence[Sequence[int]] | None = None
-
-
-class Permits(Protocol):
-    """What charges a request for the partitions that it creates and deletes."""
-
-    def take(self, partitions_count: int) -> None:
-        """Raises KafkaError when the quota is used up."""
-
-
-class ReplicationPolicy(Protocol):
-    """The replication factor of internal and auto-created topics."""
-
-    def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int: ...
-
-
-class StrictReplication:
-    """The configured number: with too few brokers the creation fails (KIP-115)."""
-
-    def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int:
-        return wanted
-
-
-class FallBackToOneReplica:
-    """One replica if there are too few brokers; this is logged once."""
-
-    def __init__(self) -> None:
-        self._has_told = False
-
-    def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int:
-        if wanted <= live_brokers or live_brokers == 0:
-            return wanted
-        if not self._has_told:
-            self._has_told = True
-            logger.warning(
-                "internal topic gets one replica, there are too few brokers: topic=%s replication_factor=%d brokers=%d",
-                topic,
-                wanted,
-                live_brokers,
-            )
-        return 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_requests import NewTopic
 from metadata.store import znodes
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode

@@ -16,7 +16,8 @@ from controller.requests.channels import BrokerChannel, ControlResponse, InProce
 from controller.requests.request_batch import ControlRequest
 from metadata import delta
 from metadata.admin.metadata_wait import wait_for_image
-from metadata.admin.topic_admin import ReplicationPolicy, StrictReplication, TopicAdmin
+from metadata.admin.replication_policy import ReplicationPolicy, StrictReplication
+from metadata.admin.topic_admin import TopicAdmin
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import registration, znodes
 from metadata.store.embedded import FILE_NAME, EmbeddedStore

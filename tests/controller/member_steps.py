@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_requests import NewTopic
 from metadata.store import znodes
 from metadata.store.znodes import PartitionState
 from protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_requests import NewTopic
 from metadata.store import znodes
 from metadata.store.port import Create, Delete, OperationResult, SetData, Transaction, Watch
 from metadata.store.znodes import FinalizedFeatures, PartitionState, ReplicaAssignment, TopicRegistration

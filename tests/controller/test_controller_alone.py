@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from metadata.admin.topic_admin import FallBackToOneReplica, NewPartitions, NewTopic
+from metadata.admin.replication_policy import FallBackToOneReplica
+from metadata.admin.topic_requests import NewPartitions, NewTopic
 from metadata.admin.topic_rules import MAX_NEW_PARTITIONS
 from metadata.store import configs, znodes
 from metadata.store.port import NodeExistsError, WatchEvent

@@ -10,7 +10,7 @@ import pytest
 
 from controller import controller
 from controller.leader_election_rules import ElectionReason
-from metadata.admin.topic_admin import NewPartitions, NewTopic
+from metadata.admin.topic_requests import NewPartitions, NewTopic
 from metadata.image import ClusterImage
 from metadata.store import znodes
 from metadata.store.port import (

@@ -36,7 +36,7 @@ from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.network.dispatch import Handler
 from broker.network.request_context import RequestContext
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_requests import NewTopic
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from protocol.messages.alter_partition_reassignments import (

@@ -8,7 +8,7 @@ import pytest
 
 from broker.handlers.describe_cluster import describe_cluster
 from broker.handlers.metadata import metadata
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_requests import NewTopic
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, PartitionImage, TopicImage
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest

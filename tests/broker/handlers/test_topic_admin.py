@@ -12,7 +12,7 @@ from broker.handlers.create_topics import create_topics
 from broker.handlers.delete_topics import delete_topics
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.init_producer_id import init_producer_id
-from metadata.admin.topic_admin import NewTopic
+from metadata.admin.topic_requests import NewTopic
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
