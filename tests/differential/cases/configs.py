@@ -17,6 +17,7 @@ from tests.differential.play import Run, case
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+REQUEST_LOGGER = "kafka.request.logger"
 
 
 def describing(
@@ -125,6 +126,17 @@ def the_same_twice(run: Run) -> None:
 @case(DescribeConfigsRequest, "edge")
 def a_logger(run: Run) -> None:
     run.ask(describing(BROKER_LOGGER, "0", ["root"]))
+
+
+@case(DescribeConfigsRequest, "edge", "1+")
+def a_logger_with_all_that_is_known(run: Run) -> None:
+    run.do(changing(BROKER_LOGGER, "0", (REQUEST_LOGGER, SET, "WARN")))
+    run.ask(describing(BROKER_LOGGER, "0", [REQUEST_LOGGER], synonyms=True, documentation=True))
+
+
+@case(DescribeConfigsRequest, "edge")
+def no_logger(run: Run) -> None:
+    run.ask(describing(BROKER_LOGGER, "0", ["no.such.logger", ""]))
 
 
 @case(DescribeConfigsRequest, "wrong")
@@ -369,6 +381,42 @@ def broker_settings(run: Run) -> None:
         ("message.max.bytes", SET, "-1"), ("log.cleaner.threads", SET, "500"), ("num.io.threads", SET, "0"),
     ):  # fmt: skip
         run.ask(changing(BROKER, "0", change, validate_only=True))
+
+
+@case(IncrementalAlterConfigsRequest, "normal")
+def the_level_of_a_logger(run: Run) -> None:
+    for change in ((REQUEST_LOGGER, SET, "ERROR"), (REQUEST_LOGGER, DELETE, None), (REQUEST_LOGGER, SET, "WARN")):
+        run.ask(changing(BROKER_LOGGER, "0", change))
+        if change[1] == SET:
+            run.note({change[0]: value_of(run, BROKER_LOGGER, "0", REQUEST_LOGGER)})
+
+
+@case(IncrementalAlterConfigsRequest, "edge")
+def levels_of_loggers(run: Run) -> None:
+    run.ask(changing(BROKER_LOGGER, "0", (REQUEST_LOGGER, DELETE, "INFO")))
+    for changes in (
+        [(REQUEST_LOGGER, SET, "WARN")],
+        [(REQUEST_LOGGER, SET, "ERROR"), ("no.such.logger", SET, "INFO")],
+        [(REQUEST_LOGGER, SET, "WARN"), (REQUEST_LOGGER, SET, "ERROR")],
+        [(REQUEST_LOGGER, SET, "WARN"), (REQUEST_LOGGER, DELETE, None)],
+        [(REQUEST_LOGGER, SET, "warn")],
+        [(REQUEST_LOGGER, SET, " WARN ")],
+        [(REQUEST_LOGGER, SET, "")],
+        [(REQUEST_LOGGER, SET, None)],
+        [(REQUEST_LOGGER, SET, "OFF")],
+        [(REQUEST_LOGGER, SET, "ALL")],
+        [("", SET, "INFO")],
+        [],
+        [(REQUEST_LOGGER, SET, "WARN")],
+    ):
+        run.ask(changing(BROKER_LOGGER, "0", *changes))
+        run.note({"level": value_of(run, BROKER_LOGGER, "0", REQUEST_LOGGER)})
+
+
+@case(IncrementalAlterConfigsRequest, "wrong")
+def loggers_of_no_broker(run: Run) -> None:
+    for name in ("", "1", "x", "00", " 0"):
+        run.ask(changing(BROKER_LOGGER, name, (REQUEST_LOGGER, SET, "WARN"), validate_only=True))
 
 
 @case(IncrementalAlterConfigsRequest, "wrong")
