@@ -53,6 +53,7 @@ from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
+from broker.network.request_log import RequestLog
 from broker.network.sasl.sources import SaslSources
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
@@ -163,6 +164,7 @@ class Broker:
         self.plain_budget = MemoryBudget(self.request_budget.limit_bytes)
         self._membership: Membership | None = None
         self._controller_channel: ControllerChannel | None = None
+        self._request_log: RequestLog | None = None
         self.metadata = MetadataCache()
         self.broker_id = -1
         self.is_ready = False
@@ -372,20 +374,20 @@ class Broker:
 
     def _serve_through(self, table: DispatchTable, services: Services) -> None:
         """Give the acceptor what connections dispatch to; `Acceptor.open` starts serving."""
-        self._acceptor.serve(
-            ConnectionShared(
-                dispatch=Dispatch(table, self._tasks, self._metrics, gate(services)),
-                services=services,
-                budget=self.request_budget,
-                plain_budget=self.plain_budget,
-                response_memory=services.response_memory,
-                owner=self._acceptor,
-                timer=self._timer,
-                call_soon=asyncio.get_running_loop().call_soon,
-                limits=connection_limits(self.settings),
-                authentication=authentication(self._sasl_rules, services),
-            )
+        shared = ConnectionShared(
+            dispatch=Dispatch(table, self._tasks, self._metrics, gate(services)),
+            services=services,
+            budget=self.request_budget,
+            plain_budget=self.plain_budget,
+            response_memory=services.response_memory,
+            owner=self._acceptor,
+            timer=self._timer,
+            call_soon=asyncio.get_running_loop().call_soon,
+            limits=connection_limits(self.settings),
+            authentication=authentication(self._sasl_rules, services),
         )
+        self._request_log = RequestLog(shared, self._dependencies.clock)
+        self._acceptor.serve(shared)
 
     async def _bind(self) -> None:
         """Open the ports. Clients may connect; they are served once `Acceptor.open` says so. Raises OSError."""
@@ -470,6 +472,8 @@ class Broker:
             self._controller_channel.close()
         self._acceptor.stop()
         self._acceptor.abort_all()
+        if self._request_log is not None:
+            self._request_log.close()
         await self._access.audit.close()
         await self._tasks.close()
         self._timer.close()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
     from broker.network.dispatch import Dispatch, Route
     from broker.network.memory_budget import MemoryBudget
+    from broker.network.request_log import LoggedDispatch
     from broker.network.response_memory import ResponseMemory
     from broker.network.sasl.authentication import ListenersAuthentication
     from broker.services import Services
@@ -71,7 +72,7 @@ class ConnectionShared:
     """What the connections of a broker have in common. `tick` counts the sweeps for idle ones. `plain_budget` is for large
     requests without records, which may wait for long, `budget` for all others. `authentication` is None without SASL."""
 
-    dispatch: Dispatch
+    dispatch: Dispatch | LoggedDispatch
     services: Services
     budget: MemoryBudget
     plain_budget: MemoryBudget

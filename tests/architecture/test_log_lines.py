@@ -47,7 +47,7 @@ VOCABULARY = {
     "buffer_percent": "how full a cleaner's offset map was",
     "candidates": "how many might have been chosen",
     "change": "what was to be changed",
-    "clean_shutdown": "whether the last stop was clean",
+    "clean_shutdown": "whether a stop was clean",
     "client_id": "the name that a client gave itself",
     "cluster": "the cluster's id",
     "connections": "how many connections",
@@ -55,11 +55,13 @@ VOCABULARY = {
     "controller_epoch": "the epoch of a controller",
     "coordinator_epoch": "the leader epoch of the partition that coordinates a transaction",
     "copied_bytes": "how much was copied",
+    "correlation_id": "the number that a client gave a request",
     "current_member_id": "the member that has the place of a fenced one",
     "current_topic_id": "the id of the topic that has the name now",
     "directory": "a directory of log.dirs",
     "document": "what is read again and again, in words",
     "duration_ms": "how long something took or has lasted",
+    "duration_us": "how long something took, where milliseconds are too long",
     "enabled": "whether a feature is in use",
     "end_offset": "the offset after the last",
     "error": "a failure: its name, or what the system or an exception says",
@@ -120,12 +122,14 @@ VOCABULARY = {
     "renamed_path": "the folder that was renamed",
     "replicas": "how many replicas, or the broker ids of a partition's",
     "replication_factor": "how many replicas were asked for",
+    "request": "the contents of a request",
     "requested_isr": "the in-sync replicas that a leader asked for",
     "requests": "how many were asked for",
     "resolution": "what to do, in words",
     "resource": "the topic or broker whose settings changed",
     "resource_name": "the name of what a client wanted to use",
     "resource_type": "the type of what a client wanted to use",
+    "response": "the contents of a response",
     "restarted_brokers": "the ids of brokers that have registered again",
     "session": "the id of a ZooKeeper session",
     "setting": "a setting's name",
@@ -158,7 +162,7 @@ VOCABULARY = {
     "written_records": "how many records were written",
 }
 CHOSEN_BY_CLIENTS = {"client_id", "path", "principal", "resource_name", "transactional_id"}
-TEXTS = {"error", "reason", "resolution", "stack"}
+TEXTS = {"error", "reason", "request", "resolution", "response", "stack"}
 
 PLACEHOLDER = re.compile(r"%(?:#x|[sdr])")
 EVENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,;'.\-]*[A-Za-z0-9]")
