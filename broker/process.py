@@ -4,7 +4,7 @@ Rules: SIGTERM and SIGINT stop the broker in order; a second signal ends the pro
 second. SIGHUP opens the audit log anew; in a process with a terminal it says that this is closed, and stops the broker in
 order, unless SIGHUP was ignored at the start (nohup). It is never a second signal. A broker that cannot continue stops, too,
 with exit code 1. A parent process may pass a pipe as a lifeline: when it closes, the broker ends immediately and deletes the
-folder `discard`.
+folder `discard`. A service manager that listens on NOTIFY_SOCKET is told when clients are served, and when the stop begins.
 Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 
@@ -41,9 +41,11 @@ from runtime.os_documents import OsDocuments
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.os_memory import allocating_permanent_objects, keep_freed_buffers
+from runtime.os_notify_socket import NotifySocket, notify_socket, watchdog_s
 from runtime.os_threads import OsThreads
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
+from runtime.service_notices import ServiceNotices
 from runtime.tls_stream import TlsWork
 from runtime.watchdog import Watchdog
 from storage.directories.log_directory import DirectoryRefused
@@ -108,6 +110,7 @@ class BrokerProcess:
         self._refusal: str | None = None
         self._stop_began_ms = started_ms
         self._was_clean = False
+        self._notices: ServiceNotices | None = None
 
     async def serve(self, last_descriptor: int) -> int:
         """Run the broker until a signal, and return the exit code. Connections of clients get file descriptors up to
@@ -137,9 +140,15 @@ class BrokerProcess:
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
         http = HttpServer(broker, dependencies.filesystem) if self._settings.barnabas_http_port is not None else None
+        manager = notify_socket(os.environ)
+        if manager is not None:
+            later = asyncio.get_running_loop().call_later
+            self._notices = ServiceNotices(manager.send, lambda: broker.phase, later, watchdog_s(os.environ))
+            self._notices.start()
         try:
             await self._run(broker, http, http_network)
         finally:
+            self._close_notices(manager)
             watchdog.close()
             http_network.close()
             network.close()
@@ -193,9 +202,16 @@ class BrokerProcess:
             self._refusal = reason_of(error) if isinstance(error, OSError) else str(error)
         finally:
             self._stop_began_ms = self._clock.monotonic_ms()
+            if self._notices is not None:
+                self._notices.stopping()
             if http is not None:
                 await http.stop()
             self._was_clean = await broker.stop()
+
+    def _close_notices(self, manager: NotifySocket | None) -> None:
+        if self._notices is not None and manager is not None:
+            self._notices.close()
+            manager.close()
 
     # --- ready ---
 
@@ -223,6 +239,8 @@ class BrokerProcess:
             }
             os.write(self._options.ready_fd, json.dumps(facts_by_name).encode() + b"\n")
             os.close(self._options.ready_fd)
+        if self._notices is not None:
+            self._notices.ready()
 
     # --- the end ---
 

@@ -1,0 +1,78 @@
+"""deploy/barnabas.service: systemd takes it, and its times fit those of the broker."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from broker.__main__ import EXIT_USAGE, _parser
+from broker.process import HANG_MS
+from broker.server import DRAIN_TIMEOUT_MS
+from config.broker import BrokerSettings
+
+UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"
+TEXT = UNIT.read_text(encoding="utf-8")
+COMMAND = "/opt/barnabas/bin/barnabas"
+
+
+@pytest.fixture(scope="module")
+def service() -> configparser.SectionProxy:
+    unit = configparser.ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[method-assign, assignment]
+    unit.read_string(TEXT)
+    return unit["Service"]
+
+
+def seconds(text: str) -> int:
+    match = re.fullmatch(r"(\d+)s", text)
+    assert match is not None
+    return int(match[1])
+
+
+def test_systemd_takes_it(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is needed")
+    copy = tmp_path / UNIT.name
+    copy.write_text(TEXT.replace(COMMAND, "/bin/true"))
+    done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
+
+
+def test_its_commands_are_those_of_the_command_line(service: configparser.SectionProxy) -> None:
+    for name in ("ExecStart", "ExecStartPre"):
+        command, *arguments = shlex.split(service[name].removeprefix("-"))
+        assert command == COMMAND
+        _parser({}).parse_args(arguments)
+    assert "start" in service["ExecStart"]
+
+
+def test_a_stop_has_time_for_controlled_shutdown(service: configparser.SectionProxy) -> None:
+    settings = BrokerSettings({})
+    attempt_ms = settings.controller_socket_timeout_ms + settings.controlled_shutdown_retry_backoff_ms
+    needed_ms = settings.controlled_shutdown_max_retries * attempt_ms + DRAIN_TIMEOUT_MS
+    assert seconds(service["TimeoutStopSec"]) * 1000 > needed_ms
+
+
+def test_the_broker_is_told_to_say_when_it_is_ready_and_ends_itself_first_when_it_hangs(
+    service: configparser.SectionProxy,
+) -> None:
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
+    assert seconds(service["WatchdogSec"]) * 1000 > HANG_MS
+
+
+def test_it_is_not_started_again_with_settings_that_are_refused(service: configparser.SectionProxy) -> None:
+    assert service["Restart"] == "on-failure"
+    assert int(service["RestartPreventExitStatus"]) == EXIT_USAGE
+
+
+def test_its_data_is_where_the_properties_have_it(service: configparser.SectionProxy) -> None:
+    properties = (UNIT.parent / "server.properties").read_text(encoding="utf-8")
+    assert f"\nlog.dirs=/var/lib/{service['StateDirectory']}/" in properties
+    assert f"\n#barnabas.audit.log=/var/log/{service['LogsDirectory']}/" in properties
+    assert service["ProtectSystem"] == "strict"
