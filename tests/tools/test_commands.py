@@ -137,6 +137,21 @@ def test_settings_are_described_and_altered(tool: Tool) -> None:
     assert tool("configs", "describe").code == 2
 
 
+def test_levels_of_loggers_are_described_and_altered(tool: Tool) -> None:
+    at = ("--broker-logger", "0")
+    ok(tool("configs", "alter", *at, "--add-config", "replication=DEBUG", "--validate-only"))
+    assert ok(tool("configs", "alter", *at, "--add-config", "replication=ERROR")).lines == ["changed: replication"]
+    rows = ok(tool("configs", "describe", *at, "--name", "replication.partitions", "--json")).json
+    assert rows == [{"name": "replication.partitions", "value": "ERROR"}]
+    ok(tool("configs", "alter", *at, "--delete-config", "replication"))
+    wrong = tool("configs", "alter", *at, "--add-config", "replication=LOUD")
+    assert wrong.code == 1
+    assert "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN" in wrong.err
+    absent = tool("configs", "describe", "--broker-logger", "7")
+    assert (absent.code, "there is no broker 7" in absent.err) == (1, True)
+    assert tool("configs", "describe", *at, "--topic", "t").code == 2
+
+
 def test_lines_are_written_and_printed_in_order(tool: Tool) -> None:
     ok(tool("topics", "create", "lines"))
     write(tool, "lines", ["one", "two", "three"])

@@ -1,4 +1,4 @@
-"""`barnabas configs`: settings of topics and brokers.
+"""`barnabas configs`: settings of topics and brokers, and the levels of a broker's loggers.
 
 Source: kafka-configs.sh.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tools import parsing
+from tools import broker_loggers, parsing
 from tools.cluster import Cluster, cluster_command
 from tools.output import Output
 
@@ -34,6 +34,7 @@ def _resource_options(function: Any) -> Any:
         click.option("--topic", metavar="NAME", help="settings of this topic"),
         click.option("--broker", metavar="ID", help="settings of this broker"),
         click.option("--broker-defaults", is_flag=True, help="dynamic settings of all brokers"),
+        click.option("--broker-logger", type=int, metavar="ID", help="levels of the loggers of this broker, until it stops"),
     )):  # fmt: skip
         function = option(function)
     return function
@@ -51,11 +52,20 @@ def describe_configs(
     topic: str | None,
     broker: str | None,
     broker_defaults: bool,
+    broker_logger: int | None,
     changed: bool,
     part: str | None,
 ) -> None:
-    """Show the settings of a topic or a broker, and where each value comes from."""
-    resource = _resource(topic, broker, broker_defaults=broker_defaults)
+    """Show the settings of a topic or a broker, and where each value comes from; or the levels of a broker's loggers."""
+    _check_one(topic, broker, broker_defaults, broker_logger)
+    if broker_logger is not None:
+        levels = broker_loggers.levels(cluster, broker_logger)
+        named = [
+            {"name": name, "value": level} for name, level in sorted(levels.items()) if part is None or part in name
+        ]
+        output.table(named, ("name", "value"))
+        return
+    resource = _resource(topic, broker)
     entries = cluster.result(cluster.admin.describe_configs([resource])[resource])
     rows = [
         {
@@ -84,36 +94,45 @@ def alter_configs(
     topic: str | None,
     broker: str | None,
     broker_defaults: bool,
+    broker_logger: int | None,
     added: tuple[str, ...],
     deleted: tuple[str, ...],
     validate_only: bool,
 ) -> None:
-    """Change settings of a topic or a broker; those that are not named stay."""
+    """Change settings of a topic or a broker, or levels of a broker's loggers; those that are not named stay."""
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry  # noqa: PLC0415
 
-    changes = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in parsing.settings(added, "--add-config").items()
-    ] + [
-        ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE)
-        for text in deleted
-        for name in text.split(",")
-    ]
+    changes: dict[str, str | None] = dict(parsing.settings(added, "--add-config"))
+    changes |= {name: None for text in deleted for name in text.split(",")}
     if not changes:
         raise click.UsageError("nothing to change: give --add-config or --delete-config")
-    resource = _resource(topic, broker, broker_defaults=broker_defaults, changes=changes)
-    cluster.result(cluster.admin.incremental_alter_configs([resource], validate_only=validate_only)[resource])
+    _check_one(topic, broker, broker_defaults, broker_logger)
+    if broker_logger is not None:
+        broker_loggers.alter(cluster, broker_logger, changes, validate_only=validate_only)
+    else:
+        entries = [
+            ConfigEntry(
+                name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+            )
+            for name, value in changes.items()
+        ]
+        resource = _resource(topic, broker, changes=entries)
+        cluster.result(cluster.admin.incremental_alter_configs([resource], validate_only=validate_only)[resource])
     done = "valid" if validate_only else "changed"
-    names = sorted(change.name for change in changes)
+    names = sorted(changes)
     output.result({"result": done, "settings": names}, f"{done}: {', '.join(names)}")
 
 
-def _resource(topic: str | None, broker: str | None, *, broker_defaults: bool, changes: list[Any] | None = None) -> Any:
-    """Return the one resource that the options name. Raises click.UsageError."""
+def _check_one(topic: str | None, broker: str | None, broker_defaults: bool, broker_logger: int | None) -> None:
+    """Raises click.UsageError."""
+    if sum((topic is not None, broker is not None, broker_defaults, broker_logger is not None)) != 1:
+        raise click.UsageError("name one of --topic, --broker, --broker-defaults and --broker-logger")
+
+
+def _resource(topic: str | None, broker: str | None, *, changes: list[Any] | None = None) -> Any:
+    """Return the resource of a topic, of a broker, or of all brokers."""
     from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
 
-    if sum((topic is not None, broker is not None, broker_defaults)) != 1:
-        raise click.UsageError("name one of --topic, --broker and --broker-defaults")
     resource_type = ConfigResource.Type.BROKER if topic is None else ConfigResource.Type.TOPIC
     return ConfigResource(resource_type, topic or broker or "", incremental_configs=changes)
 
