@@ -375,7 +375,7 @@ class Broker:
     def _serve_through(self, table: DispatchTable, services: Services) -> None:
         """Give the acceptor what connections dispatch to; `Acceptor.open` starts serving."""
         shared = ConnectionShared(
-            dispatch=Dispatch(table, self._tasks, self._metrics, gate(services)),
+            dispatch=Dispatch(table, self._tasks, self._metrics.requests, gate(services)),
             services=services,
             budget=self.request_budget,
             plain_budget=self.plain_budget,

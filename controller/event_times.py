@@ -1,19 +1,22 @@
 """The current work of the controller, and how long its events take, by kind of work.
 
-Rules: counts, and decides nothing. Times are in whole milliseconds.
+Rules: counts, and decides nothing. Clock readings are in whole milliseconds.
 Source: Kafka ControllerState, ControllerEventManager.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from runtime.distribution import Distribution
+
 if TYPE_CHECKING:
     from runtime.clock import Clock
+
+_NS_PER_MS = 1_000_000
 
 
 class ControllerState(IntEnum):
@@ -40,15 +43,14 @@ class ControllerState(IntEnum):
 
 
 class EventTimes:
-    """The measured times. `state` is the current work, `counts` and `times_ms` are of completed events, `waits_*` of their
+    """The measured times. `state` is the current work, `times` are of completed events, by kind of work, `waits` of their
     time in the queue."""
 
     def __init__(self, clock: Clock) -> None:
         self._now_ms = clock.monotonic_ms
         self.state = ControllerState.IDLE
-        self.counts: Counter[ControllerState] = Counter()
-        self.times_ms: Counter[ControllerState] = Counter()
-        self.waits_count = self.waits_ms = 0
+        self.times = {state: Distribution() for state in ControllerState}
+        self.waits = Distribution()
 
     def stamp(self) -> int:
         """Return the current time, when an event is queued."""
@@ -59,12 +61,10 @@ class EventTimes:
         """Measure the enclosed work, also if it fails. `queued` is the event's stamp, None for work that was not queued."""
         began_ms = self._now_ms()
         if queued is not None:
-            self.waits_count += 1
-            self.waits_ms += began_ms - queued
+            self.waits.add((began_ms - queued) * _NS_PER_MS)
         self.state = state
         try:
             yield
         finally:
             self.state = ControllerState.IDLE
-            self.counts[state] += 1
-            self.times_ms[state] += self._now_ms() - began_ms
+            self.times[state].add((self._now_ms() - began_ms) * _NS_PER_MS)

@@ -25,8 +25,7 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def monotonic_ns(self) -> int:
-        return time.monotonic_ns()
+    monotonic_ns = staticmethod(time.monotonic_ns)  # the function itself: it is read twice for each request
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000

@@ -32,6 +32,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.header import request_header_version, response_header_version
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -170,6 +171,7 @@ class Route:
         "element_cost",
         "encode",
         "fast_path",
+        "for_followers",
         "function",
         "handler",
         "has_records",
@@ -180,11 +182,12 @@ class Route:
         "is_flexible",
         "is_plain",
         "keeps_request",
+        "kind",
         "overlaps",
         "version",
     )
 
-    def __init__(self, handler: Handler[Any], version: int) -> None:
+    def __init__(self, handler: Handler[Any], version: int, *, is_for_followers: bool = False) -> None:
         request_type = handler.request_type
         self.handler = handler
         self.version = version
@@ -212,6 +215,12 @@ class Route:
         head = _HEAD_V1 if response_header_version(handler.api_key, version) else _HEAD_V0
         self.head = head.pack
         self.head_bytes = head.size - _CORRELATION_BYTES  # of the head, what the length prefix counts
+        # Fetches of followers are measured apart from those of consumers.
+        is_fetch = handler.api_key == FetchRequest.api_key
+        self.kind = "" if not is_fetch else "FetchFollower" if is_for_followers else "FetchConsumer"
+        self.for_followers = (
+            Route(handler, version, is_for_followers=True) if is_fetch and not is_for_followers else None
+        )
 
 
 class DispatchTable:
@@ -263,8 +272,11 @@ class RequestObserver(Protocol):
     def began(self, route: Route, size_bytes: int) -> int:
         """A request is handed to its handler; returns a stamp."""
 
-    def answered(self, route: Route, stamp: int, response: Response | None) -> None:
-        """Its response is ready to be sent; None: without one, or not looked at."""
+    def waits(self) -> int:
+        """The handler of a request has returned, and the response comes later; returns another stamp."""
+
+    def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
+        """Its response is ready to be sent; None: without one, or not looked at. `waiting_since` is what `waits` returned."""
 
 
 class Dispatch:

@@ -11,7 +11,7 @@ Source: Kafka SocketServer.Processor.processCompletedReceives, KafkaRequestHandl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.network.header_reader import HeaderReader
 from broker.network.large_requests import LARGE_REQUEST_BYTES
@@ -70,14 +70,17 @@ class RequestStarter:
             self._owner.close(f"malformed {route.handler.api_name} version {route.version}: {error}")
             return
         observer = self._observer
-        stamp = 0 if observer is None else observer.began(route, len(frame))
+        measured = route
+        if route.for_followers is not None and _is_of_follower(request):
+            measured = route.for_followers
+        stamp = 0 if observer is None else observer.began(measured, len(frame))
         assert self.client is not None
         context = RequestContext(route.version, correlation_id, client_id, self.client, shared.services)
         if self._meter.times_requests:
             outcome = self._meter.timed(self.client, shared.dispatch.handle, route, request, context)
         else:
             outcome = shared.dispatch.handle(route, request, context)
-        started = StartedRequest(route, context, correlation_id, len(frame), reserved_bytes, stamp)
+        started = StartedRequest(measured, context, correlation_id, len(frame), reserved_bytes, stamp)
         if isinstance(outcome, Deferred):
             self._wait_for(outcome, started)
         else:
@@ -132,3 +135,8 @@ class RequestStarter:
             reserved_bytes, is_parked = max(started.size_bytes, LEAST_WAITING_BYTES), True
             shared.plain_budget.park(reserved_bytes)
         self._responses.wait_for(outcome, started, reserved_bytes, is_parked=is_parked)
+
+
+def _is_of_follower(fetch: Any) -> bool:
+    replica_id: int = max(fetch.replica_id, fetch.replica_state.replica_id)  # by version one of them is set
+    return replica_id >= 0

@@ -82,6 +82,7 @@ class InFlightRequest:
         "response_bytes",
         "route",
         "started",
+        "waiting_since",
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class InFlightRequest:
         self.is_ready = False
         self.overlaps = started.route.overlaps
         self.deferred: Deferred[Outcome] | None = None
+        self.waiting_since = 0  # the observer's; 0 when the outcome was there immediately
 
     def on_outcome(self, outcome: Outcome) -> None:
         self.deferred = None
@@ -160,6 +162,8 @@ class ResponseQueue:
         request = InFlightRequest(self, started, reserved_bytes, is_parked=is_parked)
         self.in_flight.append(request)
         request.deferred = deferred
+        if self._observer is not None:
+            request.waiting_since = self._observer.waits()
         if deferred.is_barrier:
             request.overlaps = False
         if reserved_bytes and deferred.keeps_request:
@@ -223,7 +227,7 @@ class ResponseQueue:
         if size > SMALL_RESPONSE_BYTES and not self._count_buffered(size):
             return  # it was one response too many
         if self._observer is not None:
-            self._observer.answered(request.route, request.started.stamp, outcome)
+            self._observer.answered(request.route, request.started.stamp, outcome, request.waiting_since)
         request.is_ready = True
         in_flight = self.in_flight
         if in_flight[0] is not request and request.reserved_bytes:

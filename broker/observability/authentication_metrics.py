@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from broker.observability import metric_table as table
-from broker.observability.metric_table import Metric
+from broker.observability.metric import Metric
 
 NETWORK_PROCESSOR = "0"
 

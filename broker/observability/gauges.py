@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
-from broker.observability.metric_table import Metric
-from broker.observability.metrics import Sample
+from broker.observability.metric import Metric, Sample, summary_samples
 from controller.event_times import ControllerState
 from coordinator.group.commit_window import GroupStatus
 from coordinator.group.group import GroupState
@@ -68,7 +67,7 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _partitions(services)
     yield Sample(table.CONTROLLER_ID, (), services.metadata.image.controller_id)
     yield from _controller(services)
-    yield from _controller_work(services.controller.times)
+    yield from _controller_work(services.controller.times, services.clock.monotonic_ms())
     yield from _groups(services)
     yield from _transactions(services)
     yield from _waiting(services)
@@ -172,12 +171,10 @@ def _controller(services: Services) -> Iterator[Sample]:
         yield Sample(table.CONTROL_QUEUE, (str(broker_id),), size)
 
 
-def _controller_work(times: EventTimes) -> Iterator[Sample]:
+def _controller_work(times: EventTimes, now_ms: int) -> Iterator[Sample]:
     for state, metric in _CONTROLLER_WORK.items():
-        yield Sample(metric, (), times.counts[state], "_count")
-        yield Sample(metric, (), times.times_ms[state], "_sum")
-    yield Sample(table.CONTROLLER_WAITS, (), times.waits_count, "_count")
-    yield Sample(table.CONTROLLER_WAITS, (), times.waits_ms, "_sum")
+        yield from summary_samples(metric, [((), times.times[state])], now_ms)
+    yield from summary_samples(table.CONTROLLER_WAITS, [((), times.waits)], now_ms)
 
 
 _PER_FETCHER: tuple[tuple[Metric, Callable[[Fetcher], int]], ...] = (

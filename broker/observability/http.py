@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import gauges, memory
-from broker.observability.metric_table import Metric
-from broker.observability.metrics import Sample
+from broker.observability.metric import Metric, Sample
 from broker.observability.quota_gauges import connection_samples, quota_samples
 from runtime.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.tasks import TaskScope
@@ -38,7 +38,6 @@ SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PAGE_BYTES = resource.getpagesize()
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class HttpServer:
@@ -127,18 +126,18 @@ class HttpServer:
             samples = chain(
                 services.metrics.samples(),
                 gauges(services),
-                quota_samples(services.quotas, services.clock.monotonic_ms()),
+                quota_samples(services.quotas, services.metrics.requests.counts(), services.clock.monotonic_ms()),
                 connection_samples(self._broker.acceptor, services.clock.monotonic_ms()),
                 memory(self._broker.request_budget, self._broker.plain_budget),
             )
         page = _Page()
         page.add(process_metrics(self._filesystem.read_bytes("/proc/self/statm")))
-        last: Metric | None = None
+        last: tuple[Metric, str] | None = None
         lines: list[str] = []
         for sample in samples:
-            if sample.metric is not last:
-                last = sample.metric
-                lines += header(last)
+            if (family := family_of(sample)) != last:
+                last = family
+                lines += header(*family)
             lines.append(sample_line(sample))
             if len(lines) >= SAMPLES_PER_SLICE:
                 page.add("".join(lines))
@@ -233,25 +232,6 @@ class _Exchange:
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
-
-
-# --- text ---
-
-
-def header(metric: Metric) -> list[str]:
-    name = metric.prometheus_name
-    return [f"# HELP {name} {metric.doc}\n", f"# TYPE {name} {metric.kind.value}\n"]
-
-
-def sample_line(sample: Sample) -> str:
-    metric = sample.metric
-    name = metric.prometheus_name + sample.suffix
-    if not metric.labels:
-        return f"{name} {sample.value}\n"
-    labels = ",".join(
-        f'{label}="{value.translate(_ESCAPES)}"' for label, value in zip(metric.label_names, sample.labels, strict=True)
-    )
-    return f"{name}{{{labels}}} {sample.value}\n"
 
 
 def process_metrics(statm: bytes) -> str:

@@ -1,54 +1,14 @@
-"""The table of metrics: the supported ones of Kafka's MBeans, and the rule for their Prometheus names.
+"""The table of metrics: the supported ones of Kafka's MBeans, and ours.
 
-A row is one MBean pattern: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=T`. Its Prometheus name is
-domain, type and name in lower case joined by underscores; rates are counters (`_total` in place of `PerSec`), times and
-sizes are summaries (`_count`, `_sum`), the rest are gauges; other keys are labels. MBeans that gather attributes instead
-of having a name (Kafka's newer metrics) give one row an attribute.
+A row is one MBean pattern: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=T`. The rule for its Prometheus
+name is in `broker.observability.metric`. What Apache Kafka has and this broker has not stands with its reason in
+`broker.observability.not_kept`.
 Rules: every metric is in this table. `own=True` marks those that Apache Kafka does not have.
 """
 
 from __future__ import annotations
 
-import enum
-import re
-from dataclasses import dataclass
-
-
-class Kind(enum.Enum):
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    SUMMARY = "summary"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """`labels` are the MBean's keys behind type and name. `attribute` is set where the MBean has no name."""
-
-    domain: str
-    type: str
-    name: str
-    kind: Kind
-    labels: tuple[str, ...]
-    doc: str
-    attribute: bool = False
-    own: bool = False
-
-    @property
-    def mbean(self) -> str:
-        """The MBean's name without the values of its labels: `domain:type=...,name=...,label,label`."""
-        keys = [f"type={self.type}", *([] if self.attribute else [f"name={self.name}"]), *self.labels]
-        return f"{self.domain}:{','.join(keys)}"
-
-    @property
-    def prometheus_name(self) -> str:
-        name = self.name
-        if self.kind is Kind.COUNTER:
-            name = name.removesuffix("PerSec").removesuffix("-count").removesuffix("-total") + "_total"
-        return re.sub(r"[.\-]", "_", "_".join(filter(None, (self.domain, self.type, name)))).lower()
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        return tuple(label.replace("-", "_").lower() for label in self.labels)
+from broker.observability.metric import Kind, Metric
 
 
 def _counter(domain: str, type: str, name: str, *labels: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
@@ -76,8 +36,13 @@ def _listener(attribute: str, doc: str) -> Metric:
     return Metric("kafka.server", "socket-server-metrics", attribute, Kind.COUNTER, labels, doc, attribute=True)
 
 
-def _quota(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
-    return Metric("kafka.server", type, attribute, Kind.GAUGE, ("user", "client-id"), doc, attribute=True)
+def _quota(attribute: str, doc: str, *types: str) -> Metric:
+    """The MBeans have no keys for a user or client id that there is none of."""
+    mbeans = [
+        f"kafka.server:type={resource},{keys}" for resource in types for keys in ("user", "client-id", "user,client-id")
+    ]
+    labels = ("resource", "user", "clientId")
+    return Metric("kafka.server", "quota", attribute, Kind.GAUGE, labels, doc, attribute=True, mbeans=tuple(mbeans))
 
 
 def _load_time(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
@@ -102,7 +67,11 @@ FETCH_CONVERSIONS  = _counter(*_TOPIC, "FetchMessageConversionsPerSec", doc="Rec
 REQUESTS           = _counter(*_REQUEST, "RequestsPerSec", "request", "version", doc="Requests handled.")
 ERRORS             = _counter(*_REQUEST, "ErrorsPerSec", "request", "error", doc="Answers by their top-level error code.")
 TOTAL_TIME         = _summary(*_REQUEST, "TotalTimeMs", "request", doc="Time from decoding to the answer, waiting included.")
-CONVERSIONS_TIME   = _summary(*_REQUEST, "MessageConversionsTimeMs", "request", doc="Conversions of one partition's records.")
+LOCAL_TIME         = _summary(*_REQUEST, "LocalTimeMs", "request", doc="Of that, until the handler has returned.")
+REMOTE_TIME        = _summary(*_REQUEST, "RemoteTimeMs", "request", doc="Of that, waiting for other brokers, clients, disks.")
+REQUEST_SECONDS    = Metric("barnabas", "request", "seconds", Kind.HISTOGRAM, ("request", "phase"),
+                            "Time of requests; phase is total, local or remote.", own=True)
+CONVERSIONS_TIME   = _summary(*_REQUEST, "MessageConversionsTimeMs", "request", doc="Converting records; 0 for most requests.")
 REQUEST_BYTES      = _summary(*_REQUEST, "RequestBytes", "request", doc="Size of requests.")
 
 _REPLICAS, _PARTITION = ("kafka.server", "ReplicaManager"), ("kafka.cluster", "Partition")
@@ -287,16 +256,13 @@ ACCEPT_DELAYS      = Metric(*_CONNECTIONS, "accept-delay-ms", Kind.COUNTER, (),
 ADDRESSES_THROTTLED = Metric(*_CONNECTIONS, "address-throttled", Kind.COUNTER, (),
                             "Connections that were closed because their address makes too many.", own=True)
 
-PRODUCE_RATE       = _quota("Produce", "byte-rate", "Bytes of produce requests a second that count for a quota.")
-PRODUCE_THROTTLE   = _quota("Produce", "throttle-time", "Mean throttle time of late, in milliseconds.")
-FETCH_RATE         = _quota("Fetch", "byte-rate", "Bytes of responses to consumers a second that count for a quota.")
-FETCH_THROTTLE     = _quota("Fetch", "throttle-time", "Mean throttle time of late, in milliseconds.")
-REQUEST_TIME       = _quota("Request", "request-time", "Percent of the event loop's time that count for a quota.")
-REQUEST_THROTTLE   = _quota("Request", "throttle-time", "Mean throttle time of late, in milliseconds.")
-MUTATION_RATE      = _quota("ControllerMutation", "mutation-rate", "Partitions created and deleted a second.")
-MUTATION_TOKENS    = _quota("ControllerMutation", "tokens", "Partitions that may be created or deleted at once.")
-MUTATION_THROTTLE  = _quota("ControllerMutation", "throttle-time", "Mean throttle time of late, in milliseconds.")
-THROTTLE_TIME      = _summary(*_REQUEST, "ThrottleTimeMs", "request", doc="Throttle times of the requests that had one.")
+_QUOTAS = ("Produce", "Fetch", "Request", "ControllerMutation")
+QUOTA_BYTE_RATE    = _quota("byte-rate", "Bytes a second that count for a quota.", *_QUOTAS[:2])
+QUOTA_REQUEST_TIME = _quota("request-time", "Percent of the event loop's time that count for a quota.", _QUOTAS[2])
+QUOTA_MUTATION_RATE = _quota("mutation-rate", "Partitions created and deleted a second.", _QUOTAS[3])
+QUOTA_TOKENS       = _quota("tokens", "Partitions that may be created or deleted at once.", _QUOTAS[3])
+QUOTA_THROTTLE     = _quota("throttle-time", "Mean throttle time of late, in milliseconds.", *_QUOTAS)
+THROTTLE_TIME      = _summary(*_REQUEST, "ThrottleTimeMs", "request", doc="Throttle times; 0 for most requests.")
 # fmt: on
 
 METRICS: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

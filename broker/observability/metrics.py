@@ -11,30 +11,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
 from broker.observability.authentication_metrics import AuthenticationCounters
-from broker.observability.metric_table import Metric
+from broker.observability.metric import Sample, summary_samples
+from broker.observability.request_metrics import RequestMetrics
 from metadata.store.port import SessionEvent
-from protocol.errors import ErrorCode
+from runtime.distribution import Distribution
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Route
-    from protocol.schema import Response
     from runtime.clock import Clock
 
-
-_ERROR_NAMES = {int(code): code.name for code in ErrorCode}
-
-
-class Sample(NamedTuple):
-    """`suffix` is `_count` or `_sum` for summaries."""
-
-    metric: Metric
-    labels: tuple[str, ...]
-    value: float
-    suffix: str = ""
+NS_PER_MS = 1_000_000
+ALL_TOPICS = ("",)
+"""The labels of a sum over all topics, as in Kafka: none."""
 
 
 class _TopicCounters:
@@ -43,48 +34,39 @@ class _TopicCounters:
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = self.messages_in = self.produces = self.fetches = 0
 
+    def add(self, other: _TopicCounters) -> None:
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.messages_in += other.messages_in
+        self.produces += other.produces
+        self.fetches += other.fetches
+
 
 class _Conversions:
     """The counters of conversions for one kind of request."""
 
-    __slots__ = ("count", "records_count", "request", "time_ms")
+    __slots__ = ("records_count", "request", "times")
 
     def __init__(self, request: str) -> None:
         self.request = request
-        self.count = self.records_count = self.time_ms = 0
+        self.records_count = 0
+        self.times = Distribution()
 
     def add(self, records_count: int, time_ms: int) -> None:
-        self.count += 1
         self.records_count += records_count
-        self.time_ms += time_ms
-
-
-class _RouteCounters:
-    """The counters of one version of one API."""
-
-    __slots__ = ("errors", "has_error_code", "name", "requests", "size_bytes", "time_ms", "version")
-
-    def __init__(self, route: Route) -> None:
-        request_type = route.handler.request_type
-        self.name = request_type.api_name
-        self.version = route.version
-        self.has_error_code = any(
-            field.name == "error_code" and field.versions.covers(route.version)
-            for field in request_type.response_type.__fields__
-        )
-        self.requests = self.size_bytes = self.time_ms = 0
-        self.errors: Counter[int] = Counter()
+        self.times.add(time_ms * NS_PER_MS)
 
 
 class BrokerMetrics:
-    """The counters. Implements `coordinator.group_observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`,
-    `replication.fetcher.CopyMetrics` and `broker.network.dispatch.RequestObserver`."""
+    """The counters. Implements `coordinator.group_observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`
+    and `replication.fetcher.CopyMetrics`."""
 
     def __init__(self, clock: Clock) -> None:
         self._now_ms = clock.monotonic_ms
+        self.requests = RequestMetrics(clock)
         self.authentication = AuthenticationCounters()
+        self._deleted_topics = _TopicCounters()  # the sums over all topics do not fall when one is deleted
         self._topics: dict[str, _TopicCounters] = {}
-        self._routes: dict[Route, _RouteCounters] = {}
         self._produce_conversions, self._fetch_conversions = _Conversions("Produce"), _Conversions("Fetch")
         self._failed_produces = 0
         self._replication_bytes_in = self._reassignment_bytes_in = 0
@@ -92,7 +74,8 @@ class BrokerMetrics:
         self._session_events: Counter[SessionEvent] = Counter()
         self._session_state: SessionEvent | None = None
         self._isr_expands = self._isr_shrinks = self._isr_failures = 0
-        self._verifications_count = self._verifications_ms = self._failed_verifications = 0
+        self._failed_verifications = 0
+        self._verifications = Distribution()
         self._rebalances: Counter[str] = Counter()
         self._rebalances_completed = 0
         self._offsets_committed = self._offsets_expired = self._offsets_deleted = 0
@@ -129,9 +112,9 @@ class BrokerMetrics:
         self._fetch_conversions.add(records_count, time_ms)
 
     def keep_topics(self, existing: Iterable[str]) -> None:
-        """Remove the counters of topics that no longer exist."""
+        """Remove the counters of topics that no longer exist; the sums over all topics keep them."""
         for topic in self._topics.keys() - set(existing):
-            del self._topics[topic]
+            self._deleted_topics.add(self._topics.pop(topic))
 
     # --- replication ---
 
@@ -162,8 +145,7 @@ class BrokerMetrics:
 
     def verified(self, time_ms: int) -> None:
         """A transaction's coordinator has answered, or could not be asked."""
-        self._verifications_count += 1
-        self._verifications_ms += time_ms
+        self._verifications.add(time_ms * NS_PER_MS)
 
     # --- the coordination store ---
 
@@ -171,22 +153,6 @@ class BrokerMetrics:
         """Count an event of the store's session. Without any there are no such metrics: the store has no sessions."""
         self._session_events[event] += 1
         self._session_state = event
-
-    # --- requests ---
-
-    def began(self, route: Route, size_bytes: int) -> int:
-        counters = self._routes.get(route)
-        if counters is None:
-            counters = self._routes[route] = _RouteCounters(route)
-        counters.requests += 1
-        counters.size_bytes += size_bytes
-        return self._now_ms()
-
-    def answered(self, route: Route, stamp: int, response: Response | None) -> None:
-        counters = self._routes[route]
-        counters.time_ms += self._now_ms() - stamp
-        if counters.has_error_code and response is not None:
-            counters.errors[response.error_code] += 1  # type: ignore[attr-defined]  # has_error_code says so
 
     # --- groups ---
 
@@ -218,11 +184,11 @@ class BrokerMetrics:
         yield Sample(table.ISR_EXPANDS, (), self._isr_expands)
         yield Sample(table.FAILED_ISR_UPDATES, (), self._isr_failures)
         yield Sample(table.VERIFICATION_FAILURES, (), self._failed_verifications)
-        if self._verifications_count:
-            yield Sample(table.VERIFICATION_TIME, (), self._verifications_count, "_count")
-            yield Sample(table.VERIFICATION_TIME, (), self._verifications_ms, "_sum")
+        now_ms = self._now_ms()
+        yield from summary_samples(table.VERIFICATION_TIME, [((), self._verifications)], now_ms)
         yield from self._session_samples()
-        yield from self._request_samples()
+        yield from self.requests.samples(now_ms)
+        yield from self._conversion_samples(now_ms)
         for metric, labels, value in self.authentication.values():
             yield Sample(metric, labels, value)
         yield Sample(table.OFFSET_COMMITS, (), self._offsets_committed)
@@ -241,6 +207,8 @@ class BrokerMetrics:
             (table.TOTAL_PRODUCE, "produces"),
             (table.TOTAL_FETCH, "fetches"),
         ):
+            deleted = getattr(self._deleted_topics, attribute)
+            yield Sample(metric, ALL_TOPICS, deleted + sum(getattr(counters, attribute) for _, counters in topics))
             for topic, counters in topics:
                 yield Sample(metric, (topic,), getattr(counters, attribute))
         yield Sample(table.FAILED_PRODUCE, (), self._failed_produces)
@@ -258,27 +226,11 @@ class BrokerMetrics:
         ):
             yield Sample(metric, (), self._session_events[event])
 
-    def _request_samples(self) -> Iterator[Sample]:
-        routes = list(self._routes.values())
-        for counters in routes:
-            yield Sample(table.REQUESTS, (counters.name, str(counters.version)), counters.requests)
-        errors: Counter[tuple[str, int]] = Counter()
-        requests: Counter[str] = Counter()
-        time_ms: Counter[str] = Counter()
-        size_bytes: Counter[str] = Counter()
-        for counters in routes:
-            requests[counters.name] += counters.requests
-            time_ms[counters.name] += counters.time_ms
-            size_bytes[counters.name] += counters.size_bytes
-            for code, count in counters.errors.items():
-                errors[counters.name, code] += count
-        for (name, code), count in errors.items():
-            yield Sample(table.ERRORS, (name, _ERROR_NAMES[code]), count)
+    def _conversion_samples(self, now_ms: int) -> Iterator[Sample]:
+        """Of all requests, most of which convert nothing."""
+        counts, distributions = self.requests.counts(), []
         for conversions in (self._produce_conversions, self._fetch_conversions):
-            if conversions.count:
-                yield Sample(table.CONVERSIONS_TIME, (conversions.request,), conversions.count, "_count")
-                yield Sample(table.CONVERSIONS_TIME, (conversions.request,), conversions.time_ms, "_sum")
-        for metric, sums in ((table.TOTAL_TIME, time_ms), (table.REQUEST_BYTES, size_bytes)):
-            for name, count in requests.items():
-                yield Sample(metric, (name,), count, "_count")
-                yield Sample(metric, (name,), sums[name], "_sum")
+            name = conversions.request
+            if name in counts:
+                distributions.append(((name,), conversions.times.with_zeros(counts[name])))
+        yield from summary_samples(table.CONVERSIONS_TIME, distributions, now_ms)

@@ -8,13 +8,13 @@ Source: Kafka ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQ
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
-from broker.observability.metric_table import Metric
-from broker.observability.metrics import Sample
+from broker.observability.metric import Sample, summary_samples
 from metadata.store.sanitized_names import sanitized
+from runtime.distribution import Distribution
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
@@ -23,40 +23,43 @@ if TYPE_CHECKING:
 
 RATES_MAX = 1_000
 PROCESSOR = "0"  # the only one
+_MUTATION = "ControllerMutation"
+_RESOURCES = ("Produce", "Fetch", "Request", _MUTATION)
+_RATES = {
+    "Produce": table.QUOTA_BYTE_RATE,
+    "Fetch": table.QUOTA_BYTE_RATE,
+    "Request": table.QUOTA_REQUEST_TIME,
+    _MUTATION: table.QUOTA_MUTATION_RATE,
+}
 
 
-def quota_samples(quotas: Quotas, now_ms: int) -> Iterator[Sample]:
-    """Yield the rates that count for quotas, and how long requests were throttled."""
-    for quota, rate, throttle in (
-        (quotas.produce, table.PRODUCE_RATE, table.PRODUCE_THROTTLE),
-        (quotas.fetch, table.FETCH_RATE, table.FETCH_THROTTLE),
-        (quotas.request, table.REQUEST_TIME, table.REQUEST_THROTTLE),
-        (quotas.mutation, table.MUTATION_RATE, table.MUTATION_THROTTLE),
-    ):
-        yield from _rates(quota, rate, throttle, now_ms)
-    for each in _shown(quotas.mutation):
+def quota_samples(quotas: Quotas, requests: Mapping[str, int], now_ms: int) -> Iterator[Sample]:
+    """Yield the rates that count for quotas, and how long requests were throttled: `requests` are their numbers by API."""
+    kinds = tuple(zip(_RESOURCES, (quotas.produce, quotas.fetch, quotas.request, quotas.mutation), strict=True))
+    shown = {resource: _shown(quota) for resource, quota in kinds}
+    for resource, metric in _RATES.items():
+        for each in shown[resource]:
+            yield Sample(metric, _labels(resource, each.tags), each.rate.per_second(now_ms))
+    for each in shown[_MUTATION]:
         if each.bucket is not None and each.limit != math.inf:
-            yield Sample(table.MUTATION_TOKENS, _labels(each.tags), each.bucket.tokens(each.limit, now_ms))
-    for name, count in list(quotas.throttles.items()):
-        yield Sample(table.THROTTLE_TIME, (name,), count, "_count")
-        yield Sample(table.THROTTLE_TIME, (name,), quotas.throttles_ms[name], "_sum")
+            tokens = each.bucket.tokens(each.limit, now_ms)
+            yield Sample(table.QUOTA_TOKENS, _labels(_MUTATION, each.tags), tokens)
+    for resource, rates in shown.items():
+        for each in rates:
+            yield Sample(table.QUOTA_THROTTLE, _labels(resource, each.tags), each.mean_throttle_ms(now_ms))
+    throttles = [
+        ((name,), quotas.throttles.get(name, Distribution()).with_zeros(count)) for name, count in requests.items()
+    ]
+    yield from summary_samples(table.THROTTLE_TIME, throttles, now_ms)
 
 
 def _shown(quota: ClientQuota) -> list[ClientRate]:
     return list(quota)[-RATES_MAX:]
 
 
-def _labels(tags: tuple[str, str]) -> tuple[str, str]:
+def _labels(resource: str, tags: tuple[str, str]) -> tuple[str, str, str]:
     user, client_id = tags
-    return sanitized(user), client_id
-
-
-def _rates(quota: ClientQuota, rate: Metric, throttle: Metric, now_ms: int) -> Iterator[Sample]:
-    shown = _shown(quota)
-    for each in shown:
-        yield Sample(rate, _labels(each.tags), each.rate.per_second(now_ms))
-    for each in shown:
-        yield Sample(throttle, _labels(each.tags), each.mean_throttle_ms(now_ms))
+    return resource, sanitized(user), client_id
 
 
 def connection_samples(acceptor: Acceptor, now_ms: int) -> Iterator[Sample]:

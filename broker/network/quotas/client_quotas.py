@@ -21,7 +21,6 @@ ControllerMutationQuotaManager.
 from __future__ import annotations
 
 import types
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +32,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
+from runtime.distribution import Distribution
 from security.access import Operation
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _PRODUCE, _FETCH = ProduceRequest.api_key, FetchRequest.api_key
 # Their handlers, like that of Fetch, set the throttle time themselves.
 _MUTATIONS = frozenset(each.api_key for each in (CreateTopicsRequest, DeleteTopicsRequest, CreatePartitionsRequest))
 _NANOSECONDS_PERCENT = 1e9 / 100
+_NS_PER_MS = 1_000_000
 
 
 class Mutations:
@@ -101,7 +102,6 @@ class Quotas:
         "produce",
         "request",
         "throttles",
-        "throttles_ms",
         "times_requests",
     )
 
@@ -122,9 +122,8 @@ class Quotas:
         self._is_on = False
         self.times_requests = False
         self.counts_fetches = False
-        self.throttles: Counter[str] = Counter()
-        self.throttles_ms: Counter[str] = Counter()
-        """How often, and for how long, requests of an API were throttled."""
+        self.throttles: dict[str, Distribution] = {}
+        """For how long requests were throttled, by API, fetches by who fetches as well."""
         self._exempt: dict[Route, bool] = {}
 
     def apply_entity(self, path: str, settings: Mapping[str, str]) -> None:
@@ -208,9 +207,11 @@ class Quotas:
         return Mutations(self.mutation.rate_of(user, client_id, self._now_ms()), self._clock, is_strict=is_strict)
 
     def _note(self, route: Route, throttle_ms: int) -> None:
-        name = route.handler.api_name
-        self.throttles[name] += 1
-        self.throttles_ms[name] += throttle_ms
+        for name in filter(None, (route.handler.api_name, route.kind)):
+            times = self.throttles.get(name)
+            if times is None:
+                times = self.throttles[name] = Distribution()
+            times.add(throttle_ms * _NS_PER_MS)
 
     def _is_exempt(self, route: Route) -> bool:
         """Whether only brokers may send such a request."""

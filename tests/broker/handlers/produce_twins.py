@@ -53,7 +53,7 @@ class Side:
         self.broker = Broker([handler], observer=None, gate=gate)
         self.replicas = replicas
         self.metrics = BrokerMetrics(self.broker.clock)
-        self.broker.shared.dispatch.observer = self.metrics
+        self.broker.shared.dispatch.observer = self.metrics.requests
         held = {("t", index): each.partition for index, each in zip(INDEXES, replicas, strict=True)}
         metadata = MetadataCache()
         metadata.publish(_image())

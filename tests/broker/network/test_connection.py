@@ -298,7 +298,10 @@ class Counter:
         self.events.append((route.handler.api_name, size_bytes, None))
         return len(self.events)
 
-    def answered(self, route: Route, stamp: int, response: Response | None) -> None:
+    def waits(self) -> int:
+        return 1
+
+    def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
         self.events.append((route.handler.api_name, stamp, type(response).__name__))
 
 

@@ -11,9 +11,10 @@ from typing import cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.cluster.delegation_tokens import DelegationTokens
+from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import _authorizer, _fetchers, _tokens, gauges
-from broker.observability.http import header, sample_line
-from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX, Metric
+from broker.observability.metric import Metric
+from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX
 from broker.server import Broker
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -137,11 +138,11 @@ def test_prometheus_can_read_the_page() -> None:
         await world.create_topic("payments", partitions=4)
         for broker in world.live.values():
             lines: list[str] = []
-            seen: list[Metric] = []
+            seen: list[tuple[Metric, str]] = []
             for sample in gauges(broker.services):
-                if not seen or seen[-1] is not sample.metric:
-                    seen.append(sample.metric)
-                    lines += header(sample.metric)
+                if not seen or seen[-1] != family_of(sample):
+                    seen.append(family_of(sample))
+                    lines += header(*seen[-1])
                 lines.append(sample_line(sample))
             assert len(set(seen)) == len(seen), "samples of a metric stand together"
             families = list(text_string_to_metric_families("".join(lines)))

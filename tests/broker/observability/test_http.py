@@ -14,9 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.network.memory_budget import MemoryBudget
 from broker.observability import http
-from broker.observability.http import HttpServer, header, sample_line
+from broker.observability.exposition import header, sample_line
+from broker.observability.http import HttpServer
+from broker.observability.metric import Sample
 from broker.observability.metric_table import LOG_SIZE
-from broker.observability.metrics import BrokerMetrics, Sample
+from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
 from runtime.filesystem import FileSystem
 from runtime.os_filesystem import OsFileSystem
@@ -96,7 +98,8 @@ def test_metrics_are_readable_for_prometheus() -> None:
         assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
         assert int(headers["Content-Length"]) == len(body.encode())
         families = {family.name: family for family in text_string_to_metric_families(body)}
-        (sample,) = families["kafka_server_brokertopicmetrics_messagesin"].samples
+        total, sample = families["kafka_server_brokertopicmetrics_messagesin"].samples
+        assert (total.labels, total.value) == ({}, 2)
         assert (sample.name, sample.labels, sample.value) == (
             "kafka_server_brokertopicmetrics_messagesin_total",
             {"topic": 'odd "topic"\\\n'},

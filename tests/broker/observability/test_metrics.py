@@ -12,9 +12,13 @@ import pytest
 
 from broker.network.dispatch import Route
 from broker.observability import metric_table as table
-from broker.observability.metric_table import METRICS, Kind, Metric
+from broker.observability.exposition import family_of
+from broker.observability.metric import Kind, Metric
+from broker.observability.metric_table import METRICS
 from broker.observability.metrics import BrokerMetrics
+from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
 from metadata.store.port import SessionEvent
+from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from tests.clocks import ManualClock
@@ -30,90 +34,77 @@ def _pattern(mbean: str) -> str:
 
 
 KNOWN = {_pattern(mbean) for mbean in MBEANS}
-
-# What Apache Kafka has and this broker has not, by the reason; "*" stands for anything.
-NOT_KEPT = {
-    "sums of the rows by topic, which a query adds up": [
-        f"kafka.server:type=BrokerTopicMetrics,name={name}PerSec"
-        for name in ("MessagesIn", "BytesIn", "BytesOut", "TotalProduceRequests", "TotalFetchRequests")
-    ],
-    "reasons of refusals are in the answers": [
-        "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
-    ],
-    "of what quotas count, one of the two labels is empty here where Apache Kafka leaves it out": [
-        "kafka.server:type=Fetch,user",
-        "kafka.server:type=Request,user",
-        "kafka.server:type=Request,client-id",
-    ],
-    "connections that are throttled are in no queue": [
-        *(f"kafka.server:type={kind}" for kind in ("ControllerMutation", "Fetch", "Produce", "Request")),
-    ],
-    "threads, their queues, and control plane listeners: there is one event loop": [
-        "kafka.network:type=Acceptor,*",
-        "kafka.network:type=Processor,*",
-        "kafka.network:type=RequestChannel,*",
-        *(f"kafka.network:type=RequestMetrics,name={name}TimeMs,request" for name in ("RequestQueue", "ResponseQueue")),
-        "kafka.network:type=RequestMetrics,name=LocalTimeMs,request",
-        "kafka.network:type=RequestMetrics,name=RemoteTimeMs,request",
-        "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request",
-        "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes,request",
-        "kafka.network:type=SocketServer,name=ControlPlane*",
-        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
-        "kafka.server:type=KafkaRequestHandlerPool,*",
-    ],
-    "connections: not counted yet": [
-        "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
-        "kafka.server:type=socket-server-metrics,clientSoftwareName*",
-        "kafka.server:type=alter-partition-metrics,BrokerId",
-        "kafka.server:type=controller-channel-metrics,broker-id",
-        "kafka.server:type=forwarding-metrics,BrokerId",
-        "kafka.server:type=replica-fetcher-metrics,broker-id,fetcher-id",
-        "kafka.server:type=AddPartitionsManager-channel-metrics",
-        "kafka.server:type=txn-marker-channel-metrics",
-        "kafka.controller:type=ControllerChannelManager,name=RequestRateAndQueueTimeMs,broker-id",
-        "kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
-        "kafka.server:type=SessionExpireListener,name=ZooKeeperSaslAuthenticationsPerSec",
-        "kafka.server:type=SessionExpireListener,name=ZooKeeperAuthFailuresPerSec",
-    ],
-    "refused requests: errors are counted by request and code": [
-        "kafka.server:type=BrokerTopicMetrics,name=BytesRejectedPerSec",
-        "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec",
-        "kafka.server:type=BrokerTopicMetrics,name=Invalid*",
-        "kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec,fetcherType",
-    ],
-    "nobody could read it, or it never happens": [
-        "kafka.controller:type=ControllerStats,name=ControllerShutdownRateAndTimeMs",
-        "kafka.server:type=SessionExpireListener,name=ZooKeeperReadOnlyConnectsPerSec",
-        "kafka.server:type=KafkaServer,name=BrokerState",
-    ],
-    "rates over a window, which a query makes of counters": ["kafka.server:type=LeaderReplication"],
-    "words, and figures of the process and of the JVM": [
-        "kafka.server:type=KafkaServer,name=ClusterId",
-        "kafka.server:type=KafkaServer,name=linux-disk*",
-        "kafka.server:type=KafkaServer,name=yammer-metrics-count",
-        "kafka.server:type=app-info*",
-        "kafka.server:type=kafka-metrics-count",
-        "kafka:type=kafka.Log4jController",
-    ],
-    "flushes are not timed yet": ["kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs"],
+SUMS = {
+    f"{mbean.removesuffix(',topic')}" for mbean in KNOWN if mbean.endswith(",topic") and "BrokerTopicMetrics" in mbean
 }
+"""Over all topics: samples of the same metric, without the label."""
+
 MISSING = [wildcard for wildcards in NOT_KEPT.values() for wildcard in wildcards]
+EXPORTED = [
+    line for line in (Path(__file__).parent / "jmx-exporter-3.9.txt").read_text().splitlines() if line[:1] != "#"
+]
 
 
-@pytest.mark.parametrize("metric", [metric for metric in METRICS if not metric.own], ids=lambda metric: metric.mbean)
+@pytest.mark.parametrize(
+    "metric", [metric for metric in METRICS if not metric.own], ids=lambda metric: metric.prometheus_name
+)
 def test_every_metric_is_one_of_kafkas(metric: Metric) -> None:
-    assert metric.mbean in KNOWN
+    assert KNOWN.intersection(metric.patterns)
 
 
 @pytest.mark.parametrize("mbean", sorted(KNOWN))
 def test_every_metric_of_kafka_is_kept_or_named_as_missing(mbean: str) -> None:
-    is_kept = mbean in {metric.mbean for metric in METRICS}
+    is_kept = mbean in SUMS or any(mbean in metric.patterns for metric in METRICS)
     assert is_kept != any(fnmatchcase(mbean, wildcard) for wildcard in MISSING)
 
 
 @pytest.mark.parametrize("wildcard", MISSING)
 def test_what_is_named_as_missing_is_kafkas(wildcard: str) -> None:
     assert any(fnmatchcase(mbean, wildcard) for mbean in KNOWN)
+
+
+def _families() -> dict[tuple[str, str], set[frozenset[str]]]:
+    """The labels of each metric that is in the table, by name and type. A label may be left out where it has no value."""
+    families: dict[tuple[str, str], set[frozenset[str]]] = {}
+    for metric in METRICS:
+        for name, kind in metric.families:
+            is_quantile = metric.kind is Kind.SUMMARY and kind is Kind.GAUGE
+            labels = frozenset((*metric.label_names, *(["quantile"] if is_quantile else [])))
+            families.setdefault((name, kind.value), set()).add(labels)
+    return families
+
+
+FAMILIES = _families()
+OPTIONAL = {
+    **{name: {"topic"} for name, _ in FAMILIES if name.startswith("kafka_server_brokertopicmetrics_")},
+    **{name: {"user"} for name, _ in FAMILIES if name.startswith("kafka_server_quota_")},
+}
+
+
+def _exported_name(mbean: str) -> str:
+    """The name of an MBean by the rules of jmx_exporter's file, without what is put behind it."""
+    domain, keys = mbean.split(":", 1)
+    values = [key.partition("=")[2] for key in keys.split(",")[:2] if key.startswith(("type=", "name="))]
+    name = "_".join([domain, *values, *(["*"] if keys.endswith(",*") else [])]).removesuffix("PerSec").lower()
+    return re.sub(r"[.\-]", "_", name)
+
+
+NOT_EXPORTED = [_exported_name(wildcard) for wildcard in MISSING if ",name=" in wildcard or ",*" in wildcard]
+
+
+@pytest.mark.parametrize("line", EXPORTED)
+def test_every_metric_that_jmx_exporter_gives_is_ours_with_its_type_and_labels(line: str) -> None:
+    name, kind, *labels = line.split(" ")
+    wanted = frozenset(filter(None, labels[0].split(",")))
+    if (name, kind) in FAMILIES:
+        assert any(wanted <= ours and ours - wanted <= OPTIONAL.get(name, set()) for ours in FAMILIES[name, kind]) != (
+            name in OTHER_LABELS
+        )
+    else:
+        bare = name.removesuffix("_count").removesuffix("_total")
+        assert any(fnmatchcase(bare, each) or fnmatchcase(name, each) for each in NOT_EXPORTED), (
+            "neither kept nor named as missing"
+        )
 
 
 def test_metrics_that_the_documentation_names_exist() -> None:
@@ -132,11 +123,17 @@ def test_names_are_unique_and_follow_the_rule() -> None:
     assert table.OFFSET_COMMITS.prometheus_name == "kafka_server_group_coordinator_metrics_offset_commit_total"
     assert table.TOTAL_TIME.prometheus_name == "kafka_network_requestmetrics_totaltimems"
     assert table.REBALANCES.prometheus_name == "barnabas_group_rebalances_total"
-    assert table.DELAYED_OPERATIONS.label_names == ("delayedoperation",)
+    assert table.DELAYED_OPERATIONS.label_names == ("delayedOperation",)
+    assert table.CONTROL_QUEUE.label_names == ("broker_id",)
+    assert table.CLEANER_IO.prometheus_name == "kafka_utils_throttler_cleaner_io_count"
+    assert table.QUOTA_BYTE_RATE.prometheus_name == "kafka_server_quota_byte_rate"
 
 
 def _values(metrics: BrokerMetrics) -> dict[tuple[Any, ...], float]:
-    return {(sample.metric.name + sample.suffix, *sample.labels): sample.value for sample in metrics.samples()}
+    return {
+        (sample.metric.name + sample.suffix, *filter(None, (*sample.labels, sample.bound))): sample.value
+        for sample in metrics.samples()
+    }
 
 
 def test_topics() -> None:
@@ -149,6 +146,7 @@ def test_topics() -> None:
     values = _values(metrics)
     assert values["MessagesInPerSec", "a"] == 3
     assert values["BytesInPerSec", "a"] == 150
+    assert values[("BytesInPerSec",)] == 151
     assert values["TotalProduceRequestsPerSec", "a"] == 2
     assert values["BytesOutPerSec", "a"] == 70
     assert values["TotalFetchRequestsPerSec", "a"] == 1
@@ -156,6 +154,7 @@ def test_topics() -> None:
     assert not any("made up by a client" in key for key in values)
     metrics.keep_topics(["b"])
     assert ("BytesInPerSec", "a") not in _values(metrics)
+    assert _values(metrics)[("BytesInPerSec",)] == 151, "the sum over all topics never falls"
     assert _values(metrics)["BytesInPerSec", "b"] == 1
 
 
@@ -196,8 +195,10 @@ def test_sessions_of_the_store() -> None:
     assert values[("ZooKeeperExpiresPerSec",)] == 1
 
 
-def _route(request_type: Any, version: int) -> Route:
-    return cast(Route, SimpleNamespaceRoute(handler=SimpleNamespace(request_type=request_type), version=version))
+def _route(request_type: Any, version: int, kind: str = "") -> Route:
+    return cast(
+        Route, SimpleNamespaceRoute(handler=SimpleNamespace(request_type=request_type), version=version, kind=kind)
+    )
 
 
 class SimpleNamespaceRoute(SimpleNamespace):
@@ -209,10 +210,10 @@ def test_requests() -> None:
     metrics = BrokerMetrics(clock)
     third, fourth, produce = _route(HeartbeatRequest, 3), _route(HeartbeatRequest, 4), _route(ProduceRequest, 9)
     for route, took_ms, error in ((third, 5, 0), (third, 7, 27), (fourth, 1, 27)):
-        stamp = metrics.began(route, 40)
+        stamp = metrics.requests.began(route, 40)
         clock.now_ms += took_ms
-        metrics.answered(route, stamp, HeartbeatResponse(error_code=error))
-    metrics.answered(produce, metrics.began(produce, 1000), None)
+        metrics.requests.answered(route, stamp, HeartbeatResponse(error_code=error))
+    metrics.requests.answered(produce, metrics.requests.began(produce, 1000), None)
     values = _values(metrics)
     assert values["RequestsPerSec", "Heartbeat", "3"] == 2
     assert values["RequestsPerSec", "Heartbeat", "4"] == 1
@@ -223,6 +224,49 @@ def test_requests() -> None:
     assert values["RequestBytes_sum", "Heartbeat"] == 120
     assert values["RequestBytes_sum", "Produce"] == 1000
     assert not any(key[:2] == ("ErrorsPerSec", "Produce") for key in values)
+
+
+def test_the_time_of_a_request_that_waits_has_two_parts() -> None:
+    clock = ManualClock(1_000)
+    metrics = BrokerMetrics(clock)
+    requests, produce = metrics.requests, _route(ProduceRequest, 9)
+    for local_ms, remote_ms in ((2, 0), (3, 50), (1, 2_000)):
+        stamp = requests.began(produce, 100)
+        clock.now_ms += local_ms
+        if remote_ms:
+            waiting_since = requests.waits()
+            clock.now_ms += remote_ms
+            requests.answered(produce, stamp, None, waiting_since)
+        else:
+            requests.answered(produce, stamp, None)
+    values = _values(metrics)
+    for name in ("TotalTimeMs", "LocalTimeMs", "RemoteTimeMs"):
+        assert values[f"{name}_count", "Produce"] == 3
+    assert values["TotalTimeMs_sum", "Produce"] == 2_056
+    assert values["LocalTimeMs_sum", "Produce"] == 6
+    assert values["RemoteTimeMs_sum", "Produce"] == 2_050
+    assert values["LocalTimeMs", "Produce", "0.50"] == pytest.approx(2, rel=0.3)
+    assert values["RemoteTimeMs", "Produce", "0.50"] == pytest.approx(50, rel=0.3)
+    assert values["RemoteTimeMs", "Produce", "0.999"] == pytest.approx(2_000, rel=0.3)
+    assert [
+        values["seconds_bucket", "Produce", "total", bound] for bound in ("0.001", "0.005", "0.1", "10", "+Inf")
+    ] == [*(0, 1, 2, 3, 3)]
+    assert values["seconds_bucket", "Produce", "remote", "0.0001"] == 1
+    assert values["seconds_count", "Produce", "local"] == 3
+    assert values["seconds_sum", "Produce", "remote"] == 2.05
+
+
+def test_fetches_count_by_who_fetches_as_well() -> None:
+    metrics = BrokerMetrics(ManualClock(1_000))
+    for kind, count in (("FetchConsumer", 2), ("FetchFollower", 3)):
+        route = _route(FetchRequest, 12, kind)
+        for _ in range(count):
+            metrics.requests.answered(route, metrics.requests.began(route, 10), None)
+    values = _values(metrics)
+    assert [values["TotalTimeMs_count", name] for name in ("Fetch", "FetchConsumer", "FetchFollower")] == [5, 2, 3]
+    assert values["RequestsPerSec", "FetchFollower", "12"] == 3
+    requests = [each for each in metrics.samples() if each.metric is table.REQUESTS]
+    assert len({each.labels for each in requests}) == len(requests)
 
 
 def test_groups() -> None:
@@ -241,7 +285,6 @@ def test_groups() -> None:
 
 def test_verifications_are_counted_with_their_time() -> None:
     metrics = BrokerMetrics(ManualClock(1_000))
-    assert ("VerificationTimeMs", "_count") not in {(each.metric.name, each.suffix) for each in metrics.samples()}
     metrics.verified(30)
     metrics.verified(12)
     metrics.verification_failed(3)
@@ -254,9 +297,9 @@ def test_samples_of_a_metric_stand_together() -> None:
     metrics = BrokerMetrics(ManualClock(1_000))
     for topic in ("a", "b"):
         metrics.produced(topic, 1, 1)
-    seen: list[Metric] = []
+    seen: list[tuple[Metric, str]] = []
     for sample in metrics.samples():
-        if not seen or seen[-1] is not sample.metric:
-            seen.append(sample.metric)
+        if not seen or seen[-1] != family_of(sample):
+            seen.append(family_of(sample))
     assert len(set(seen)) == len(seen)
-    assert {metric.kind for metric in seen} == {Kind.COUNTER}
+    assert {metric.kind for metric, _ in seen} == {Kind.COUNTER, Kind.SUMMARY}

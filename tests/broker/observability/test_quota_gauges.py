@@ -18,11 +18,14 @@ Read = dict[tuple[str, ...], float]
 
 
 def read(samples: object) -> Read:
-    return {(f"{one.metric.type} {one.metric.name}{one.suffix}", *one.labels): one.value for one in samples}  # type: ignore[attr-defined]
+    return {
+        (f"{one.metric.type} {one.metric.name}{one.suffix}", *filter(None, (*one.labels, one.bound))): one.value
+        for one in samples
+    }  # type: ignore[attr-defined]
 
 
 def test_without_quotas_there_is_nothing_to_tell() -> None:
-    assert read(quota_samples(quotas_of(), 0)) == {}
+    assert read(quota_samples(quotas_of(), {}, 0)) == {}
 
 
 def test_rates_and_throttle_times() -> None:
@@ -33,15 +36,20 @@ def test_rates_and_throttle_times() -> None:
     mutations = quotas.mutations(context, 0)
     assert mutations is not None
     mutations.take(4)
-    found = read(quota_samples(quotas, 0))
+    found = read(quota_samples(quotas, {"Produce": 3}, 0))
     assert found == pytest.approx(
         {
-            ("Produce byte-rate", "alice", ""): 1_100,
-            ("Produce throttle-time", "alice", ""): 1_000,
-            ("ControllerMutation mutation-rate", "alice", ""): 0.4,
-            ("ControllerMutation throttle-time", "alice", ""): 0,
-            ("ControllerMutation tokens", "alice", ""): 18,
-            ("RequestMetrics ThrottleTimeMs_count", "Produce"): 1,
+            ("quota byte-rate", "Produce", "alice"): 1_100,
+            ("quota throttle-time", "Produce", "alice"): 1_000,
+            ("quota mutation-rate", "ControllerMutation", "alice"): 0.4,
+            ("quota throttle-time", "ControllerMutation", "alice"): 0,
+            ("quota tokens", "ControllerMutation", "alice"): 18,
+            **{("RequestMetrics ThrottleTimeMs", "Produce", quantile): 0 for quantile in ("0.50",)},
+            **{
+                ("RequestMetrics ThrottleTimeMs", "Produce", quantile): pytest.approx(1_000, rel=0.25)
+                for quantile in ("0.75", "0.95", "0.98", "0.99", "0.999")
+            },
+            ("RequestMetrics ThrottleTimeMs_count", "Produce"): 3,
             ("RequestMetrics ThrottleTimeMs_sum", "Produce"): 1_000,
         }
     )
@@ -50,16 +58,16 @@ def test_rates_and_throttle_times() -> None:
 def test_users_are_encoded() -> None:
     quotas = quotas_of(**{"users__a%20b": {"producer_byte_rate": "1"}})
     quotas.charge(route(produce), context_of("a b"), 1, 1, None)
-    assert ("Produce byte-rate", "a%20b", "") in read(quota_samples(quotas, 0))
+    assert ("quota byte-rate", "Produce", "a%20b") in read(quota_samples(quotas, {}, 0))
 
 
 def test_clients_do_not_make_the_page_longer() -> None:
     quotas = quotas_of(rates_max=2 * RATES_MAX, **{"clients__<default>": {"producer_byte_rate": "1"}})
     for number in range(RATES_MAX + 100):
         quotas.charge(route(produce), context_of(client_id=f"c{number}"), 1, 1, None)
-    found = read(quota_samples(quotas, 0))
-    assert len([key for key in found if key[0] == "Produce byte-rate"]) == RATES_MAX
-    assert ("Produce byte-rate", "", f"c{RATES_MAX + 99}") in found
+    found = read(quota_samples(quotas, {}, 0))
+    assert len([key for key in found if key[0] == "quota byte-rate"]) == RATES_MAX
+    assert ("quota byte-rate", "Produce", f"c{RATES_MAX + 99}") in found
 
 
 def test_connections() -> None:

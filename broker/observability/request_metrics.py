@@ -1,0 +1,203 @@
+"""The counters and times of requests, by API.
+
+A request is handled from its decoding (`began`); its local time ends when its handler returns, its remote time is what it waits
+after that, for other brokers, other clients or a disk, and both are its total time. It is sent as soon as it is
+answered, so that there is no time in a queue: for how long the event loop is held up by others is measured by itself
+(`runtime.watchdog`).
+As in Kafka, a fetch counts as Fetch and as FetchConsumer or FetchFollower.
+
+Rules: on the hot path two reads of the clock, and adding to ints of slotted objects; no allocation after the first request of a
+kind. Sums over versions are made when they are read.
+Source: Kafka RequestChannel.Metrics.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from operator import add
+from typing import TYPE_CHECKING
+
+from broker.observability import metric_table as table
+from broker.observability.metric import Metric, Sample, summary_samples
+from protocol.errors import ErrorCode
+from runtime.distribution import (
+    BOUNDS,
+    BUCKETS,
+    TABLE_SIZE,
+    UNIT_BITS,
+    UNIT_BUCKETS,
+    Distribution,
+    cumulative,
+    no_values,
+)
+
+if TYPE_CHECKING:
+    from broker.network.dispatch import Route
+    from protocol.schema import Response
+    from runtime.clock import Clock
+
+_ERROR_NAMES = {int(code): code.name for code in ErrorCode}
+_MS = 1_000_000
+HISTOGRAM_BOUNDS = {
+    f"{bound / 1_000_000_000:g}": bound
+    for bound in (
+        *(number * _MS // 100 for number in (10, 25, 50, 100, 250, 500)),
+        *(number * _MS for number in (10, 25, 50, 100, 250, 500)),
+        *(number * 1_000 * _MS for number in (1, 2, 5, 10, 30, 60)),
+    )
+}
+"""The largest times of the buckets of barnabas_request_seconds: in ns, by the label."""
+
+
+class _RouteCounters:
+    """The counters of one version of one API. Of requests that had to wait, the times stand apart."""
+
+    __slots__ = (
+        "errors",
+        "has_error_code",
+        "late_local",
+        "late_remote",
+        "late_times",
+        "names",
+        "requests",
+        "size_bytes",
+        "sizes",
+        "time_ns",
+        "times",
+        "version",
+    )
+
+    def __init__(self, route: Route) -> None:
+        request_type = route.handler.request_type
+        self.names = (request_type.api_name, *((route.kind,) if route.kind else ()))
+        self.version = route.version
+        self.has_error_code = any(
+            field.name == "error_code" and field.versions.covers(route.version)
+            for field in request_type.response_type.__fields__
+        )
+        self.requests = self.size_bytes = self.time_ns = 0
+        self.sizes, self.times = no_values(), no_values()
+        self.late_times: Distribution | None = None
+        self.late_local: Distribution | None = None
+        self.late_remote: Distribution | None = None
+        self.errors: Counter[int] = Counter()
+
+    def answered_late(self, local_ns: int, remote_ns: int) -> None:
+        if self.late_times is None or self.late_local is None or self.late_remote is None:
+            self.late_times, self.late_local, self.late_remote = Distribution(), Distribution(), Distribution()
+        self.late_times.add(local_ns + remote_ns)
+        self.late_local.add(local_ns)
+        self.late_remote.add(remote_ns)
+
+
+class _Distributions:
+    """Of one name of requests, over all versions."""
+
+    __slots__ = ("local", "remote", "sizes", "total")
+
+    def __init__(self) -> None:
+        self.total, self.local, self.remote, self.sizes = (Distribution() for _ in range(4))
+
+    def read(self, routes: list[_RouteCounters]) -> None:
+        """Take the values of these counters."""
+        for each in (self.total, self.local, self.remote, self.sizes):
+            each.counts, each.total = no_values(), 0
+        for counters in routes:
+            _add(self.sizes, counters.sizes, counters.size_bytes)
+            for each, late in (
+                (self.total, counters.late_times),
+                (self.local, counters.late_local),
+                (self.remote, counters.late_remote),
+            ):
+                if each is not self.remote:
+                    _add(each, counters.times, counters.time_ns)
+                else:
+                    each.counts[0] += sum(counters.times)
+                if late is not None:
+                    _add(each, late.counts, late.total)
+
+
+def _add(distribution: Distribution, counts: list[int], total: int) -> None:
+    distribution.counts = list(map(add, distribution.counts, counts))
+    distribution.total += total
+
+
+class RequestMetrics:
+    """The counters. Implements `broker.network.dispatch.RequestObserver`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now_ns = clock.monotonic_ns
+        self._routes: dict[Route, _RouteCounters] = {}
+        self._distributions: dict[str, _Distributions] = {}
+
+    def began(self, route: Route, size_bytes: int) -> int:
+        counters = self._routes.get(route)
+        if counters is None:
+            counters = self._routes[route] = _RouteCounters(route)
+        counters.requests += 1
+        counters.size_bytes += size_bytes
+        counters.sizes[BUCKETS[size_bytes] if size_bytes < TABLE_SIZE else bisect_left(BOUNDS, size_bytes)] += 1
+        return self._now_ns()
+
+    def waits(self) -> int:
+        return self._now_ns()
+
+    def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
+        counters = self._routes[route]
+        if waiting_since:
+            counters.answered_late(waiting_since - stamp, self._now_ns() - waiting_since)
+        else:
+            time_ns = self._now_ns() - stamp
+            counters.time_ns += time_ns
+            units = time_ns >> UNIT_BITS
+            counters.times[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, time_ns)] += 1
+        if counters.has_error_code and response is not None:
+            counters.errors[response.error_code] += 1  # type: ignore[attr-defined]  # has_error_code says so
+
+    def counts(self) -> dict[str, int]:
+        """Return how many requests there were of each name."""
+        counts: Counter[str] = Counter()
+        for counters in list(self._routes.values()):
+            for name in counters.names:
+                counts[name] += counters.requests
+        return dict(counts)
+
+    def samples(self, now_ms: int) -> Iterator[Sample]:
+        by_name: dict[str, list[_RouteCounters]] = {}
+        for counters in list(self._routes.values()):
+            for name in counters.names:
+                by_name.setdefault(name, []).append(counters)
+        for name, routes in by_name.items():
+            requests: Counter[int] = Counter()
+            for counters in routes:
+                requests[counters.version] += counters.requests
+            for version, count in requests.items():
+                yield Sample(table.REQUESTS, (name, str(version)), count)
+        for name, routes in by_name.items():
+            errors: Counter[int] = Counter()
+            for counters in routes:
+                errors.update(counters.errors)
+            for code, count in errors.items():
+                yield Sample(table.ERRORS, (name, _ERROR_NAMES[code]), count)
+        for name, routes in by_name.items():
+            self._distributions.setdefault(name, _Distributions()).read(routes)
+        read = [((name,), self._distributions[name]) for name in by_name]
+        yield from summary_samples(table.TOTAL_TIME, [(labels, each.total) for labels, each in read], now_ms)
+        yield from summary_samples(table.LOCAL_TIME, [(labels, each.local) for labels, each in read], now_ms)
+        yield from summary_samples(table.REMOTE_TIME, [(labels, each.remote) for labels, each in read], now_ms)
+        yield from summary_samples(table.REQUEST_BYTES, [(labels, each.sizes) for labels, each in read], now_ms, 1)
+        for (name,), distributions in read:
+            for phase in ("total", "local", "remote"):
+                yield from histogram_samples(table.REQUEST_SECONDS, (name, phase), getattr(distributions, phase))
+
+
+def histogram_samples(metric: Metric, labels: tuple[str, ...], distribution: Distribution) -> Iterator[Sample]:
+    """Yield a histogram in seconds, of times in nanoseconds."""
+    sums = cumulative(distribution.counts, list(HISTOGRAM_BOUNDS.values()))
+    for bound, count in zip(HISTOGRAM_BOUNDS, sums, strict=True):
+        yield Sample(metric, labels, count, "_bucket", bound)
+    yield Sample(metric, labels, distribution.count, "_bucket", "+Inf")
+    yield Sample(metric, labels, distribution.count, "_count")
+    yield Sample(metric, labels, round(distribution.total / 1_000_000_000, 9), "_sum")
