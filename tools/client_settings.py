@@ -41,6 +41,8 @@ class ClientSettings:
     checks_host: bool = True
     client_id: str = CLIENT_ID
     timeout_ms: int = 10_000
+    http_addresses: str = ""
+    """Addresses of brokers' HTTP ports, with commas; `barnabas.http` of a profile."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str], bootstrap_servers: str | None = None) -> ClientSettings:
@@ -70,6 +72,7 @@ class ClientSettings:
             checks_host=properties.get("ssl.endpoint.identification.algorithm", "https").strip() != "",
             client_id=properties.get("client.id", CLIENT_ID),
             timeout_ms=_milliseconds(properties, "request.timeout.ms", 10_000),
+            http_addresses=properties.get("barnabas.http", ""),
         )
 
     def for_admin(self) -> dict[str, Any]:

@@ -1,16 +1,28 @@
 """`barnabas cluster`: whether a cluster is well, on one screen.
 
-Rules: each problem names its object, its cause and the next command. Healthy is exit code 0, a problem 1.
+Rules: each problem names its object, its cause, since when, and the next command. Healthy is exit code 0, a problem 1; notices
+are no problem. A look takes less than ten seconds, whatever hangs.
 """
 
 from __future__ import annotations
 
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import click
 
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described, partition_rows
-from tools.health import ClusterView, PartitionView, problems
+from tools.health.checks import Finding, findings
+from tools.health.since import began, read_pages
+from tools.health.view import ClusterView, Since
 from tools.output import Output
+
+DEFAULT_WINDOW_MS = 6_000
+"""Longer than auto.commit.interval.ms of most consumers, 5 s."""
 
 
 @click.group("cluster", help="The cluster as a whole.")
@@ -19,36 +31,84 @@ def command() -> None:
 
 
 @command.command("health")
+@click.option("--watch", is_flag=True, help="look again and again, until Ctrl-C")
+@click.option("--interval", "interval_s", type=click.IntRange(1), default=5, metavar="SECONDS",
+              help="pause between two looks of --watch [5]")  # fmt: skip
+@click.option("--all", "shows_all", is_flag=True, help="every problem, not only the first few of each kind")
+@click.option("--window-ms", type=click.IntRange(0, DEFAULT_WINDOW_MS), default=DEFAULT_WINDOW_MS, metavar="N",
+              help="how long a group that lags may commit nothing before it is called stuck [6000]")  # fmt: skip
+@click.option("--http", "http_addresses", metavar="HOST:PORT[,...]",
+              help="ports of brokers (barnabas.http.port) that tell since when [barnabas.http of the profile]")  # fmt: skip
 @cluster_command
-def show_health(cluster: Cluster, output: Output) -> int:
-    """Show what is wrong with the cluster, and what to do. Exit code 1 when something is."""
-    described_cluster = cluster.result(cluster.admin.describe_cluster())
-    controller = described_cluster.controller
-    view = ClusterView(
-        brokers=tuple(sorted(node.id for node in described_cluster.nodes)),
-        controller=None if controller is None or controller.id < 0 else controller.id,
-        partitions=tuple(
-            PartitionView(row["topic"], row["partition"], row["leader"], tuple(row["replicas"]), tuple(row["isr"]))
-            for topic in described(cluster)
-            for row in partition_rows(topic)
-        ),
-    )
-    found = problems(view)
-    document = {
-        "status": "healthy" if not found else "unhealthy",
-        "cluster_id": described_cluster.cluster_id,
-        "brokers": list(view.brokers),
-        "controller": view.controller,
-        "partitions": len(view.partitions),
-        "problems": [problem.row() for problem in found],
-    }
-    if output.as_json:
-        output.document(document)
-        return bool(found)
-    click.echo(
-        f"cluster {document['cluster_id']}: {document['status']}; brokers {', '.join(map(str, view.brokers))}; controller "
-        f"{view.controller if view.controller is not None else 'none'}; {len(view.partitions)} partitions"
-    )
-    for problem in found:
-        click.echo(f"- {problem.subject}: {problem.cause}\n  next: {problem.next_step}")
-    return bool(found)
+def show_health(
+    cluster: Cluster,
+    output: Output,
+    *,
+    watch: bool,
+    interval_s: int,
+    shows_all: bool,
+    window_ms: int,
+    http_addresses: str | None,
+) -> int:
+    """Show what is wrong with the cluster, since when, and what to do. Exit code 1 when something is."""
+    from tools.health.screen import is_healthy  # noqa: PLC0415
+
+    addresses = [each for each in (http_addresses or cluster.settings.http_addresses).split(",") if each.strip()]
+    seen: dict[tuple[str, str], int] = {}
+    while True:
+        view = _look(cluster, window_ms, addresses)
+        found = findings(view)
+        if watch:
+            found = _with_first_seen(found, seen, view.now_ms)
+        _show(output, view, found, watch=watch, shows_all=shows_all)
+        if not watch:
+            return int(not is_healthy(found))
+        try:
+            time.sleep(interval_s)
+        except KeyboardInterrupt:
+            return int(not is_healthy(found))
+
+
+def _look(cluster: Cluster, window_ms: int, addresses: Sequence[str]) -> ClusterView:
+    """Raises Unreachable, KafkaError of kafka-python."""
+    from tools.health.look import CONNECT_LIMIT_MS, look  # noqa: PLC0415
+    from tools.health.requests import BrokerRequests  # noqa: PLC0415
+
+    requests = BrokerRequests(cluster.settings, cluster.clock, CONNECT_LIMIT_MS)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pages = pool.submit(read_pages, addresses)
+            view = look(requests, cluster.clock, window_ms)
+            return replace(view, began=began(pages.result()))
+    finally:
+        requests.close()
+
+
+def _with_first_seen(found: Sequence[Finding], seen: dict[tuple[str, str], int], now_ms: int) -> list[Finding]:
+    """Return the findings, those of unknown starts with when this command first saw them; forget what is gone."""
+    now = {(each.check, each.problem.subject) for each in found}
+    for key in seen.keys() - now:
+        del seen[key]
+    told = []
+    for each in found:
+        first_ms = seen.setdefault((each.check, each.problem.subject), now_ms)
+        problem = each.problem
+        if problem.since.at_ms is None:
+            problem = replace(problem, since=Since(first_ms, "first seen by this command; it may have begun earlier"))
+        told.append(replace(each, problem=problem))
+    return told
+
+
+def _show(output: Output, view: ClusterView, found: Sequence[Finding], *, watch: bool, shows_all: bool) -> None:
+    from tools.health.screen import document, lines  # noqa: PLC0415
+
+    if output.as_json and watch:
+        click.echo(json.dumps(document(view, found), ensure_ascii=False))
+    elif output.as_json:
+        output.document(document(view, found))
+    else:
+        if watch and sys.stdout.isatty():
+            click.clear()
+        for line in lines(view, found, shows_all=shows_all):
+            click.echo(line)
+    sys.stdout.flush()

@@ -241,7 +241,7 @@ def _description(cluster: Cluster, group: str) -> Any:
 
 def _state(group: Any) -> str:
     """Return the state of a group in Kafka's words: "Stable", "PreparingRebalance"."""
-    name = getattr(group.state, "name", str(group.state))
+    name = getattr(group.state, "name", str(group.state)).replace("REBALANCING", "REBALANCE")
     return "".join(part.capitalize() for part in name.split("_"))
 
 

@@ -1,0 +1,366 @@
+"""`barnabas cluster health`: each fault is injected into a live cluster, of our brokers and of Apache Kafka's, and is told with
+its object, its cause, since when, and the next command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.differential.batches import MARCH, batch
+from tests.interop.conftest import need_java
+from tests.oracle.admin import Admin, ask
+from tests.oracle.barnabas import Barnabas
+from tests.oracle.broker import Broker
+from tests.oracle.cluster import KAFKA, OURS, Cluster
+from tests.oracle.kafka import ApacheKafka
+from tests.oracle.process import wait_until
+
+pytestmark = [pytest.mark.oracle, pytest.mark.interop]
+
+KINDS = [pytest.param(OURS), pytest.param(KAFKA, marks=[pytest.mark.long])]
+ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "transaction.partition.verification.enable": "false",  # a transaction can hang
+    "log.retention.ms": "-1",
+    "controlled.shutdown.enable": "false",
+}
+TIMEOUT_S = 60.0
+Problem = dict[str, Any]
+
+
+def barnabas(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; a look takes less than ten seconds, and the machine may be busy."""
+    return subprocess.run(
+        [sys.executable, "-m", "barnabas.cli", *arguments], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+
+
+def health(servers: str, *options: str) -> tuple[int, dict[str, list[Problem]]]:
+    """The exit code, and the problems by check."""
+    done = barnabas("cluster", "health", "--bootstrap-server", servers, "--json", *options)
+    assert done.returncode in (0, 1), done.stderr
+    assert not done.stderr
+    document = json.loads(done.stdout)
+    found: dict[str, list[Problem]] = {}
+    for problem in document["problems"]:
+        found.setdefault(problem["check"], []).append(problem)
+    assert (document["status"] == "healthy") == (done.returncode == 0)
+    return done.returncode, found
+
+
+def found(servers: str, check: str, *options: str) -> list[Problem]:
+    """The problems that a check finds, which must be some and make the exit code 1."""
+    code, problems = health(servers, *options)
+    assert problems.get(check), problems
+    assert code == 1
+    return problems[check]
+
+
+def is_healthy(servers: str) -> bool:
+    return health(servers)[0] == 0
+
+
+def produce(servers: str, topic: str, count: int, size: int = 1) -> None:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    for _ in range(count):
+        producer.produce(topic, bytes(size), partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+@contextlib.contextmanager
+def member(servers: str, group: str, topic: str) -> Iterator[Consumer]:
+    """A consumer that has joined and has committed one record; it is not left in order."""
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    # With a callback, revoking waits until the consumer polls.
+    consumer.subscribe([topic], on_revoke=lambda *_: None)
+    try:
+        messages = consumer.consume(1, TIMEOUT_S)
+        assert messages
+        consumer.commit(message=messages[0], asynchronous=False)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def hang(broker: Broker, topic: str) -> int:
+    """Write one record of a transaction that no coordinator knows; the id of its producer."""
+    answer = ask(broker, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+    records = batch(b"hangs", attributes=0x10, producer_id=answer.producer_id, producer_epoch=0, base_sequence=0)
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
+    written = ask(broker, ProduceRequest(transactional_id="unknown", acks=-1, timeout_ms=10_000, topic_data=[data]), 9)
+    assert written.responses[0].partition_responses[0].error_code == 0, written
+    return int(answer.producer_id)
+
+
+class SlowRelay:
+    """Passes on what clients send and brokers answer; each piece of an answer `delay_s` late."""
+
+    def __init__(self) -> None:
+        self.delay_s = 0.0
+        self.target_port = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = [self._listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # it is closed
+            while True:
+                client, _ = self._listener.accept()
+                self._open.append(client)
+                try:
+                    server = socket.create_connection(("127.0.0.1", self.target_port))
+                except ConnectionError:  # the broker does not run
+                    client.close()
+                    continue
+                self._open.append(server)
+                for source, sink, is_answer in ((client, server, False), (server, client, True)):
+                    threading.Thread(target=self._pass_on, args=(source, sink, is_answer), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(1 << 16):
+                if is_answer and self.delay_s:
+                    time.sleep(self.delay_s)
+                sink.sendall(piece)
+        for each in (source, sink):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.timeout(400)
+def test_faults_of_clients_and_brokers_are_told(kind: str, tmp_path: Path) -> None:
+    need_java()
+    with SlowRelay() as relay, Cluster((kind, kind), settings=SETTINGS) as cluster:
+        third = cluster.add(3, kind, {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay.port}"})
+        relay.target_port = third.port
+        third.start()
+        cluster.wait_until_known()
+        admin, servers = Admin(cluster), cluster.bootstrap_servers
+        admin.create("orders", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+        admin.create("single", {0: [3]})
+        produce(servers, "orders", 20)
+        produce(servers, "single", 1)
+        assert health(servers) == (0, {})
+        groups_that_stand_still(cluster, servers)
+        a_transaction_that_hangs(cluster, servers)
+        a_broker_that_is_slow(relay, servers)
+        a_message_that_is_lost(servers, tmp_path)
+        brokers_that_hang_and_go(cluster, servers)
+
+
+def groups_that_stand_still(cluster: Cluster, servers: str) -> None:
+    with member(servers, "billing", "orders") as consumer:
+        produce(servers, "orders", 5)
+        [stuck] = found(servers, "stuck group")
+        assert stuck["subject"] == "group billing"
+        assert "its 1 members have committed nothing" in stuck["cause"] and "orders-0; lag 24" in stuck["cause"]
+        assert "barnabas groups describe billing" in stuck["next"]
+        assert stuck["since_note"] == "time of the oldest record that it has not read"
+        assert stuck["since"] is not None
+        # Another one joins, and this one never comes to the rebalance.
+        other = Consumer({"bootstrap.servers": servers, "group.id": "billing"})
+        other.subscribe(["orders"])
+        try:
+            other.poll(0.1)
+            assert wait_until(lambda: state_of(servers, "billing") == "PreparingRebalance", TIMEOUT_S, step_s=0.2)
+            [rebalance] = found(servers, "rebalance does not end")
+            assert rebalance["subject"] == "group billing"
+        finally:
+            consumer.close()
+            other.close()
+    code, problems = health(servers)
+    assert (code, list(problems)) == (0, ["group without members"]), problems
+    assert barnabas("groups", "delete", "billing", "--bootstrap-server", servers).returncode == 0
+
+
+def state_of(servers: str, group: str) -> str:
+    rows = json.loads(barnabas("groups", "list", "--bootstrap-server", servers, "--json").stdout)
+    return str(next(row["state"] for row in rows if row["group"] == group))
+
+
+def a_transaction_that_hangs(cluster: Cluster, servers: str) -> None:
+    producer_id = hang(cluster.brokers[cluster.leader_id("orders", 0)], "orders")
+    [hanging] = found(servers, "hanging transaction")
+    assert hanging["subject"] == "partition orders-0"
+    assert f"producer id {producer_id} hangs in it from offset 25 on" in hanging["cause"]
+    assert hanging["since"].startswith(time.strftime("%Y-%m-%d", time.gmtime(MARCH / 1000)))
+    command = hanging["next"].removeprefix("barnabas ").split()
+    assert barnabas(*command, "--bootstrap-server", servers).returncode == 0, "the next command helps"
+    assert is_healthy(servers)
+
+
+def a_broker_that_is_slow(relay: SlowRelay, servers: str) -> None:
+    relay.delay_s = 0.5
+    try:
+        [slow] = found(servers, "slow broker")
+        assert slow["subject"] == "broker 3"
+        assert "its fastest answer took" in slow["cause"] and "the others take" in slow["cause"]
+    finally:
+        relay.delay_s = 0.0
+    assert wait_until(lambda: is_healthy(servers), TIMEOUT_S)
+
+
+def a_message_that_is_lost(servers: str, folder: Path) -> None:
+    """The command that the docs name tells it; `cluster health` knows of no record."""
+    where = ("--state", str(folder / "state.json"), "--bootstrap-server", servers)
+    assert barnabas("topics", "create", "counted", "--partitions", "1", *where[2:]).returncode == 0
+    assert barnabas("verify", "produce", "counted", "--num-records", "30", *where).returncode == 0
+    assert barnabas("verify", "consume", "counted", *where).returncode == 0
+    gone = ("--partition", "0", "--before-offset", "2", "--execute")
+    assert barnabas("records", "delete", "counted", *gone, *where[2:]).returncode == 0
+    done = barnabas("verify", "consume", "counted", *where)
+    assert done.returncode == 1
+    assert "missing: {0: {'count': 2, 'sequences': [[0, 1]]}}" in done.stderr
+
+
+def brokers_that_hang_and_go(cluster: Cluster, servers: str) -> None:
+    cluster.brokers[3].pause()
+    try:
+        problems = health(servers)[1]
+        if 3 in cluster.registered():  # its session lives a few seconds longer
+            [silent] = problems["broker silent"]
+            assert silent["subject"] == "broker 3"
+            assert "it is registered, but does not answer" in silent["cause"]
+    finally:
+        cluster.brokers[3].kill()
+    cluster.wait_for("3 is gone", lambda: cluster.registered() == {1, 2})
+    cluster.wait_for("the others lead", lambda: cluster.leader_id("orders", 2) in (1, 2))
+    assert wait_until(lambda: "broker gone" in health(servers)[1], TIMEOUT_S)
+    code, problems = health(servers)
+    assert code == 1
+    [gone], [leaderless] = problems["broker gone"], problems["partition without leader"]
+    assert gone["subject"] == "broker 3"
+    assert gone["next"].startswith("start broker 3")
+    assert leaderless["subject"] == "partition single-0"
+    assert "in sync: 3 of replicas 3; brokers 3 are gone" in leaderless["cause"]
+    cluster.brokers[2].kill()
+    cluster.wait_for("2 is gone", lambda: cluster.registered() == {1})
+    assert wait_until(lambda: "under min ISR" in health(servers)[1], TIMEOUT_S)
+    too_few = health(servers)[1]["under min ISR"]
+    assert "partition orders-0" in {problem["subject"] for problem in too_few}
+    cluster.brokers[2].start()
+    cluster.brokers[3].start()
+    cluster.wait_in_sync()
+    assert wait_until(lambda: is_healthy(servers), TIMEOUT_S)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256M", "barnabas-health", str(place)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small file system: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def broker_of(kind: str, settings: dict[str, str]) -> Broker:
+    return Barnabas(settings) if kind == OURS else ApacheKafka(settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_full_disk_is_told(kind: str, small_disk: Path) -> None:
+    need_java()
+    settings = {"log.dirs": str(small_disk / "data"), "log.index.size.max.bytes": "4096"}
+    if kind == OURS:
+        settings["barnabas.disk.free.min.bytes"] = "1000000"
+    with broker_of(kind, settings) as broker:
+        servers = broker.bootstrap_servers
+        assert is_healthy(servers)
+        free_bytes = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
+        filler = small_disk / "filler"
+        filler.write_bytes(bytes(free_bytes - (8 << 20)))
+        [full] = found(servers, "disk full")
+        assert full["subject"] == f"broker 0, {small_disk / 'data'}"
+        assert full["severity"] == "error"
+        assert "the disk is full: " in full["cause"] and "of 256.0 MiB are free" in full["cause"]
+        filler.unlink()
+        assert is_healthy(servers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_log_directory_that_is_offline_is_told(kind: str, tmp_path: Path) -> None:
+    """Directories stand where its next segments would be."""
+    need_java()
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with broker_of(kind, {"log.dirs": ",".join(map(str, paths)), "log.segment.bytes": "10000"}) as broker:
+        servers = broker.bootstrap_servers
+        assert (
+            barnabas("topics", "create", "orders", "--partitions", "4", "--bootstrap-server", servers).returncode == 0
+        )
+        # Our only broker keeps its store in the first directory, and ends with it.
+        index = next(number for number in range(4) if (paths[1] / f"orders-{number}").exists())
+        for offset in range(1, 40):
+            (paths[1] / f"orders-{index}" / f"{offset:020d}.log" / "not empty").mkdir(parents=True)
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "message.timeout.ms": 1000})
+        for _ in range(4):
+            producer.produce("orders", bytes(4000), partition=index)
+            producer.flush(TIMEOUT_S)
+        [offline] = found(servers, "log directory offline")
+        assert offline["subject"] == f"broker 0, {paths[1]}"
+        leaderless = found(servers, "partition without leader")
+        assert f"partition orders-{index}" in {problem["subject"] for problem in leaderless}
+        assert "the log directory of it is offline on brokers 0" in leaderless[0]["cause"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [OURS, KAFKA])
+@pytest.mark.timeout(400)
+def test_a_move_that_stands_still_and_its_throttle_are_told(kind: str) -> None:
+    need_java()
+    with Cluster((kind, kind, kind), settings=SETTINGS) as cluster:
+        Admin(cluster).create("single", {0: [3]})
+        a_move_that_stands_still(Admin(cluster), cluster.bootstrap_servers)
+
+
+def a_move_that_stands_still(admin: Admin, servers: str) -> None:
+    where = ("--bootstrap-server", servers)
+    topic = ("configs", "alter", "--topic", "single", *where)
+    names = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+    for name in names:
+        assert barnabas(*topic, "--add-config", f"{name}=*").returncode == 0
+    for broker in ("1", "3"):
+        options = [option for rate in rates for option in ("--add-config", f"{rate}=1")]
+        assert barnabas("configs", "alter", "--broker", broker, *options, *where).returncode == 0
+    left = found(servers, "throttle left behind")
+    assert {problem["subject"] for problem in left} == {"topic single", "broker 1", "broker 3"}
+    produce(servers, "single", 60, size=100_000)  # more than the first fetch takes, which no throttle delays
+    admin.reassign("single", {0: [1]}, wait=False)
+    assert wait_until(lambda: "reassignment stands still" in health(servers)[1], TIMEOUT_S)
+    for problem in left:  # what the command said a moment ago
+        command = problem["next"].removeprefix("barnabas ").split()
+        assert barnabas(*command, *where).returncode == 0
+    assert wait_until(lambda: not admin.reassignments(), TIMEOUT_S)
+    admin.reassign("single", {0: [3]})
+    assert wait_until(lambda: is_healthy(servers), TIMEOUT_S)

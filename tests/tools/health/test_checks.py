@@ -1,0 +1,317 @@
+"""What is wrong with a cluster: each check, and their order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tools.health.checks import CHECKS, findings
+from tools.health.view import (
+    BrokerView,
+    ClusterView,
+    Condition,
+    GroupView,
+    LagView,
+    LogDirectoryView,
+    PartitionView,
+    Problem,
+    ReassignmentView,
+    Severity,
+    Since,
+    Statement,
+    TransactionView,
+)
+
+NOW_MS = 1_000_000_000
+GiB = 1 << 30
+
+
+def broker(number: int, round_trip_ms: float | None = 1.0) -> BrokerView:
+    return BrokerView(number, f"host-{number}:9092", round_trip_ms, waited_ms=2_000)
+
+
+def view_of(*partitions: PartitionView, brokers: tuple[int, ...] = (1, 2), controller: int | None = 1) -> ClusterView:
+    return ClusterView(
+        brokers={number: broker(number) for number in brokers},
+        controller=controller,
+        partitions=partitions,
+        now_ms=NOW_MS,
+        reassignments=(),
+    )
+
+
+def with_broker(view: ClusterView, changed: BrokerView) -> ClusterView:
+    return replace(view, brokers={**view.brokers, changed.broker_id: changed})
+
+
+def names(view: ClusterView) -> list[str]:
+    return [each.check for each in findings(view)]
+
+
+def only(view: ClusterView, check: str) -> Problem:
+    [found] = [each.problem for each in findings(view) if each.check == check]
+    return found
+
+
+def test_a_well_cluster_has_no_problem() -> None:
+    assert findings(view_of(PartitionView("orders", 0, 1, (1, 2), (2, 1)))) == []
+
+
+def test_names_of_checks_are_different() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+def test_causes_come_before_what_they_cause_and_notices_last() -> None:
+    lost = PartitionView("orders", 0, None, (3,), (3,))
+    behind = PartitionView("orders", 1, 1, (1, 2, 3), (1,))
+    led = PartitionView("orders", 2, 1, (2, 1), (1, 2))
+    view = view_of(led, behind, lost, controller=None)
+    assert names(view) == [
+        "no controller",
+        "broker gone",
+        "partition without leader",
+        "replicas behind",
+        "leaders uneven",
+    ]
+    assert [each.problem.severity for each in findings(view)] == sorted(
+        each.problem.severity for each in findings(view)
+    )
+    gone = only(view, "broker gone")
+    assert "2 partitions have a replica on it (orders-1, orders-0)" in gone.cause
+
+
+# --- partitions ---
+
+
+def test_a_partition_whose_in_sync_replicas_are_gone_names_them_and_what_an_unclean_election_costs() -> None:
+    problem = only(view_of(PartitionView("orders", 4, None, (3, 1), (3,))), "partition without leader")
+    assert (problem.severity, problem.subject) == (Severity.ERROR, "partition orders-4")
+    assert "in sync: 3 of replicas 3, 1; brokers 3 are gone" in problem.cause
+    assert "start the brokers in [3]" in problem.next_step
+    assert "`barnabas partitions elect --topic orders --partition 4 --election-type unclean`" in problem.next_step
+    assert "loses records" in problem.next_step
+
+
+def test_without_another_replica_no_election_is_offered() -> None:
+    problem = only(view_of(PartitionView("orders", 0, None, (3,), (3,))), "partition without leader")
+    assert "unclean" not in problem.next_step
+
+
+def test_a_partition_on_a_broken_disk_asks_for_a_repair() -> None:
+    problem = only(view_of(PartitionView("orders", 0, None, (1,), (1,), offline=(1,))), "partition without leader")
+    assert "the log directory of it is offline on brokers 1" in problem.cause
+    assert "repair the disk of the brokers in [1]" in problem.next_step
+
+
+def test_a_partition_without_leader_whose_replicas_are_there_points_to_the_controller() -> None:
+    problem = only(view_of(PartitionView("orders", 0, None, (1,), (1,))), "partition without leader")
+    assert "controller's log" in problem.next_step
+
+
+def test_since_is_what_a_broker_tells_and_else_unknown() -> None:
+    view = view_of(PartitionView("orders", 0, None, (3,), (3,)))
+    assert only(view, "partition without leader").since.at_ms is None
+    told = Since(NOW_MS - 5_000, "seen by broker 1")
+    view = replace(view, began={(Condition.NO_LEADER, "orders-0"): told})
+    assert only(view, "partition without leader").since == told
+
+
+def test_replicas_that_are_behind_are_named_but_not_those_that_are_added() -> None:
+    partition = PartitionView("orders", 4, 1, (1, 2, 3), (1,))
+    view = view_of(partition, brokers=(1, 2, 3))
+    assert only(view, "replicas behind").cause == "replicas on brokers 2, 3 are behind"
+    moving = ReassignmentView(("orders", 4), (1, 2, 3), adding=(2, 3), removing=())
+    assert names(replace(view, reassignments=(moving,))) == []
+
+
+def test_too_few_replicas_for_acks_all_is_an_error() -> None:
+    view = view_of(PartitionView("orders", 0, 1, (1, 2), (1,)))
+    settings = {"orders": {"min.insync.replicas": "2"}}
+    problem = only(replace(view, topic_settings=settings), "under min ISR")
+    assert problem.severity is Severity.ERROR
+    assert "records with acks=all are refused" in problem.cause
+    # A partition never needs more replicas than it has.
+    alone = view_of(PartitionView("orders", 0, 1, (1,), (1,)))
+    assert names(replace(alone, topic_settings=settings)) == []
+
+
+def test_a_move_that_copies_nothing_or_goes_to_nobody_stands_still() -> None:
+    view = view_of(PartitionView("orders", 0, 1, (1, 2), (1,)))
+    moving = ReassignmentView(("orders", 0), (1, 2), adding=(2,), removing=())
+    assert names(replace(view, reassignments=(moving,))) == []
+    standing = replace(view, reassignments=(replace(moving, stood_ms=6_000),))
+    assert "brokers 2 have copied nothing for 6.0 s" in only(standing, "reassignment stands still").cause
+    nowhere = replace(view, reassignments=(replace(moving, adding=(7,)),))
+    assert "brokers 7, to which it moves, are gone" in only(nowhere, "reassignment stands still").cause
+
+
+def test_throttles_are_left_behind_when_nothing_moves() -> None:
+    name = "leader.replication.throttled.replicas"
+    view = replace(view_of(), topic_settings={"orders": {name: "*"}})
+    problem = only(view, "throttle left behind")
+    assert problem.next_step == f"barnabas configs alter --topic orders --delete-config {name}"
+    moving = ReassignmentView(("orders", 0), (1, 2), adding=(2,), removing=())
+    assert "throttle left behind" not in names(replace(view, reassignments=(moving,)))
+    assert "throttle left behind" not in names(replace(view, reassignments=None)), "nobody told what moves"
+    rated = with_broker(view_of(), replace(broker(2), settings={"follower.replication.throttled.rate": "100"}))
+    assert only(rated, "throttle left behind").subject == "broker 2"
+
+
+def test_leaders_are_uneven_from_a_tenth_on() -> None:
+    well = [PartitionView("orders", number, 1, (1, 2), (1, 2)) for number in range(9)]
+    moved = PartitionView("orders", 9, 2, (1, 2), (1, 2))
+    assert names(view_of(*well, moved)) == []
+    problem = only(view_of(*well[:8], moved), "leaders uneven")
+    assert (problem.severity, problem.subject) == (Severity.NOTICE, "broker 1")
+    assert problem.next_step == "barnabas partitions elect"
+
+
+# --- brokers ---
+
+
+def test_a_registered_broker_that_does_not_answer_is_an_error() -> None:
+    problem = only(with_broker(view_of(), broker(2, None)), "broker silent")
+    assert problem.cause == "it is registered, but does not answer at host-2:9092 within 2 s"
+
+
+def test_a_broker_is_slow_beside_the_others_or_by_itself() -> None:
+    view = view_of(brokers=(1, 2, 3))
+    assert "took 300 ms; the others take 1 ms" in only(with_broker(view, broker(3, 300.0)), "slow broker").cause
+    assert names(with_broker(view, broker(3, 200.0))) == []
+    everybody = replace(view, brokers={number: broker(number, 300.0) for number in (1, 2, 3)})
+    assert names(everybody) == [], "all take as long: a network that is far"
+    alone = with_broker(view_of(brokers=(1,)), broker(1, 1_200.0))
+    assert only(alone, "slow broker").cause == "it is slow: its fastest answer took 1200 ms"
+
+
+def disk(usable: int, **settings: str) -> ClusterView:
+    directory = LogDirectoryView("/data", total_bytes=100 * GiB, usable_bytes=usable)
+    return with_broker(view_of(), replace(broker(2), directories=(directory,), settings=settings))
+
+
+def test_a_disk_is_almost_full_and_then_full() -> None:
+    assert names(disk(10 * GiB)) == []
+    almost = only(disk(10 * GiB - 1), "disk full")
+    assert (almost.severity, almost.subject) == (Severity.WARNING, "broker 2, /data")
+    full = only(disk(4 * GiB), "disk full")
+    assert full.severity is Severity.ERROR
+    assert "the disk is full: 4.0 GiB of 100.0 GiB are free" in full.cause
+
+
+def test_a_disk_below_the_floor_refuses_records() -> None:
+    view = disk(50 * GiB, **{"barnabas.disk.free.min.bytes": str(60 * GiB)})
+    assert "records are refused" in only(view, "disk full").cause
+
+
+def test_a_disk_whose_size_nobody_tells_is_not_judged() -> None:
+    directory = LogDirectoryView("/data")
+    assert names(with_broker(view_of(), replace(broker(1), directories=(directory,)))) == []
+
+
+def test_an_offline_log_directory_is_told_once() -> None:
+    directory = LogDirectoryView("/data", is_offline=True, total_bytes=100, usable_bytes=0)
+    view = with_broker(view_of(), replace(broker(1), directories=(directory,)))
+    assert names(view) == ["log directory offline"]
+
+
+def test_log_directories_are_uneven() -> None:
+    directories = (
+        LogDirectoryView("/a", sizes={("orders", 0): 3 * GiB}),
+        LogDirectoryView("/b", sizes={("orders", 1): GiB}),
+    )
+    problem = only(with_broker(view_of(), replace(broker(1), directories=directories)), "log directories uneven")
+    assert "/a 3.0 GiB, /b 1.0 GiB" in problem.cause
+
+
+def saying(*statements: Statement) -> ClusterView:
+    """Brokers 1, 2, 3; the last says something else, in each look."""
+    usual = Statement(1, frozenset({1, 2, 3}), {("orders", 0): 1})
+    brokers = {number: replace(broker(number), statements=(usual,) * len(statements)) for number in (1, 2)}
+    return replace(view_of(brokers=(1, 2, 3)), brokers={**brokers, 3: replace(broker(3), statements=statements)})
+
+
+def test_a_broker_that_says_something_else_in_every_look_is_told() -> None:
+    usual = Statement(1, frozenset({1, 2, 3}), {("orders", 0): 1})
+    stale = Statement(2, frozenset({2, 3}), {("orders", 0): 2})
+    problem = only(saying(stale, stale), "brokers disagree")
+    assert problem.subject == "broker 3"
+    assert "the controller is 2 instead of 1" in problem.cause
+    assert "the brokers are [2, 3] instead of [1, 2, 3]" in problem.cause
+    assert "1 partitions have another leader (orders-0 ...)" in problem.cause
+    assert names(saying(stale, usual)) == [], "the news was on its way"
+
+
+def test_brokers_of_a_quorum_of_controllers_may_name_any_controller() -> None:
+    other = Statement(2, frozenset({1, 2, 3}), {("orders", 0): 1})
+    assert names(saying(other, other)) == ["brokers disagree"]
+    assert names(replace(saying(other, other), has_controllers=True)) == []
+
+
+def test_of_two_brokers_the_controller_is_believed() -> None:
+    usual, stale = Statement(1, frozenset({1, 2})), Statement(1, frozenset({2}))
+    view = view_of()
+    view = with_broker(view, replace(broker(1), statements=(usual,)))
+    view = with_broker(view, replace(broker(2), statements=(stale,)))
+    assert only(view, "brokers disagree").subject == "broker 2"
+
+
+# --- clients ---
+
+
+def group_of(**changes: object) -> ClusterView:
+    lag = LagView("orders", 0, committed=17, end=40, is_assigned=True, stood_ms=6_000, grown=5)
+    group = GroupView("billing", "Stable", 2, 1, (replace(lag, **changes),))  # type: ignore[arg-type]
+    return replace(view_of(), groups=(group,))
+
+
+def test_a_group_is_stuck_whose_offset_stands_while_it_lags() -> None:
+    problem = only(group_of(oldest_unread_ms=NOW_MS - 5_000), "stuck group")
+    assert (problem.severity, problem.subject) == (Severity.WARNING, "group billing")
+    assert "its 2 members have committed nothing for 6.0 s in orders-0; lag 23, 5 more records came" in problem.cause
+    assert "at offset 17 of orders-0" in problem.next_step
+    assert problem.since.at_ms == NOW_MS - 5_000
+    assert only(group_of(oldest_unread_ms=NOW_MS - 60_000), "stuck group").severity is Severity.ERROR
+    assert only(group_of(), "stuck group").since.at_ms is None
+
+
+def test_a_group_is_not_stuck_that_moves_or_has_read_all_or_does_not_read_the_partition() -> None:
+    assert names(group_of(stood_ms=None)) == []
+    assert names(group_of(end=17)) == []
+    assert names(group_of(is_assigned=False)) == []
+
+
+def test_a_group_without_members_that_lags_is_a_notice() -> None:
+    lag = LagView("orders", 0, committed=17, end=40, is_assigned=False)
+    view = replace(view_of(), groups=(GroupView("billing", "Empty", 0, 1, (lag,)),))
+    problem = only(view, "group without members")
+    assert problem.severity is Severity.NOTICE
+    assert "its lag is 23" in problem.cause
+
+
+def test_a_rebalance_that_does_not_end_is_told() -> None:
+    group = GroupView("billing", "PreparingRebalance", 2, 1, rebalanced_ms=6_000)
+    assert "was all 6.0 s" in only(replace(view_of(), groups=(group,)), "rebalance does not end").cause
+    assert names(replace(view_of(), groups=(replace(group, rebalanced_ms=None),))) == []
+
+
+def transaction(**changes: object) -> ClusterView:
+    known = TransactionView(
+        ("orders", 3), 17, 4000, NOW_MS - 9_000, True, "payments", "Ongoing", NOW_MS - 10_000, 60_000
+    )
+    return replace(view_of(), transactions=(replace(known, **changes),))  # type: ignore[arg-type]
+
+
+def test_a_transaction_hangs_that_no_coordinator_knows() -> None:
+    problem = only(transaction(is_known=False), "hanging transaction")
+    assert "producer id 4000 hangs in it from offset 17 on" in problem.cause
+    assert problem.next_step == "barnabas transactions abort orders --partition 3 --start-offset 17 --execute"
+    assert problem.since == Since(NOW_MS - 9_000, "time of its last record")
+    assert names(transaction(is_known=None)) == [], "not every coordinator has answered"
+    assert names(transaction()) == []
+
+
+def test_a_transaction_is_late_behind_its_timeout_or_waiting_for_markers() -> None:
+    assert names(transaction(started_ms=NOW_MS - 89_000)) == ["long transaction"]
+    late = only(transaction(started_ms=NOW_MS - 91_000), "late transaction")
+    assert (late.subject, late.since.at_ms) == ("transaction payments", NOW_MS - 91_000)
+    assert names(transaction(state="PrepareCommit", started_ms=NOW_MS - 31_000)) == ["late transaction"]
+    assert names(transaction(state="PrepareCommit")) == []

@@ -1,0 +1,289 @@
+"""The requests of a look, and what their answers say, as parts of a view. No IO.
+
+Rules: rows with errors are left out, and their partitions then are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tools.health.broker_checks import DISK_FLOOR
+from tools.health.partition_checks import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS, UNCLEAN
+from tools.health.view import STORAGE_ERROR, Key, LogDirectoryView, PartitionView, ReassignmentView, Statement
+
+LATEST = -1
+TOPIC, BROKER = 2, 4
+"""Types of resources, as DescribeConfigs numbers them."""
+OFFSET_FETCH_OF_MANY_VERSION = 8
+FETCH_BY_NAME_VERSION = 12
+UNREAD_BYTES = 64 * 1024
+TOPIC_SETTINGS = (MIN_ISR, UNCLEAN, *THROTTLED_REPLICAS)
+BROKER_SETTINGS = (DISK_FLOOR, *THROTTLED_RATES)
+
+Offsets = dict[Key, int]
+
+
+def partitions(metadata: Any) -> tuple[PartitionView, ...]:
+    return tuple(
+        PartitionView(
+            topic=topic.name,
+            partition=each.partition_index,
+            leader=each.leader_id if each.leader_id >= 0 else None,
+            replicas=tuple(each.replica_nodes),
+            isr=tuple(each.isr_nodes),
+            offline=tuple(each.offline_replicas or ()),
+        )
+        for topic in sorted(metadata.topics, key=lambda topic: str(topic.name))
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+    )
+
+
+def statement(metadata: Any) -> Statement:
+    return Statement(
+        controller=metadata.controller_id if metadata.controller_id >= 0 else None,
+        brokers=frozenset(broker.node_id for broker in metadata.brokers),
+        leaders={each.key: each.leader for each in partitions(metadata)},
+    )
+
+
+def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(keys):
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def list_offsets_request(keys: Iterable[Key], *, is_committed_only: bool) -> Any:
+    from kafka.protocol.consumer import ListOffsetsRequest  # noqa: PLC0415
+
+    row = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(is_committed_only),
+        topics=[
+            row(name=topic, partitions=[row.ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in indexes])
+            for topic, indexes in by_topic(keys).items()
+        ],
+        min_version=2 if is_committed_only else 1,
+    )  # fmt: skip
+
+
+def offsets(answer: Any) -> Offsets:
+    return {
+        (topic.name, each.partition_index): each.offset
+        for topic in answer.topics
+        for each in topic.partitions
+        if not each.error_code and each.offset >= 0
+    }
+
+
+def log_dirs_request(keys: Iterable[Key] | None = None) -> Any:
+    """All partitions with None."""
+    from kafka.protocol.admin import DescribeLogDirsRequest  # noqa: PLC0415
+
+    row = DescribeLogDirsRequest.DescribableLogDirTopic
+    topics = None if keys is None else [row(topic=topic, partitions=each) for topic, each in by_topic(keys).items()]
+    return DescribeLogDirsRequest(topics=topics)
+
+
+def log_directories(answer: Any) -> tuple[LogDirectoryView, ...]:
+    return tuple(
+        LogDirectoryView(
+            path=each.log_dir,
+            is_offline=each.error_code == STORAGE_ERROR,
+            total_bytes=_known(each.total_bytes),
+            usable_bytes=_known(each.usable_bytes),
+            sizes={
+                (topic.name, row.partition_index): row.partition_size
+                for topic in each.topics or ()
+                for row in topic.partitions
+                if not row.is_future_key
+            },
+        )
+        for each in answer.results
+    )
+
+
+def configs_request(resources: Iterable[tuple[int, str]]) -> Any:
+    from kafka.protocol.admin import DescribeConfigsRequest  # noqa: PLC0415
+
+    row = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            row(
+                resource_type=kind, resource_name=name,
+                configuration_keys=list(TOPIC_SETTINGS if kind == TOPIC else BROKER_SETTINGS),
+            )
+            for kind, name in resources
+        ]
+    )  # fmt: skip
+
+
+def settings(answer: Any) -> dict[str, dict[str, str]]:
+    """Return settings by resource."""
+    return {
+        each.resource_name: {row.name: row.value for row in each.configs if row.value}
+        for each in answer.results
+        if not each.error_code
+    }
+
+
+def list_groups_request() -> Any:
+    from kafka.protocol.admin import ListGroupsRequest  # noqa: PLC0415
+
+    return ListGroupsRequest(states_filter=[], types_filter=[])
+
+
+def describe_groups_request(groups: Iterable[str]) -> Any:
+    from kafka.protocol.admin import DescribeGroupsRequest  # noqa: PLC0415
+
+    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False)
+
+
+def assigned(group: Any) -> set[Key]:
+    """Return the partitions that members of a described group have."""
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment  # noqa: PLC0415
+
+    if group.protocol_type != "consumer":
+        return set()
+    return {
+        (topic, partition)
+        for member in group.members
+        if member.member_assignment
+        for topic, indexes in ConsumerProtocolAssignment.decode(member.member_assignment).assigned_partitions
+        for partition in indexes
+    }
+
+
+def offset_fetch_request(groups: Iterable[str]) -> Any:
+    """Return a request for all groups of a coordinator, as brokers since 3.0 take it."""
+    from kafka.protocol.consumer import OffsetFetchRequest  # noqa: PLC0415
+
+    row = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        groups=[row(group_id=group, member_id=None, member_epoch=-1, topics=None) for group in groups],
+        min_version=OFFSET_FETCH_OF_MANY_VERSION, max_version=9,
+    )  # fmt: skip
+
+
+def commits(answer: Any) -> dict[str, Offsets]:
+    return {
+        group.group_id: {
+            (topic.name, each.partition_index): each.committed_offset
+            for topic in group.topics
+            for each in topic.partitions
+            if not each.error_code and each.committed_offset >= 0
+        }
+        for group in answer.groups
+        if not group.error_code
+    }
+
+
+def reassignments_request(limit_ms: int) -> Any:
+    from kafka.protocol.admin import ListPartitionReassignmentsRequest  # noqa: PLC0415
+
+    return ListPartitionReassignmentsRequest(timeout_ms=limit_ms, topics=None)
+
+
+def reassignments(answer: Any) -> tuple[ReassignmentView, ...]:
+    return tuple(
+        ReassignmentView(
+            key=(topic.name, each.partition_index),
+            replicas=tuple(each.replicas),
+            adding=tuple(each.adding_replicas),
+            removing=tuple(each.removing_replicas),
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    )
+
+
+def describe_producers_request(keys: Iterable[Key]) -> Any:
+    from kafka.protocol.admin import DescribeProducersRequest  # noqa: PLC0415
+
+    row = DescribeProducersRequest.TopicRequest
+    return DescribeProducersRequest(
+        topics=[row(name=topic, partition_indexes=indexes) for topic, indexes in by_topic(keys).items()]
+    )
+
+
+def open_transactions(answer: Any) -> dict[tuple[Key, int], Any]:
+    """Return the producers with an open transaction, by partition and start offset."""
+    return {
+        ((topic.name, each.partition_index), producer.current_txn_start_offset): producer
+        for topic in answer.topics
+        for each in topic.partitions
+        if not each.error_code
+        for producer in each.active_producers
+        if producer.current_txn_start_offset >= 0
+    }
+
+
+def list_transactions_request(producer_ids: Iterable[int]) -> Any:
+    from kafka.protocol.admin import ListTransactionsRequest  # noqa: PLC0415
+
+    return ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids))
+
+
+def describe_transactions_request(transactional_ids: Iterable[str]) -> Any:
+    from kafka.protocol.admin import DescribeTransactionsRequest  # noqa: PLC0415
+
+    return DescribeTransactionsRequest(transactional_ids=sorted(transactional_ids))
+
+
+def fetch_request(starts: Mapping[Key, int]) -> Any:
+    from kafka.protocol.consumer import FetchRequest  # noqa: PLC0415
+
+    row = FetchRequest.FetchTopic
+    return FetchRequest(
+        replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=UNREAD_BYTES * max(len(starts), 1), isolation_level=0,
+        session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
+        topics=[
+            row(topic=topic, partitions=[
+                row.FetchPartition(
+                    partition=each, current_leader_epoch=-1, fetch_offset=starts[topic, each], last_fetched_epoch=-1,
+                    log_start_offset=-1, partition_max_bytes=UNREAD_BYTES,
+                )
+                for each in indexes
+            ])
+            for topic, indexes in by_topic(starts).items()
+        ],
+        min_version=4, max_version=FETCH_BY_NAME_VERSION,
+    )  # fmt: skip
+
+
+def oldest_unread(answer: Any, starts: Mapping[Key, int]) -> dict[Key, int | None]:
+    """Return the timestamp of the first record at or behind each start; None where only markers are behind it. Partitions that
+    were not read have no entry."""
+    from kafka.errors import UnsupportedCodecError  # noqa: PLC0415
+
+    found: dict[Key, int | None] = {}
+    for topic in answer.responses:
+        for each in topic.partitions:
+            if each.error_code:
+                continue
+            key = topic.topic, each.partition_index
+            try:
+                found[key] = _first_timestamp(each.records or b"", starts[key])
+            except UnsupportedCodecError:  # the library that decompresses is not installed: unknown
+                continue
+    return found
+
+
+def _first_timestamp(content: bytes, start: int) -> int | None:
+    from kafka.record import MemoryRecords  # noqa: PLC0415
+
+    batches = MemoryRecords(content)
+    while batches.has_next():
+        batch = batches.next_batch()
+        if getattr(batch, "is_control_batch", False):
+            continue
+        for record in batch:
+            if record.offset >= start:
+                return int(record.timestamp)
+    return None
+
+
+def _known(size: int | None) -> int | None:
+    return None if size is None or size < 0 else size

@@ -1,0 +1,68 @@
+"""One question after the other to all brokers that answer, until the time of a look is over.
+
+Rules: a broker that does not answer once is not asked again; what was not learned from whom, and why, is kept in `unseen`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tools.health.requests import BrokerRequests, Unanswered
+
+if TYPE_CHECKING:
+    from runtime.clock import Clock
+
+ROUND_LIMIT_MS = 2_500
+
+
+class Asking:
+    """`until_ms` is monotonic; `answering` are the brokers that are still asked."""
+
+    def __init__(self, requests: BrokerRequests, clock: Clock, limit_ms: int) -> None:
+        self.requests = requests
+        self.clock = clock
+        self.until_ms = clock.monotonic_ms() + limit_ms
+        self.answering: set[int] = set()
+        self.unseen: list[str] = []
+
+    @property
+    def left_ms(self) -> int:
+        return max(self.until_ms - self.clock.monotonic_ms(), 0)
+
+    def everybody(self, what: str, request: Callable[[], Any]) -> dict[int, Any]:
+        """Ask all brokers the same; `what` is what is asked for, in words."""
+        return self.each(what, {broker: request() for broker in self.answering})
+
+    def each(self, what: str, asked: Mapping[int, Any]) -> dict[int, Any]:
+        """Send each broker its request; return the answers that came and are no errors."""
+        wanted = {broker: [request] for broker, request in asked.items() if broker in self.answering}
+        found = {}
+        limit_ms = min(self.left_ms, ROUND_LIMIT_MS)
+        for broker, [answer] in self.requests.ask(wanted, limit_ms).items():
+            if isinstance(answer, Unanswered):
+                if answer.is_final:
+                    self.answering.discard(broker)
+                self._miss(what, broker, str(answer))
+            elif getattr(answer, "error_code", 0):
+                self._miss(what, broker, _name_of(answer.error_code))
+            else:
+                found[broker] = answer
+        return found
+
+    def miss(self, what: str, brokers: Iterable[int]) -> None:
+        """Note what could not be asked, because the broker that knows it does not answer."""
+        for broker in sorted(set(brokers)):
+            self._miss(what, broker, "it does not answer")
+
+    def _miss(self, what: str, broker: int, why: str) -> None:
+        line = f"{what} of broker {broker}: {why}"
+        if line not in self.unseen:
+            self.unseen.append(line)
+
+
+def _name_of(error_code: int) -> str:
+    from kafka import errors  # noqa: PLC0415
+
+    kind = errors.for_code(error_code)
+    return str(getattr(kind, "message", None) or kind.__name__)

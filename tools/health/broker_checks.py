@@ -1,0 +1,183 @@
+"""Checks of brokers: gone, silent, slow, their disks, and what they say of the cluster. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+
+from tools.health.view import BrokerView, ClusterView, Condition, LogDirectoryView, Problem, Severity, Statement
+
+SLOW_MS = 1_000
+SLOWER_MS = 250
+"""From here on a broker is slow that takes SLOWER_TIMES as long as the others."""
+SLOWER_TIMES = 5
+FULL_PERCENT = 5
+ALMOST_FULL_PERCENT = 10
+DISK_FLOOR = "barnabas.disk.free.min.bytes"
+UNEVEN_TIMES = 2
+UNEVEN_BYTES = 1 << 30
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def silent(view: ClusterView) -> Iterator[Problem]:
+    """Registered, so that clients are sent to them, but they do not answer."""
+    for broker in view.brokers.values():
+        if broker.round_trip_ms is None:
+            why = f" ({broker.error})" if broker.error else ""
+            yield Problem(
+                Severity.ERROR, f"broker {broker.broker_id}",
+                f"it is registered, but does not answer at {broker.address} within {broker.waited_ms / 1000:g} s{why}",
+                f"look at its process and its log on {broker.address}; restart it when it hangs",
+            )  # fmt: skip
+
+
+def gone(view: ClusterView) -> Iterator[Problem]:
+    """Not registered, but partitions have replicas on them."""
+    missing: dict[int, list[str]] = defaultdict(list)
+    for partition in view.partitions:
+        for broker in partition.replicas:
+            if broker not in view.brokers:
+                missing[broker].append(partition.name)
+    for broker, names in sorted(missing.items()):
+        yield Problem(
+            Severity.ERROR, f"broker {broker}",
+            f"it is gone, and {len(names)} partitions have a replica on it "
+            f"({', '.join(names[:3])}{' ...' if len(names) > 3 else ''})",
+            f"start broker {broker}, or move its replicas: `barnabas partitions reassign`",
+            view.since(Condition.BROKER_GONE, str(broker)),
+        )  # fmt: skip
+
+
+def directories_offline(view: ClusterView) -> Iterator[Problem]:
+    for broker, directory in _directories(view):
+        if directory.is_offline:
+            yield Problem(
+                Severity.ERROR, _subject(broker, directory), "the log directory is offline after an IO error",
+                f"repair or replace the disk, then restart broker {broker.broker_id}; its log names the error",
+                view.since(Condition.DIRECTORY_OFFLINE, f"{broker.broker_id}:{directory.path}"),
+            )  # fmt: skip
+
+
+def disks_full(view: ClusterView) -> Iterator[Problem]:
+    for broker, directory in _directories(view):
+        usable, total = directory.usable_bytes, directory.total_bytes
+        if directory.is_offline or usable is None or not total:
+            continue
+        floor = broker.settings.get(DISK_FLOOR, "")
+        is_refusing = floor.isdigit() and usable < int(floor)
+        if not is_refusing and usable * 100 >= total * ALMOST_FULL_PERCENT:
+            continue
+        is_full = is_refusing or usable * 100 < total * FULL_PERCENT
+        told = f"{_bytes(usable)} of {_bytes(total)} are free"
+        if is_refusing:
+            told += f", less than {DISK_FLOOR}={floor}: records are refused"
+        yield Problem(
+            Severity.ERROR if is_full else Severity.WARNING, _subject(broker, directory),
+            f"the disk is {'full' if is_full else 'almost full'}: {told}",
+            "delete what is not needed: `barnabas topics delete`, `barnabas records delete`, or a shorter retention.ms; or "
+            f"move replicas away from broker {broker.broker_id}: `barnabas partitions reassign`",
+            view.since(Condition.DISK_FULL, f"{broker.broker_id}:{directory.path}"),
+        )  # fmt: skip
+
+
+def slow(view: ClusterView) -> Iterator[Problem]:
+    times = {each.broker_id: each.round_trip_ms for each in view.brokers.values() if each.round_trip_ms is not None}
+    for broker, time_ms in times.items():
+        others = [other_ms for other, other_ms in times.items() if other != broker]
+        usual_ms = median(others) if others else None
+        is_slower = usual_ms is not None and time_ms >= SLOWER_MS and time_ms >= SLOWER_TIMES * usual_ms
+        if time_ms < SLOW_MS and not is_slower:
+            continue
+        than = "" if usual_ms is None else f"; the others take {usual_ms:.0f} ms"
+        yield Problem(
+            Severity.WARNING, f"broker {broker}", f"it is slow: its fastest answer took {time_ms:.0f} ms{than}",
+            f"look at the load, the disk and the network of {view.brokers[broker].address}, and at its log",
+        )  # fmt: skip
+
+
+def disagreeing(view: ClusterView) -> Iterator[Problem]:
+    """Brokers that say something else than most, in every look."""
+    speaking = [broker for broker in view.brokers.values() if broker.statements]
+    if len(speaking) < 2:
+        return
+    rounds = min(len(broker.statements) for broker in speaking)
+    for broker in speaking:
+        told = [_differences(view, broker, speaking, number) for number in range(rounds)]
+        if all(told):
+            yield Problem(
+                Severity.ERROR, f"broker {broker.broker_id}",
+                f"it says something else of the cluster than the other brokers: {told[-1]}",
+                f"its log says whether it hears the controller; if it does not, restart broker {broker.broker_id}",
+            )  # fmt: skip
+
+
+def _differences(view: ClusterView, broker: BrokerView, speaking: list[BrokerView], number: int) -> str:
+    """Return what a broker says differently from the broker that the majority agrees with; "" when nothing."""
+    own = broker.statements[number]
+    usual = _usual(view, [each.statements[number] for each in speaking])
+    found = []
+    if not view.has_controllers and own.controller != usual.controller:
+        found.append(f"the controller is {_or_none(own.controller)} instead of {_or_none(usual.controller)}")
+    if own.brokers != usual.brokers:
+        found.append(f"the brokers are {sorted(own.brokers)} instead of {sorted(usual.brokers)}")
+    if own.leaders and usual.leaders:
+        keys = [key for key, leader in usual.leaders.items() if key in own.leaders and own.leaders[key] != leader]
+        if keys:
+            topic, partition = keys[0]
+            found.append(f"{len(keys)} partitions have another leader ({topic}-{partition} ...)")
+    return "; ".join(found)
+
+
+def _usual(view: ClusterView, statements: list[Statement]) -> Statement:
+    """Return the statement that most make; among equals that of the controller, else the first."""
+
+    def votes(statement: Statement) -> tuple[int, bool]:
+        same = sum(_is_same(view, statement, other) for other in statements)
+        controller = None if view.controller is None else view.brokers.get(view.controller)
+        return same, controller is not None and any(statement is each for each in controller.statements)
+
+    return max(statements, key=votes)
+
+
+def _is_same(view: ClusterView, one: Statement, other: Statement) -> bool:
+    return (
+        (view.has_controllers or one.controller == other.controller)
+        and one.brokers == other.brokers
+        and one.leaders == other.leaders
+    )
+
+
+def directories_uneven(view: ClusterView) -> Iterator[Problem]:
+    for broker in view.brokers.values():
+        used = {each.path: sum(each.sizes.values()) for each in broker.directories if not each.is_offline}
+        if len(used) < 2:
+            continue
+        most, least = max(used.values()), min(used.values())
+        if most - least >= UNEVEN_BYTES and most >= UNEVEN_TIMES * least:
+            told = ", ".join(f"{path} {_bytes(size)}" for path, size in sorted(used.items()))
+            yield Problem(
+                Severity.NOTICE, f"broker {broker.broker_id}", f"its log directories are filled unevenly: {told}",
+                "kafka-reassign-partitions.sh moves replicas between log directories (log_dirs of a plan)",
+            )  # fmt: skip
+
+
+def _directories(view: ClusterView) -> Iterator[tuple[BrokerView, LogDirectoryView]]:
+    for broker in view.brokers.values():
+        for directory in broker.directories:
+            yield broker, directory
+
+
+def _subject(broker: BrokerView, directory: LogDirectoryView) -> str:
+    return f"broker {broker.broker_id}, {directory.path}"
+
+
+def _or_none(controller: int | None) -> str:
+    return "none" if controller is None else str(controller)
+
+
+def _bytes(size: int) -> str:
+    for unit, word in _UNITS:
+        if size >= unit:
+            return f"{size / unit:.1f} {word}"
+    return f"{size} B"

@@ -1,0 +1,138 @@
+"""Checks of what clients do: groups that stand still, transactions that hang. Pure.
+
+A group is stuck as Burrow says it: it has members, its committed offset stands and its lag is not zero.
+A transaction hangs as kafka-transactions.sh says it: a partition has it open and no coordinator does, so nobody will end it.
+Source: Burrow's evaluator; KIP-664.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tools.health.view import ClusterView, GroupView, LagView, Problem, Severity, Since, TransactionView, name_of
+
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+FRESH_MS = 60_000
+"""Whoever has not read a record for so long is an error, before that a warning: a commit may take its time."""
+LATE_MS = 30_000
+"""So long after its timeout a coordinator should have aborted a transaction."""
+LONG_OPEN_MS = 60_000
+_PREPARED = ("PrepareCommit", "PrepareAbort")
+
+
+def stuck_groups(view: ClusterView) -> Iterator[Problem]:
+    for group in view.groups:
+        standing = [lag for lag in group.lags if lag.is_assigned and lag.stood_ms is not None and lag.lag]
+        if not standing:
+            continue
+        known = [lag.oldest_unread_ms for lag in standing if lag.oldest_unread_ms is not None]
+        oldest_ms = min(known, default=None)
+        is_old = oldest_ms is not None and view.now_ms - oldest_ms >= FRESH_MS
+        worst = max(standing, key=lambda lag: lag.lag)
+        grown = sum(lag.grown for lag in standing)
+        yield Problem(
+            Severity.ERROR if is_old else Severity.WARNING, f"group {group.group}",
+            f"it is stuck: its {group.members} members have committed nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
+            f"{_partitions(standing)}; lag {sum(lag.lag for lag in standing)}"
+            f"{f', {grown} more records came meanwhile' if grown else ''}",
+            f"`barnabas groups describe {group.group}` names the member; look at its log: it waits, or fails again and again "
+            f"at offset {worst.committed} of {worst.topic}-{worst.partition}",
+            Since(oldest_ms, "time of the oldest record that it has not read")
+            if oldest_ms is not None
+            else Since(),
+        )  # fmt: skip
+
+
+def _partitions(lags: list[LagView]) -> str:
+    names = [f"{lag.topic}-{lag.partition}" for lag in lags]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def rebalancing_groups(view: ClusterView) -> Iterator[Problem]:
+    for group in view.groups:
+        if group.state in REBALANCING and group.rebalanced_ms is not None:
+            yield Problem(
+                Severity.WARNING, f"group {group.group}",
+                f"it is in a rebalance ({group.state}), and was all {group.rebalanced_ms / 1000:.1f} s: nobody reads",
+                f"`barnabas groups describe {group.group} --members` shows who is there; a member that does not join in time "
+                "holds the others up to max.poll.interval.ms",
+            )  # fmt: skip
+
+
+def idle_groups(view: ClusterView) -> Iterator[Problem]:
+    for group in view.groups:
+        if group.members or group.state in REBALANCING:
+            continue
+        lag = sum(each.lag for each in group.lags)
+        if lag:
+            yield Problem(
+                Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}",
+                _next_for_idle(group),
+            )  # fmt: skip
+
+
+def _next_for_idle(group: GroupView) -> str:
+    return (
+        f"start its consumers; or `barnabas groups delete {group.group}` when nobody needs it "
+        f"(`barnabas groups describe {group.group}`)"
+    )
+
+
+def hanging_transactions(view: ClusterView) -> Iterator[Problem]:
+    for each in view.transactions:
+        if each.is_known is not False:
+            continue
+        topic, partition = each.key
+        yield Problem(
+            Severity.ERROR, f"partition {name_of(each.key)}",
+            f"a transaction of producer id {each.producer_id} hangs in it from offset {each.start_offset} on: no coordinator "
+            "knows it, so nobody ends it, and read_committed consumers wait",
+            f"barnabas transactions abort {topic} --partition {partition} --start-offset {each.start_offset} --execute",
+            _last_written(each),
+        )  # fmt: skip
+
+
+def late_transactions(view: ClusterView) -> Iterator[Problem]:
+    """Those that their coordinators should have ended."""
+    for transaction in _by_id(view):
+        started_ms, timeout_ms = transaction.started_ms, transaction.timeout_ms
+        if started_ms is None or transaction.state is None:
+            continue
+        age_ms = view.now_ms - started_ms
+        is_late = transaction.state == "Ongoing" and timeout_ms is not None and age_ms > timeout_ms + LATE_MS
+        is_waiting = transaction.state in _PREPARED and age_ms > LATE_MS
+        if is_late or is_waiting:
+            yield Problem(
+                Severity.WARNING, f"transaction {transaction.transactional_id}",
+                f"it is {transaction.state} and should have ended; it blocks {name_of(transaction.key)} from offset "
+                f"{transaction.start_offset} on",
+                f"`barnabas transactions describe {transaction.transactional_id}` names its coordinator and partitions: one of "
+                "them has no leader, or its broker does not take the markers",
+                Since(started_ms, "start of the transaction"),
+            )  # fmt: skip
+
+
+def long_transactions(view: ClusterView) -> Iterator[Problem]:
+    for each in _by_id(view):
+        if each.state != "Ongoing" or each.started_ms is None or view.now_ms - each.started_ms < LONG_OPEN_MS:
+            continue
+        if each.timeout_ms is None or view.now_ms - each.started_ms > each.timeout_ms + LATE_MS:
+            continue  # told as late
+        yield Problem(
+            Severity.NOTICE, f"transaction {each.transactional_id}",
+            f"it is open for {(view.now_ms - each.started_ms) // 1000} s, and read_committed consumers of "
+            f"{name_of(each.key)} wait; it times out after {each.timeout_ms // 1000} s",
+            f"barnabas transactions describe {each.transactional_id}",
+            Since(each.started_ms, "start of the transaction"),
+        )  # fmt: skip
+
+
+def _by_id(view: ClusterView) -> list[TransactionView]:
+    """One row a transaction, whatever the number of its partitions."""
+    return list({each.transactional_id: each for each in reversed(view.transactions) if each.is_known}.values())
+
+
+def _last_written(transaction: TransactionView) -> Since:
+    if transaction.last_written_ms is None:
+        return Since()
+    return Since(transaction.last_written_ms, "time of its last record")

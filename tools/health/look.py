@@ -1,0 +1,168 @@
+"""A look at a cluster: asks all brokers side by side, and looks again at what might stand still.
+
+    metadata -> answer times -> groups, disks, settings, reassignments -> commits -> ends -> open transactions
+             -> what might stand still, again and again until it has moved or the window ends (tools.health.watching)
+
+Rules: everything together takes at most LIMIT_MS. Commits are read before ends, so that no lag is negative. A cluster in which
+nothing might stand still is told at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tools.health import answers
+from tools.health.asking import Asking
+from tools.health.requests import BrokerRequests, Unanswered
+from tools.health.view import BrokerView, ClusterView, GroupView, Key, LagView, PartitionView
+from tools.health.watching import Watching
+
+if TYPE_CHECKING:
+    from runtime.clock import Clock
+
+LIMIT_MS = 9_000
+"""With the start of the command less than ten seconds."""
+CONNECT_LIMIT_MS = 3_000
+PROBE_LIMIT_MS = 2_000
+COMPARED_PARTITIONS = 5_000
+"""In larger clusters brokers are not asked for all partitions to compare what they say."""
+DESCRIBE_QUORUM = 55
+"""The API that only brokers have whose controllers form a quorum."""
+
+
+def look(requests: BrokerRequests, clock: Clock, window_ms: int) -> ClusterView:
+    """Return what a look has shown; at most `window_ms` are spent on what might stand still. Raises Unreachable."""
+    from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
+
+    asking = Asking(requests, clock, LIMIT_MS)
+    first = requests.connect(MetadataRequest(topics=None), min(CONNECT_LIMIT_MS, asking.left_ms))
+    metadata, brokers = _meet(asking, first)
+    partitions = answers.partitions(metadata)
+    controller = metadata.controller_id if metadata.controller_id >= 0 else None
+    listed = asking.everybody("groups", answers.list_groups_request)
+    view = ClusterView(
+        brokers=_with_disks_and_settings(asking, brokers),
+        controller=controller,
+        partitions=partitions,
+        cluster_id=metadata.cluster_id,
+        has_controllers=requests.has_api(DESCRIBE_QUORUM),
+        topic_settings=_topic_settings(asking, controller, partitions),
+        reassignments=_reassignments(asking, controller),
+    )
+    groups = _described_groups(asking, listed)
+    led = leaders_of(asking, partitions)
+    ends = _ends(asking, led, is_committed_only=False)
+    view = replace(view, groups=tuple(group.with_ends(ends) for group in groups))
+    blocked = {key for key, end in _ends(asking, led, is_committed_only=True).items() if end < ends.get(key, end)}
+    view = Watching(asking, view, led).run(blocked, window_ms)
+    return replace(view, unseen=tuple(asking.unseen), now_ms=clock.wall_ms())
+
+
+def leaders_of(asking: Asking, partitions: tuple[PartitionView, ...]) -> dict[int, set[Key]]:
+    """Return the partitions by leader, of leaders that answer."""
+    led: dict[int, set[Key]] = defaultdict(set)
+    for partition in partitions:
+        if partition.leader in asking.answering:
+            led[partition.leader].add(partition.key)
+    return led
+
+
+def _meet(asking: Asking, first: Any) -> tuple[Any, dict[int, BrokerView]]:
+    """Measure how fast the brokers answer and hear what they say of the cluster. Returns what the controller says, if it
+    answers, and the brokers."""
+    from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
+
+    known = {broker.node_id: broker for broker in first.brokers}
+    limit_ms = min(PROBE_LIMIT_MS, asking.left_ms)
+    times = asking.requests.probe(list(known), limit_ms)
+    asking.answering = {broker for broker, found in times.items() if not isinstance(found, Unanswered)}
+    compares = sum(len(topic.partitions) for topic in first.topics) <= COMPARED_PARTITIONS
+    said = asking.everybody("metadata", lambda: MetadataRequest(topics=None if compares else []))
+    brokers = {}
+    for broker, row in sorted(known.items()):
+        time_ms = times[broker]
+        brokers[broker] = BrokerView(
+            broker_id=broker,
+            address=f"{row.host}:{row.port}",
+            round_trip_ms=None if isinstance(time_ms, Unanswered) else time_ms,
+            waited_ms=limit_ms,
+            error=str(time_ms) if isinstance(time_ms, Unanswered) else None,
+            statements=(answers.statement(said[broker]),) if broker in said else (),
+        )
+    best = said.get(first.controller_id) if compares else None
+    return (first if best is None else best), brokers
+
+
+def _with_disks_and_settings(asking: Asking, brokers: dict[int, BrokerView]) -> dict[int, BrokerView]:
+    disks = asking.everybody("log directories", answers.log_dirs_request)
+    asked = {broker: answers.configs_request([(answers.BROKER, str(broker))]) for broker in asking.answering}
+    settings = asking.each("settings", asked)
+    found = {}
+    for broker, view in brokers.items():
+        directories = answers.log_directories(disks[broker]) if broker in disks else ()
+        own = answers.settings(settings[broker]).get(str(broker), {}) if broker in settings else {}
+        found[broker] = replace(view, directories=directories, settings=own)
+    return found
+
+
+def _topic_settings(
+    asking: Asking, controller: int | None, partitions: tuple[PartitionView, ...]
+) -> dict[str, dict[str, str]]:
+    topics = sorted({partition.topic for partition in partitions})
+    broker = _one_of(asking, controller)
+    if not topics or broker is None:
+        return {}
+    request = answers.configs_request([(answers.TOPIC, topic) for topic in topics])
+    found = asking.each("settings of topics", {broker: request})
+    return {} if broker not in found else answers.settings(found[broker])
+
+
+def _reassignments(asking: Asking, controller: int | None) -> Any:
+    broker = _one_of(asking, controller)
+    if broker is None or (controller is not None and broker != controller):
+        if controller is not None:
+            asking.miss("reassignments", [controller])
+        return None
+    found = asking.each("reassignments", {broker: answers.reassignments_request(asking.left_ms)})
+    return None if broker not in found else answers.reassignments(found[broker])
+
+
+def _described_groups(asking: Asking, listed: dict[int, Any]) -> list[GroupView]:
+    """Return the groups with what they have committed; ends are not known yet."""
+    names = {broker: [group.group_id for group in answer.groups] for broker, answer in listed.items() if answer.groups}
+    described = asking.each(
+        "groups", {broker: answers.describe_groups_request(groups) for broker, groups in names.items()}
+    )
+    committed = asking.each(
+        "offsets of groups", {broker: answers.offset_fetch_request(names[broker]) for broker in described}
+    )
+    found = []
+    for broker, answer in described.items():
+        offsets = answers.commits(committed[broker]) if broker in committed else {}
+        for group in answer.groups:
+            owned = answers.assigned(group)
+            lags = tuple(
+                LagView(topic, partition, offset, offset, (topic, partition) in owned)
+                for (topic, partition), offset in sorted(offsets.get(group.group_id, {}).items())
+            )
+            found.append(GroupView(group.group_id, group.group_state, len(group.members), broker, lags))
+    return sorted(found, key=lambda group: group.group)
+
+
+def _ends(asking: Asking, led: dict[int, set[Key]], *, is_committed_only: bool) -> dict[Key, int]:
+    asked = {
+        broker: answers.list_offsets_request(keys, is_committed_only=is_committed_only) for broker, keys in led.items()
+    }
+    return {
+        key: offset
+        for answer in asking.each("offsets", asked).values()
+        for key, offset in answers.offsets(answer).items()
+    }
+
+
+def _one_of(asking: Asking, preferred: int | None) -> int | None:
+    if preferred in asking.answering:
+        return preferred
+    return min(asking.answering, default=None)

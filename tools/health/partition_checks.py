@@ -1,0 +1,173 @@
+"""Checks of partitions: leaders, replicas, reassignments. Pure.
+
+Source: the alerts of Kafka's operations guide; kafka-reassign-partitions.sh, which leaves throttles until it is asked to
+verify.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, name_of
+
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+IMBALANCE_PERCENT = 10
+"""Kafka's default of leader.imbalance.per.broker.percentage."""
+
+
+def without_controller(view: ClusterView) -> Iterator[Problem]:
+    if view.controller is None and view.brokers:
+        yield Problem(
+            Severity.ERROR, "controller", "no broker is controller: topics are not created and no leader is elected",
+            "check that ZooKeeper answers and that the brokers have a session: their logs say so",
+        )  # fmt: skip
+
+
+def without_leader(view: ClusterView) -> Iterator[Problem]:
+    for partition in view.partitions:
+        if partition.leader is not None:
+            continue
+        cause, next_step = _reason(view, partition)
+        yield Problem(
+            Severity.ERROR, f"partition {partition.name}", f"it has no leader: nobody writes or reads it; {cause}",
+            next_step, view.since(Condition.NO_LEADER, partition.name),
+        )  # fmt: skip
+
+
+def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
+    """Return why a partition has no leader, and what helps."""
+    isr, replicas = _listed(partition.isr), _listed(partition.replicas)
+    gone = [broker for broker in partition.isr if broker not in view.brokers]
+    broken = [broker for broker in partition.isr if broker in view.brokers and broker in partition.offline]
+    others = [
+        broker
+        for broker in partition.replicas
+        if broker in view.brokers and broker not in partition.isr and broker not in partition.offline
+    ]
+    told = f"in sync: {isr or 'none'} of replicas {replicas}"
+    if gone:
+        unclean = (
+            f"; only if they never come back, `barnabas partitions elect --topic {partition.topic} --partition "
+            f"{partition.partition} --election-type unclean` makes one of {_listed(others)} leader, and loses records"
+            if others
+            else ""
+        )
+        return f"{told}; brokers {_listed(gone)} are gone", f"start the brokers in {gone}{unclean}"
+    if broken:
+        return (
+            f"{told}; the log directory of it is offline on brokers {_listed(broken)}",
+            f"repair the disk of the brokers in {broken} and restart them",
+        )
+    return told, f"look at the controller's log; `barnabas partitions elect --topic {partition.topic}`"
+
+
+def under_min_isr(view: ClusterView) -> Iterator[Problem]:
+    for partition in view.partitions:
+        text = view.topic_settings.get(partition.topic, {}).get(MIN_ISR)
+        if partition.leader is None or text is None or not text.isdigit():
+            continue
+        wanted = min(int(text), len(partition.replicas)) if len(partition.replicas) == 1 else int(text)
+        if len(partition.isr) < wanted:
+            yield Problem(
+                Severity.ERROR, f"partition {partition.name}",
+                f"{len(partition.isr)} replicas are in sync and {MIN_ISR} is {text}: records with acks=all are refused",
+                f"bring back the replicas on brokers {_listed(_lagging(partition))}",
+                view.since(Condition.REPLICAS_BEHIND, partition.name),
+            )  # fmt: skip
+
+
+def replicas_behind(view: ClusterView) -> Iterator[Problem]:
+    """Those of brokers that are there; the others are told as brokers that are gone."""
+    adding = {each.key: each.adding for each in view.reassignments or ()}
+    for partition in view.partitions:
+        lagging = [
+            broker
+            for broker in _lagging(partition)
+            if broker in view.brokers and broker not in adding.get(partition.key, ())
+        ]
+        if partition.leader is None or not lagging:
+            continue
+        yield Problem(
+            Severity.WARNING, f"partition {partition.name}", f"replicas on brokers {_listed(lagging)} are behind",
+            "wait until they have caught up; if that takes long, look at the log and the disk of these brokers",
+            view.since(Condition.REPLICAS_BEHIND, partition.name),
+        )  # fmt: skip
+
+
+def standing_reassignments(view: ClusterView) -> Iterator[Problem]:
+    for each in view.reassignments or ():
+        gone = [broker for broker in each.adding if broker not in view.brokers]
+        if gone:
+            cause = f"it cannot be moved: brokers {_listed(gone)}, to which it moves, are gone"
+        elif each.stood_ms is not None:
+            cause = f"its move stands still: brokers {_listed(each.adding)} have copied nothing for {_seconds(each.stood_ms)}"
+        else:
+            continue
+        yield Problem(
+            Severity.WARNING, f"partition {name_of(each.key)}", cause,
+            "look for a throttle (`barnabas configs describe --topic "
+            f"{each.key[0]} --changed`) and at the log of these brokers; `barnabas partitions cancel` ends the move",
+        )  # fmt: skip
+
+
+def throttles_left(view: ClusterView) -> Iterator[Problem]:
+    """Throttles while nothing is moved slow down replicas that come back."""
+    if view.reassignments is None or view.reassignments:
+        return
+    for topic, settings in sorted(view.topic_settings.items()):
+        names = [name for name in THROTTLED_REPLICAS if settings.get(name)]
+        if names:
+            yield _throttle_left(f"topic {topic}", names, f"--topic {topic}")
+    for broker in view.brokers.values():
+        names = [name for name in THROTTLED_RATES if broker.settings.get(name)]
+        if names:
+            yield _throttle_left(f"broker {broker.broker_id}", names, f"--broker {broker.broker_id}")
+
+
+def _throttle_left(subject: str, names: list[str], option: str) -> Problem:
+    return Problem(
+        Severity.WARNING, subject, f"{', '.join(names)} is set, and nothing is being moved: replication is slowed down",
+        f"barnabas configs alter {option} --delete-config {','.join(names)}",
+    )  # fmt: skip
+
+
+def leaders_uneven(view: ClusterView) -> Iterator[Problem]:
+    """Partitions that another than their first replica leads, though that one could."""
+    led: Counter[int] = Counter()
+    preferred: Counter[int] = Counter()
+    topics: dict[int, list[str]] = {}
+    for partition in view.partitions:
+        if not partition.replicas:
+            continue
+        first = partition.replicas[0]
+        preferred[first] += 1
+        if partition.leader not in (None, first) and first in partition.isr and first in view.brokers:
+            led[first] += 1
+            topics.setdefault(first, []).append(partition.name)
+    for broker, count in sorted(led.items()):
+        if count * 100 > preferred[broker] * IMBALANCE_PERCENT:
+            yield Problem(
+                Severity.NOTICE, f"broker {broker}",
+                f"{count} of {preferred[broker]} partitions that it should lead have another leader ({_some(topics[broker])})",
+                "barnabas partitions elect",
+            )  # fmt: skip
+
+
+def _lagging(partition: PartitionView) -> list[int]:
+    return [broker for broker in partition.replicas if broker not in partition.isr]
+
+
+def _listed(brokers: tuple[int, ...] | list[int]) -> str:
+    return ", ".join(map(str, brokers))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
+
+
+def _seconds(duration_ms: int) -> str:
+    return f"{duration_ms / 1000:.1f} s"

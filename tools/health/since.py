@@ -1,0 +1,61 @@
+"""When problems began, as far as the brokers tell it: the page /health of brokers of this project (`barnabas.http.port`).
+
+Rules: addresses that do not answer within LIMIT_S, or have no such page, tell nothing. The earliest time of all brokers counts,
+because each knows only what it has seen since its own start.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tools.health.view import Since
+
+LIMIT_S = 1.5
+MAX_PAGE_BYTES = 16 << 20
+
+
+def read_pages(addresses: Sequence[str]) -> list[Any]:
+    """Return the documents of the pages /health, of the addresses that have one."""
+    if not addresses:
+        return []
+    with ThreadPoolExecutor(len(addresses)) as pool:
+        return [page for page in pool.map(_read, addresses) if page is not None]
+
+
+def began(pages: Iterable[Any]) -> dict[tuple[str, str], Since]:
+    """Return since when each condition holds, by condition and name."""
+    found: dict[tuple[str, str], Since] = {}
+    for page in pages:
+        for row in page["conditions"]:
+            key = row["condition"], row["name"]
+            told = Since(row["since_ms"], _note(page["broker"], seen_at_start=row["seen_at_start"]))
+            known = found.get(key)
+            if known is None or (told.at_ms or 0) < (known.at_ms or 0):
+                found[key] = told
+    return found
+
+
+def _note(broker: int, *, seen_at_start: bool) -> str:
+    if seen_at_start:
+        return f"broker {broker} found it so at its start; it may have begun earlier"
+    return f"seen by broker {broker}"
+
+
+def _read(address: str) -> Any:
+    host, _, port = address.strip().rpartition(":")
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=LIMIT_S)
+    try:
+        connection.request("GET", "/health")
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            return None
+        page = json.loads(response.read(MAX_PAGE_BYTES))
+        return page if isinstance(page, dict) and "conditions" in page else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()

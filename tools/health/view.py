@@ -1,0 +1,204 @@
+"""What one look at a cluster has shown, as the checks read it. Pure.
+
+Rules: what is not known is None, or is absent, and `unseen` says why; nothing is assumed. Times are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+STORAGE_ERROR = 56
+"""The code KAFKA_STORAGE_ERROR, which a log directory has that is offline."""
+
+
+def name_of(key: Key) -> str:
+    return f"{key[0]}-{key[1]}"
+
+
+class Severity(IntEnum):
+    """Errors refuse or delay clients, warnings will; notices are no problem yet."""
+
+    ERROR = 0
+    WARNING = 1
+    NOTICE = 2
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+class Condition:
+    """What a broker of this project tells the start of, by the names of its page /health."""
+
+    NO_LEADER = "partition_without_leader"
+    REPLICAS_BEHIND = "replicas_behind"
+    BROKER_GONE = "broker_gone"
+    DIRECTORY_OFFLINE = "log_directory_offline"
+    DISK_FULL = "disk_full"
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """When something began: `at_ms` is None when nothing tells it. `note` says what the time is of, or why there is none."""
+
+    at_ms: int | None = None
+    note: str = "the brokers do not tell; seen now"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`subject` is what it is about, `next_step` the command that helps or tells more."""
+
+    severity: Severity
+    subject: str
+    cause: str
+    next_step: str
+    since: Since = Since()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """`leader` is None for a partition without one; `offline` are replicas that their brokers cannot serve."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        return self.topic, self.partition
+
+    @property
+    def name(self) -> str:
+        return name_of(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryView:
+    """Sizes in bytes; None where the broker does not tell them. `sizes` is by partition."""
+
+    path: str
+    is_offline: bool = False
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    sizes: Mapping[Key, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one broker says of the cluster. `leaders` may be empty: then it was not asked."""
+
+    controller: int | None
+    brokers: frozenset[int]
+    leaders: Mapping[Key, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """A registered broker. `round_trip_ms` is the fastest of a few answers, None when none came within `waited_ms`.
+    `statements` are of one look after the other. `settings` are those the checks read."""
+
+    broker_id: int
+    address: str
+    round_trip_ms: float | None
+    waited_ms: int = 0
+    error: str | None = None
+    statements: tuple[Statement, ...] = ()
+    directories: tuple[LogDirectoryView, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LagView:
+    """A partition that a group has committed. `stood_ms` is how long its offset was seen to stand, None when it moved or was
+    not looked at again; `oldest_unread_ms` the timestamp of the first record that is not read."""
+
+    topic: str
+    partition: int
+    committed: int
+    end: int
+    is_assigned: bool
+    stood_ms: int | None = None
+    oldest_unread_ms: int | None = None
+    grown: int = 0
+
+    @property
+    def lag(self) -> int:
+        return max(self.end - self.committed, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """`rebalanced_ms` is how long it was seen in a rebalance without a break."""
+
+    group: str
+    state: str
+    members: int
+    coordinator: int
+    lags: tuple[LagView, ...] = ()
+    rebalanced_ms: int | None = None
+
+    def with_ends(self, ends: Mapping[Key, int]) -> GroupView:
+        """Return the group with the ends of its partitions; partitions whose end is unknown are left out."""
+        lags = [
+            replace(lag, end=ends[lag.topic, lag.partition]) for lag in self.lags if (lag.topic, lag.partition) in ends
+        ]
+        return replace(self, lags=tuple(lags))
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """An open transaction of one partition. The fields from `transactional_id` on are what its coordinator says; `is_known` is
+    False when every coordinator has answered and none has it open, and None when not all have answered."""
+
+    key: Key
+    start_offset: int
+    producer_id: int
+    last_written_ms: int | None
+    is_known: bool | None
+    transactional_id: str | None = None
+    state: str | None = None
+    started_ms: int | None = None
+    timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentView:
+    """`stood_ms` is how long the replicas that are added did not grow; None: they grew, or were not looked at again."""
+
+    key: Key
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    stood_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """`controller` is None while there is none. `topic_settings` has the settings that the checks read. `began` has what
+    brokers tell of starts, by condition and name. `unseen` are the parts that were not looked at, with the reason."""
+
+    brokers: Mapping[int, BrokerView]
+    controller: int | None
+    partitions: tuple[PartitionView, ...]
+    now_ms: int = 0
+    cluster_id: str | None = None
+    has_controllers: bool = False
+    """The cluster has a quorum of controllers (KRaft), whose brokers name any broker as the controller."""
+    topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    groups: tuple[GroupView, ...] = ()
+    transactions: tuple[TransactionView, ...] = ()
+    reassignments: tuple[ReassignmentView, ...] | None = None
+    began: Mapping[tuple[str, str], Since] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
+
+    def since(self, condition: str, name: str) -> Since:
+        return self.began.get((condition, name), Since())

@@ -1,0 +1,271 @@
+"""Looks again and again at what might stand still, until it has moved or the window ends.
+
+Watched are partitions whose groups lag, groups in a rebalance, transactions that are open in a partition, reassignments, and
+brokers that disagree. Whatever has moved is dropped; a look ends when nothing is left.
+Source: Burrow (a group whose offset stands while it lags is stuck); KIP-664 (a transaction hangs that no coordinator knows).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tools.health import answers
+from tools.health.asking import Asking
+from tools.health.broker_checks import disagreeing
+from tools.health.client_checks import REBALANCING
+from tools.health.view import ClusterView, GroupView, Key, LagView, ReassignmentView, TransactionView
+
+STEP_MS = 1_000
+SETTLED_MS = 1_500
+"""Open transactions, disagreements and reassignments are judged after this time at the earliest."""
+MARGIN_MS = 1_000
+"""What is left of the time of a look for the questions behind the window."""
+
+_Standing = dict[tuple[str, Key], int]
+"""Committed offsets by group and partition."""
+
+
+class Watching:
+    """`led` are the partitions by leader. `run` once."""
+
+    def __init__(self, asking: Asking, view: ClusterView, led: Mapping[int, set[Key]]) -> None:
+        self._asking = asking
+        self._view = view
+        self._led = led
+        self._standing: _Standing = {
+            (group.group, (lag.topic, lag.partition)): lag.committed
+            for group in view.groups
+            for lag in group.lags
+            if group.members and lag.is_assigned and lag.lag
+        }
+        self._rebalancing = {group.group for group in view.groups if group.state in REBALANCING}
+        self._sizes = self._sizes_now() if view.reassignments else {}
+        self._moving = {each.key for each in view.reassignments or ()}
+        self._coordinators = {group.group: group.coordinator for group in view.groups}
+
+    def run(self, blocked: set[Key], window_ms: int) -> ClusterView:
+        """Return the view with what stands still. `blocked` are partitions with open transactions."""
+        opened = self._open_transactions(blocked)
+        told = self._told_transactions(opened)
+        begun_ms = self._asking.clock.monotonic_ms()
+        disagrees = any(disagreeing(self._view))
+        while True:
+            passed_ms = self._asking.clock.monotonic_ms() - begun_ms
+            needs_ms = 0
+            if self._standing or self._rebalancing:
+                needs_ms = window_ms
+            elif self._moving or disagrees or any(each.is_known is False for each in told.values()):
+                needs_ms = min(SETTLED_MS, window_ms)
+            pause_ms = min(needs_ms - passed_ms, STEP_MS, self._asking.left_ms - MARGIN_MS)
+            if pause_ms <= 0:
+                break
+            time.sleep(pause_ms / 1000)
+            self._look_again()
+        watched_ms = self._asking.clock.monotonic_ms() - begun_ms
+        if disagrees:
+            self._hear_again()
+        still = self._open_transactions({key for key, _ in opened}).keys() if opened else set()
+        return replace(
+            self._view,
+            groups=self._judged_groups(watched_ms),
+            transactions=tuple(told[each] for each in opened if each in still),
+            reassignments=self._judged_moves(watched_ms),
+        )
+
+    # --- groups ---
+
+    def _look_again(self) -> None:
+        """Drop what has moved."""
+        if self._standing or self._rebalancing:
+            groups = {group for group, _ in self._standing} | self._rebalancing
+            asked: dict[int, list[str]] = defaultdict(list)
+            for group in sorted(groups):
+                asked[self._coordinators[group]].append(group)
+            self._drop_moved({broker: names for broker, names in asked.items() if self._standing})
+            self._drop_settled(
+                {broker: [name for name in names if name in self._rebalancing] for broker, names in asked.items()}
+            )
+        if self._moving:
+            now = self._sizes_now()
+            self._moving = {key for key in self._moving if self._sizes.get(key) == now.get(key)}
+
+    def _drop_moved(self, asked: Mapping[int, list[str]]) -> None:
+        found = self._asking.each(
+            "offsets of groups", {broker: answers.offset_fetch_request(names) for broker, names in asked.items()}
+        )
+        heard = {broker: answers.commits(answer) for broker, answer in found.items()}
+        self._standing = {
+            (group, key): offset
+            for (group, key), offset in self._standing.items()
+            if heard.get(self._coordinators[group], {}).get(group, {}).get(key) == offset
+        }
+
+    def _drop_settled(self, asked: Mapping[int, list[str]]) -> None:
+        found = self._asking.each(
+            "groups", {broker: answers.describe_groups_request(names) for broker, names in asked.items() if names}
+        )
+        self._rebalancing &= {
+            group.group_id for answer in found.values() for group in answer.groups if group.group_state in REBALANCING
+        }
+
+    def _judged_groups(self, watched_ms: int) -> tuple[GroupView, ...]:
+        standing = {key for _, key in self._standing}
+        starts: dict[Key, int] = {}
+        for (_, key), offset in self._standing.items():
+            starts[key] = min(offset, starts.get(key, offset))
+        ends: dict[Key, int] = {}
+        unread: dict[tuple[Key, int], int | None] = {}
+        for broker, keys in self._led.items():
+            wanted = keys & standing
+            if not wanted:
+                continue
+            request = answers.list_offsets_request(wanted, is_committed_only=False)
+            for answer in self._asking.each("offsets", {broker: request}).values():
+                ends |= answers.offsets(answer)
+            # Groups that wait at different offsets of a partition are asked for one after the other.
+            for asked in _rounds({(key, offset) for (_, key), offset in self._standing.items() if key in wanted}):
+                for answer in self._asking.each("records", {broker: answers.fetch_request(asked)}).values():
+                    times = answers.oldest_unread(answer, asked)
+                    unread |= {(key, asked[key]): time_ms for key, time_ms in times.items()}
+        return tuple(
+            replace(
+                group,
+                lags=tuple(self._judged(group, lag, ends, unread, watched_ms) for lag in group.lags),
+                rebalanced_ms=watched_ms if group.group in self._rebalancing else None,
+            )
+            for group in self._view.groups
+        )
+
+    def _judged(
+        self,
+        group: GroupView,
+        lag: LagView,
+        ends: Mapping[Key, int],
+        unread: Mapping[tuple[Key, int], int | None],
+        watched_ms: int,
+    ) -> LagView:
+        key = lag.topic, lag.partition
+        place = key, lag.committed
+        only_markers = place in unread and unread[place] is None
+        if (group.group, key) not in self._standing or only_markers:
+            return lag
+        end = ends.get(key, lag.end)
+        return replace(
+            lag, end=end, grown=max(end - lag.end, 0), stood_ms=watched_ms, oldest_unread_ms=unread.get(place)
+        )
+
+    # --- transactions ---
+
+    def _open_transactions(self, keys: set[Key]) -> dict[tuple[Key, int], Any]:
+        found: dict[tuple[Key, int], Any] = {}
+        asked = {
+            broker: answers.describe_producers_request(led & keys) for broker, led in self._led.items() if led & keys
+        }
+        for answer in self._asking.each("producers", asked).values():
+            found |= answers.open_transactions(answer)
+        return found
+
+    def _told_transactions(self, opened: Mapping[tuple[Key, int], Any]) -> dict[tuple[Key, int], TransactionView]:
+        """Ask the coordinators about open transactions."""
+        if not opened:
+            return {}
+        ids = {producer.producer_id for producer in opened.values()}
+        listed = self._asking.everybody("transactions", lambda: answers.list_transactions_request(ids))
+        asked = {
+            broker: answers.describe_transactions_request([each.transactional_id for each in answer.transaction_states])
+            for broker, answer in listed.items()
+            if answer.transaction_states
+        }
+        states = [
+            state
+            for answer in self._asking.each("transactions", asked).values()
+            for state in answer.transaction_states
+            if not state.error_code
+        ]
+        all_answered = len(listed) == len(self._view.brokers) and self._coordinators_have_leaders()
+        return {
+            place: _transaction(place, producer, states, all_answered=all_answered)
+            for place, producer in opened.items()
+        }
+
+    def _coordinators_have_leaders(self) -> bool:
+        return all(each.leader is not None for each in self._view.partitions if each.topic == "__transaction_state")
+
+    # --- reassignments and statements ---
+
+    def _sizes_now(self) -> dict[Key, tuple[tuple[int, int], ...]]:
+        """Return the bytes on each broker to which a partition moves, and on no other: the others grow by being written."""
+        keys: dict[int, set[Key]] = defaultdict(set)
+        for each in self._view.reassignments or ():
+            for broker in each.adding:
+                keys[broker].add(each.key)
+        found: dict[Key, list[tuple[int, int]]] = defaultdict(list)
+        asked = {broker: answers.log_dirs_request(wanted) for broker, wanted in keys.items()}
+        for broker, answer in sorted(self._asking.each("log directories", asked).items()):
+            for directory in answers.log_directories(answer):
+                for key, size in directory.sizes.items():
+                    found[key].append((broker, size))
+        return {key: tuple(sizes) for key, sizes in found.items()}
+
+    def _judged_moves(self, watched_ms: int) -> tuple[ReassignmentView, ...] | None:
+        if self._view.reassignments is None:
+            return None
+        return tuple(
+            replace(each, stood_ms=watched_ms if each.key in self._moving and watched_ms >= SETTLED_MS else None)
+            for each in self._view.reassignments
+        )
+
+    def _hear_again(self) -> None:
+        """Ask once more what brokers say, so that a change that is on its way is no disagreement."""
+        from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
+
+        said = self._asking.everybody("metadata", lambda: MetadataRequest(topics=None))
+        self._view = replace(
+            self._view,
+            brokers={
+                broker: replace(each, statements=(*each.statements, answers.statement(said[broker])))
+                if broker in said
+                else each
+                for broker, each in self._view.brokers.items()
+            },
+        )
+
+
+def _rounds(places: set[tuple[Key, int]]) -> list[dict[Key, int]]:
+    """Return the places as mappings that each name a partition once."""
+    rounds: list[dict[Key, int]] = []
+    for key, offset in sorted(places):
+        free = next((each for each in rounds if key not in each), None)
+        if free is None:
+            rounds.append({key: offset})
+        else:
+            free[key] = offset
+    return rounds
+
+
+def _transaction(place: tuple[Key, int], producer: Any, states: list[Any], *, all_answered: bool) -> TransactionView:
+    key, start_offset = place
+    mine = next((each for each in states if each.producer_id == producer.producer_id), None)
+    is_open = mine is not None and _has(mine, key)
+    return TransactionView(
+        key=key,
+        start_offset=start_offset,
+        producer_id=producer.producer_id,
+        last_written_ms=producer.last_timestamp if producer.last_timestamp >= 0 else None,
+        is_known=True if is_open else False if all_answered else None,
+        transactional_id=mine.transactional_id if mine is not None and is_open else None,
+        state=mine.transaction_state if mine is not None and is_open else None,
+        started_ms=mine.transaction_start_time_ms if mine is not None and is_open and mine.transaction_start_time_ms >= 0
+        else None,
+        timeout_ms=mine.transaction_timeout_ms if mine is not None and is_open else None,
+    )  # fmt: skip
+
+
+def _has(state: Any, key: Key) -> bool:
+    return state.transaction_state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence") and any(
+        topic.topic == key[0] and key[1] in topic.partitions for topic in state.topics
+    )
