@@ -7,12 +7,14 @@ Rules: whoever cannot log in, or finds nobody at the address, is told so at once
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import wait as wait_for_futures
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -35,6 +37,9 @@ K = TypeVar("K")
 DEFAULT_SERVER = "localhost:9092"
 UNREACHABLE_AFTER_MS = 3_000
 """Whoever has not reached any broker by then is told so; a broker that is just starting may take that long."""
+ANY_BROKER_AFTER_MS = 500
+"""The client asks the controller who is there; when that one hangs, any other broker has to do."""
+TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001  the library's name for its public code
 _POLL_MS = 50
 
 _logger = logging.getLogger("tools.librdkafka")
@@ -60,7 +65,8 @@ class Cluster:
         if self._admin is None:
             from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
-            admin = AdminClient(self.settings.for_records() | {"error_cb": self._on_error}, logger=_logger)
+            timeout = {"socket.timeout.ms": self.settings.timeout_ms}  # also that of each request
+            admin = AdminClient(self.settings.for_records() | timeout | {"error_cb": self._on_error}, logger=_logger)
             self._connect(admin)
             self._admin = admin
         return self._admin
@@ -83,14 +89,20 @@ class Cluster:
 
     def result(self, future: Future[T]) -> T:
         """Wait for an answer. Raises KafkaException."""
-        return future.result(self.settings.timeout_ms / 1000 + 1)
+        try:
+            return future.result(self.settings.timeout_ms / 1000 + 1)
+        except FutureTimeout:
+            raise KafkaException(KafkaError(TIMED_OUT)) from None
 
     def results(self, futures: Mapping[K, Future[T]]) -> dict[K, T | KafkaError]:
-        """Wait for answers about several things; what failed has its error."""
+        """Wait for answers about several things, all together no longer than for one; what failed has its error."""
         found: dict[K, T | KafkaError] = {}
+        wait_for_futures(futures.values(), self.settings.timeout_ms / 1000 + 1)
         for key, future in futures.items():
             try:
-                found[key] = self.result(future)
+                found[key] = future.result(0)
+            except FutureTimeout:
+                found[key] = KafkaError(TIMED_OUT)
             except KafkaException as error:
                 found[key] = error.args[0]
         return found
@@ -121,6 +133,10 @@ class Cluster:
                     raise Unreachable from None
                 if waited_ms > self.settings.timeout_ms + 1000:
                     raise Unreachable from None
+                if waited_ms > ANY_BROKER_AFTER_MS and not self._is_unreachable:
+                    with contextlib.suppress(KafkaException):  # the controller may still answer
+                        self.cluster_id = admin.list_topics(timeout=ANY_BROKER_AFTER_MS / 1000).cluster_id
+                        return
             else:
                 return
 

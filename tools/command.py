@@ -1,6 +1,7 @@
 """`barnabas topics`, `barnabas consume` and the others: finds the command, runs it, and turns its end into an exit code.
 
-Rules: a command's module is imported only when it runs, because all of them together take longer than one.
+Rules: a command's module is imported only when it runs, because all of them together take longer than one. Once it is imported,
+Ctrl-C is an exception: consumers leave their groups, and what is incomplete says so. Whoever reads the output may close it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -29,6 +31,15 @@ class _Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"tools.commands.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # else somebody wants it to be ignored
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # `| head` has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
 
 root = _Commands("barnabas", help="Commands for any Kafka cluster.")

@@ -25,11 +25,17 @@ _HINTS = {
     "SECURITY_DISABLED": "the brokers have no authorizer: set authorizer.class.name",
     "NON_EMPTY_GROUP": "stop its consumers first; `barnabas groups describe` shows them",
     "GROUP_ID_NOT_FOUND": "`barnabas groups list` shows the groups",
+    "OFFSET_OUT_OF_RANGE": "there is no such offset; `barnabas consume --last 1` shows the last record",
+    "MSG_SIZE_TOO_LARGE": "--producer-property message.max.bytes=N lets the client send it, max.message.bytes of the topic and "
+    "message.max.bytes of the brokers let them take it",
+    "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers first",
     "INVALID_REPLICATION_FACTOR": "`barnabas brokers list` shows how many brokers there are",
     "NOT_CONTROLLER": "there is no controller at the moment; `barnabas cluster health` tells more",
+    "_TIMED_OUT": "a broker does not answer in time; `barnabas cluster health` tells more, and request.timeout.ms in the file "
+    "of --command-config lets it take longer",
     "COORDINATOR_NOT_AVAILABLE": "`barnabas cluster health` shows whether the internal topics have leaders",
 }
-_UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE")
+_UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 
 class Unreachable(Exception):

@@ -1,9 +1,10 @@
 """Reads partitions of a topic up to offsets that were their ends when the reading began, or on and on.
 
-Rules: never silently short: a partition that cannot be read raises its error, and the reading is finished only when every
-partition has been read to its end. Markers of transactions and what was compacted away have offsets and no records: the
-client says when it has come to the end of a partition (`enable.partition.eof`). Partitions that are done
-are not fetched any more.
+Rules: never silently short: a partition that cannot be read raises its error, one that gives nothing for a minute before its
+end does not answer, and the reading is finished only when every partition has been read to its end. Records that are deleted
+before they are read are counted, and the reading goes on behind them. Markers of transactions and what was compacted away have
+offsets and no records: the client says when it has come to the end of a partition (`enable.partition.eof`). Partitions that are
+done are not fetched any more.
 """
 
 from __future__ import annotations
@@ -13,20 +14,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tools.cluster import Cluster
+from tools.cluster import TIMED_OUT, Cluster
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_of
 
 POLL_S = 0.2
 BATCH = 1_000
+STUCK_POLLS = 300
+"""After a minute without anything, a bounded reading ends with an error."""
+ANSWER_S = 10.0
 _END_OF_PARTITION = "_PARTITION_EOF"
+_OUT_OF_RANGE = "_AUTO_OFFSET_RESET"
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
+        "auto.offset.reset": "error",  # or records that were deleted meanwhile would be missed in silence
         "fetch.wait.max.ms": 100,
     }
 )
@@ -49,7 +55,7 @@ class ReadPlan:
         first = known_offsets(offsets_of(cluster, keys, "earliest"))
         ends = known_offsets(offsets_of(cluster, keys, "latest", is_committed_only=is_committed_only))
         self.starts = {
-            index: start if start != OFFSET_BEGINNING else first[index]
+            index: max(start, first[index])
             for index, start in self.starts.items()
             if start != OFFSET_END and ends[index] > max(start, first[index])
         }
@@ -73,6 +79,10 @@ class Reading:
         """The consumer is made with `SETTINGS`."""
         self._consumer = consumer
         self._topic = topic
+        self._starts = dict(plan.starts) if plan is not None else {}
+        self._quiet_polls = 0
+        self.deleted: dict[int, int] = {}
+        """By partition: how many offsets were deleted before they were read."""
         self._is_bounded = plan is not None and (plan.is_bounded or not plan.starts)
         self._ends = dict(plan.ends) if plan is not None else {}
         if plan is not None and plan.starts:
@@ -85,13 +95,18 @@ class Reading:
     def poll(self, most: int = BATCH) -> list[Any]:
         """Return the next records, none when none came for a moment. Raises KafkaException."""
         messages = self._consumer.consume(most, POLL_S)
+        self._quiet_polls = 0 if messages else self._quiet_polls + 1
+        if self._is_bounded and self._quiet_polls > STUCK_POLLS:
+            raise KafkaException(KafkaError(TIMED_OUT))
         wanted = []
         for message in messages:
             end = self._ends.get(message.partition())
             if message.error() is not None:
-                if message.error().name() != _END_OF_PARTITION:
+                if message.error().name() == _OUT_OF_RANGE:
+                    self._skip_deleted(message)
+                elif message.error().name() != _END_OF_PARTITION:
                     raise KafkaException(message.error())
-                if end is not None and message.offset() >= end:
+                elif end is not None and message.offset() >= end:
                     self._drop(message.partition())
                 continue
             if end is None:
@@ -107,8 +122,31 @@ class Reading:
     def positions(self) -> dict[int, int]:
         """Return the next offset of each partition that is not done."""
         asked = [TopicPartition(self._topic, index) for index in self._ends]
-        return {each.partition: each.offset for each in self._consumer.position(asked) if each.offset >= 0}
+        found = {each.partition: each.offset for each in self._consumer.position(asked)}
+        return {index: max(found.get(index, 0), self._starts[index]) for index in sorted(self._ends)}
+
+    def _skip_deleted(self, message: Any) -> None:
+        """Go on at the first record that is there. Raises KafkaException when the log ends before the offset."""
+        index, offset = message.partition(), message.offset()
+        first, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, index), ANSWER_S)
+        if not 0 <= offset < first:
+            raise KafkaException(message.error())
+        wanted_end = self._ends.get(index)
+        if self._is_bounded and wanted_end is None:
+            return  # it was done already
+        self.deleted[index] = self.deleted.get(index, 0) + min(first, wanted_end or first) - offset
+        if wanted_end is not None and first >= wanted_end:
+            self._drop(index)
+            return
+        self._consumer.incremental_unassign([TopicPartition(self._topic, index)])
+        self._consumer.incremental_assign([TopicPartition(self._topic, index, first)])
 
     def _drop(self, partition: int) -> None:
         del self._ends[partition]
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+
+
+def deleted_text(topic: str, deleted: Mapping[int, int]) -> str:
+    """Return how many records were deleted before they were read."""
+    places = ", ".join(f"{count} of {topic}-{index}" for index, count in sorted(deleted.items()))
+    return f"records that were deleted before they could be read: {places}"

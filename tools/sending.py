@@ -1,7 +1,11 @@
-"""Hands records to the client's producer."""
+"""Hands records to the client's producer.
+
+Rules: a Ctrl-C that comes while the client calls back is a Ctrl-C, not the error that the library makes of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Producer
@@ -11,18 +15,28 @@ _FLUSH_STEP_S = 1.0
 
 
 def send(producer: Producer, topic: str, value: bytes | None, **options: Any) -> None:
-    """Hand a record to the client; waits while its queue is full, and calls back for what has been delivered."""
+    """Hand a record to the client; waits while its queue is full, and calls back for what has been delivered. Raises
+    KafkaException, KeyboardInterrupt."""
     while True:
         try:
             producer.produce(topic, value, **options)
         except BufferError:
-            producer.poll(_WAIT_S)
+            _called(producer.poll, _WAIT_S)
         else:
-            producer.poll(0)
+            _called(producer.poll, 0)
             return
 
 
 def finish(producer: Producer) -> None:
-    """Wait until every record is delivered or has failed."""
-    while producer.flush(_FLUSH_STEP_S):
+    """Wait until every record is delivered or has failed. Raises KeyboardInterrupt."""
+    while _called(producer.flush, _FLUSH_STEP_S):
         pass
+
+
+def _called(method: Callable[[float], int], timeout_s: float) -> int:
+    try:
+        return method(timeout_s)
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise

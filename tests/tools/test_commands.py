@@ -283,6 +283,42 @@ def test_records_are_deleted_only_when_asked(tool: Tool) -> None:
     assert ok(tool("consume", "cut", "--until-end")).lines == []
 
 
+def test_records_that_are_gone_are_counted_and_what_is_left_is_read(tool: Tool) -> None:
+    ok(tool("topics", "create", "shortened"))
+    write(tool, "shortened", [str(number) for number in range(10)])
+    ok(tool("records", "delete", "shortened", "--before-offset", "6", "--execute"))
+    left = ["6", "7", "8", "9"]
+    behind = ok(tool("consume", "shortened", "--offset", "2", "--max-messages", "4"))
+    assert behind.lines == left
+    assert "deleted before they could be read: 4 of shortened-0" in behind.err
+    assert ok(tool("consume", "shortened", "--offset", "2", "--until-end")).lines == left
+
+
+def test_records_that_cannot_be_written_are_told_and_the_others_are_there(tool: Tool) -> None:
+    ok(tool("topics", "create", "refusing"))
+    run = tool("produce", "refusing", stdin=b"small\n" + b"x" * 2_000_000 + b"\nlast\n")
+    assert run.code == 1
+    assert run.lines == ["2 records written to refusing"]
+    assert "1 records were not written: MSG_SIZE_TOO_LARGE" in run.err
+    assert "max.message.bytes" in run.err
+    for given in (
+        '{"partition": "a"}',
+        '{"timestamp": "a"}',
+        '{"headers": [{"name": 5}]}',
+        '{"value_base64": "?"}',
+        "[]",
+    ):
+        run = tool("produce", "refusing", "--input", "json", stdin=given.encode())
+        assert run.code == 1
+        assert "line 1 is no record in JSON" in run.err
+    assert ok(tool("consume", "refusing", "--until-end")).lines == ["small", "last"]
+
+
+def test_what_is_not_there_is_told_at_once(tool: Tool) -> None:
+    assert "there is no broker 77" in tool("configs", "describe", "--broker", "77").err
+    assert "not of the form User:NAME" in tool("acls", "add", "--topic", "t", "--allow-principal", "alice").err
+
+
 def test_brokers_and_health(tool: Tool) -> None:
     [row] = ok(tool("brokers", "list", "--json")).json
     assert (row["broker"], row["is_controller"]) == (0, True)

@@ -78,6 +78,9 @@ def add_acls(
         raise click.UsageError("an ACL is literal or prefixed")
     if not allowed and not denied:
         raise click.UsageError("name --allow-principal or --deny-principal")
+    for text in (*allowed, *denied):
+        if not all(text.partition(":")):
+            raise click.UsageError(f"{text!r} is not of the form User:NAME")
     if (producer or consumer) and operations:
         raise click.UsageError("--producer and --consumer say the operations")
     wanted = _of_roles(named, producer=producer, consumer=consumer) if producer or consumer else [

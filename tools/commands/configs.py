@@ -11,6 +11,7 @@ import click
 
 from tools import broker_loggers, parsing
 from tools.cluster import Cluster, cluster_command
+from tools.failures import Failure
 from tools.output import Output
 
 _SOURCES = {
@@ -58,6 +59,7 @@ def describe_configs(
 ) -> None:
     """Show the settings of a topic or a broker, and where each value comes from; or the levels of a broker's loggers."""
     _check_one(topic, broker, broker_defaults, broker_logger)
+    _check_broker(cluster, broker if broker_logger is None else str(broker_logger))
     if broker_logger is not None:
         levels = broker_loggers.levels(cluster, broker_logger)
         named = [
@@ -107,6 +109,7 @@ def alter_configs(
     if not changes:
         raise click.UsageError("nothing to change: give --add-config or --delete-config")
     _check_one(topic, broker, broker_defaults, broker_logger)
+    _check_broker(cluster, broker if broker_logger is None else str(broker_logger))
     if broker_logger is not None:
         broker_loggers.alter(cluster, broker_logger, changes, validate_only=validate_only)
     else:
@@ -135,6 +138,14 @@ def _resource(topic: str | None, broker: str | None, *, changes: list[Any] | Non
 
     resource_type = ConfigResource.Type.BROKER if topic is None else ConfigResource.Type.TOPIC
     return ConfigResource(resource_type, topic or broker or "", incremental_configs=changes)
+
+
+def _check_broker(cluster: Cluster, broker: str | None) -> None:
+    """Raises Failure for a broker that is not there: the client would wait for it."""
+    if broker is not None and broker not in {
+        str(node.id) for node in cluster.result(cluster.admin.describe_cluster()).nodes
+    }:
+        raise Failure(f"there is no broker {broker} (`barnabas brokers list` shows the brokers)")
 
 
 def _source(entry: Any) -> str:

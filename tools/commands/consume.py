@@ -19,7 +19,7 @@ from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.group_lag import offsets_of
 from tools.output import Output
-from tools.reading import BATCH, SETTINGS, Reading, ReadPlan, known_offsets
+from tools.reading import BATCH, SETTINGS, Reading, ReadPlan, deleted_text, known_offsets
 from tools.record_filter import RecordFilter
 from tools.record_view import RecordView, formatter
 
@@ -79,7 +79,7 @@ def command(
     settings = {
         "group.id": group or "barnabas-consume",
         **SETTINGS,
-        "auto.offset.reset": "earliest" if start["from_beginning"] else "latest",
+        **({"auto.offset.reset": "earliest" if start["from_beginning"] else "latest"} if group is not None else {}),
         "isolation.level": isolation_level,
     } | parsing.settings(properties, "--consumer-property")
     consumer = cluster.consumer(settings)
@@ -89,6 +89,8 @@ def command(
             consumer.subscribe([topic], on_assign=printing.on_assigned)
         reading = Reading(consumer, topic, plan if group is None else None)
         printing.run(reading, timeout_ms, cluster.clock.monotonic_ms)
+        if reading.deleted:
+            Output.note(deleted_text(topic, reading.deleted))
     finally:
         consumer.close()
     if sys.stdout.isatty():

@@ -21,7 +21,7 @@ from tools.failures import Failure, told
 from tools.group_lag import offsets_of
 from tools.output import Output
 from tools.progress import Progress
-from tools.reading import SETTINGS, Reading, ReadPlan
+from tools.reading import SETTINGS, Reading, ReadPlan, deleted_text
 from tools.record_filter import RecordFilter
 from tools.record_view import RecordView, formatter
 
@@ -102,6 +102,7 @@ class _Search:
         self.plans: list[ReadPlan] = []
         self._hits = 0
         self._looked = 0
+        self._deleted: dict[int, int] = {}
         self._progress: Progress | None = None
 
     @property
@@ -120,7 +121,7 @@ class _Search:
     def run(self, plan: ReadPlan, wanted: RecordFilter, line_of: Any) -> None:
         """Raises Failure when a partition cannot be read."""
         settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
-                    "auto.offset.reset": "earliest", "queued.min.messages": 100_000}  # fmt: skip
+                    "queued.min.messages": 100_000}  # fmt: skip
         consumer = self._cluster.consumer(settings)
         assert self._progress is not None
         try:
@@ -134,6 +135,7 @@ class _Search:
                         self._output.line(record.as_json() if self._output.as_json else {}, line_of(record))
                         sys.stdout.flush()
                 self._progress.show(self._looked)
+            self._deleted |= reading.deleted
         except KafkaException as error:
             left = ", ".join(f"{self._topic}-{index} at {at}" for index, at in reading.positions().items())
             raise Failure(f"the search is incomplete, it stopped at {left}: {told(error.args[0])}") from error
@@ -148,6 +150,8 @@ class _Search:
         ends = {index: end for plan in self.plans for index, end in plan.ends.items()}
         reached = "ended at the wanted number of hits" if self.is_full else f"to the end of {len(ends)} partitions"
         self._progress.close()
+        if self._deleted:
+            Output.note(deleted_text(self._topic, self._deleted))
         Output.note(
             f"{self._hits} hits in {self._looked} records, {reached} ({self._progress.rate_text(self._looked)})"
         )

@@ -71,14 +71,17 @@ def produce(
     payloads = [os.urandom(record_size) for _ in range(_PAYLOADS)]
     progress = Progress("records written", num_records, cluster.clock)
     started_s = time.perf_counter()
-    for number in range(num_records):
-        if throughput is not None:
-            ahead_s = number / throughput - (time.perf_counter() - started_s)
-            if ahead_s > 0:
-                producer.poll(ahead_s)
-        send(producer, topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
-        if number % 1000 == 0:
-            progress.show(times.count)
+    try:
+        for number in range(num_records):
+            if throughput is not None:
+                ahead_s = number / throughput - (time.perf_counter() - started_s)
+                if ahead_s > 0:
+                    producer.poll(ahead_s)
+            send(producer, topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
+            if number % 1000 == 0:
+                progress.show(times.count)
+    except KeyboardInterrupt:
+        Output.note("interrupted: the figures are those of what was written until then")
     finish(producer)
     elapsed_s = time.perf_counter() - started_s
     progress.close()
@@ -140,7 +143,7 @@ def consume(
 @cluster_command
 def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, record_size: int, acks: str) -> None:
     """Write records to TOPIC one by one, and measure the time until a consumer has each."""
-    (_, partition), *_ = partition_keys(cluster, topic, None)
+    (_, partition), *_ = partition_keys(cluster, topic, "0", needs_leader=True)
     settings = {**SETTINGS, "group.id": "barnabas-perf", "fetch.wait.max.ms": 500, "enable.partition.eof": True}
     consumer = cluster.consumer(settings)
     producer = cluster.producer({"acks": acks, "linger.ms": 0})

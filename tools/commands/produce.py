@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, told
@@ -97,18 +97,22 @@ def command(
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     progress = _Progress()
     read = _json_records if form == "json" else _line_records
-    for record in read(sys.stdin.buffer, key_separator):
-        record.headers += given
-        record.key = key.encode() if key is not None else record.key
-        record.partition = partition if partition is not None else record.partition
-        if tombstones and not record.value:
-            record.value = None
-        _produce(producer, topic, record, progress)
-    finish(producer)
-    output.result(
-        {"topic": topic, "written": progress.written, "failed": progress.failed},
-        f"{progress.written} records written to {topic}",
-    )
+    try:
+        for record in read(sys.stdin.buffer, key_separator):
+            record.headers += given
+            record.key = key.encode() if key is not None else record.key
+            record.partition = partition if partition is not None else record.partition
+            if tombstones and not record.value:
+                record.value = None
+            _produce(producer, topic, record, progress)
+    except KeyboardInterrupt:
+        Output.note("interrupted: what was read until then is written")
+    finally:
+        finish(producer)
+        output.result(
+            {"topic": topic, "written": progress.written, "failed": progress.failed},
+            f"{progress.written} records written to {topic}",
+        )
     if progress.first_error is not None:
         raise Failure(f"{progress.failed} records were not written: {told(progress.first_error)}")
 
@@ -120,7 +124,10 @@ def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Prog
         options["partition"] = record.partition
     if record.timestamp_ms is not None:
         options["timestamp"] = record.timestamp_ms
-    send(producer, topic, record.value, **options)
+    try:
+        send(producer, topic, record.value, **options)
+    except KafkaException as error:  # it is too large for the client already
+        progress.on_delivery(error.args[0], None)
 
 
 def _line_records(lines: Iterable[bytes], key_separator: str | None) -> Iterator[_NewRecord]:
@@ -147,12 +154,27 @@ def _json_records(lines: Iterable[bytes], _key_separator: str | None) -> Iterato
             yield _NewRecord(
                 _bytes_of(given, "value"),
                 _bytes_of(given, "key"),
-                [(each["name"], _bytes_of(each, "value")) for each in given.get("headers") or ()],
-                given.get("partition"),
-                given.get("timestamp"),
+                [(_text_of(each, "name"), _bytes_of(each, "value")) for each in given.get("headers") or ()],
+                _number_of(given, "partition"),
+                _number_of(given, "timestamp"),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Failure(f"line {number} is no record in JSON: {error}") from error
+
+
+def _text_of(given: dict[str, Any], name: str) -> str:
+    if not isinstance(given[name], str):
+        raise TypeError(f"{name} {given[name]!r} is no text")
+    text: str = given[name]
+    return text
+
+
+def _number_of(given: dict[str, Any], name: str) -> int | None:
+    """Return a number, None when there is none: -1 is a timestamp that a record does not have."""
+    number = given.get(name)
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+        raise TypeError(f"{name} {number!r} is no number")
+    return None if number is None or number < 0 else number
 
 
 def _bytes_of(given: dict[str, Any], name: str) -> bytes | None:

@@ -148,14 +148,18 @@ def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
     return sorted(found, key=lambda topic: str(topic.name))
 
 
-def partition_keys(cluster: Cluster, topic: str, chosen: str | None) -> list[Key]:
-    """Return the partitions of a topic, or those of them that `chosen` names ("0,2,5-7"). Raises
-    click.BadParameter, Failure."""
-    has = sorted(partition.id for partition in described(cluster, (topic,))[0].partitions)
+def partition_keys(cluster: Cluster, topic: str, chosen: str | None, *, needs_leader: bool = False) -> list[Key]:
+    """Return the partitions of a topic, or those of them that `chosen` names ("0,2,5-7"). With `needs_leader` each must have
+    one. Raises click.BadParameter, Failure."""
+    rows = partition_rows(described(cluster, (topic,))[0])
+    has = [row["partition"] for row in rows]
     wanted = parsing.partitions(chosen)
     missing = sorted(set(wanted or ()) - set(has))
     if missing:
         raise Failure(f"topic {topic} has no partition {missing[0]}")
+    for row in rows if needs_leader else ():
+        if row["leader"] is None and (wanted is None or row["partition"] in wanted):
+            raise Failure(f"partition {topic}-{row['partition']} has no leader; `barnabas cluster health` tells more")
     return [(topic, index) for index in (has if wanted is None else wanted)]
 
 

@@ -114,7 +114,7 @@ def abort_transaction(
 def _producer_rows(cluster: Cluster, topic: str, partitions: str | None) -> list[dict[str, Any]]:
     from kafka.structs import TopicPartition  # noqa: PLC0415
 
-    asked = [TopicPartition(*key) for key in partition_keys(cluster, topic, partitions)]
+    asked = [TopicPartition(*key) for key in partition_keys(cluster, topic, partitions, needs_leader=True)]
     return [
         {
             "topic": topic,

@@ -67,12 +67,15 @@ def produce(
             acknowledged[partition].add(sequence)
 
     progress = Progress("records written", num_records, cluster.clock)
-    for number in range(num_records):
-        sequence, at = divmod(number, len(indexes))
-        delivered = partial(on_delivery, indexes[at], sequence)
-        headers = [(PRODUCER_HEADER, run.encode()), (SEQUENCE_HEADER, str(sequence).encode())]
-        send(producer, topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
-        progress.show(number)
+    try:
+        for number in range(num_records):
+            sequence, at = divmod(number, len(indexes))
+            delivered = partial(on_delivery, indexes[at], sequence)
+            headers = [(PRODUCER_HEADER, run.encode()), (SEQUENCE_HEADER, str(sequence).encode())]
+            send(producer, topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
+            progress.show(number)
+    except KeyboardInterrupt:
+        Output.note("interrupted: what was written until then can be verified")
     finish(producer)
     progress.close()
     _write_state(path, {"topic": topic, "run": run, "acknowledged": {str(k): v.pairs for k, v in acknowledged.items()}})
