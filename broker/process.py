@@ -139,7 +139,7 @@ class BrokerProcess:
         broker = self._broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
-        http = HttpServer(broker, dependencies.filesystem) if self._settings.barnabas_http_port is not None else None
+        http = self._http_server(broker, dependencies, watchdog)
         manager = notify_socket(os.environ)
         if manager is not None:
             later = asyncio.get_running_loop().call_later
@@ -157,6 +157,11 @@ class BrokerProcess:
             documents.close()
             await disk.close()
         return self._report_stopped()
+
+    def _http_server(self, broker: Broker, dependencies: Dependencies, watchdog: Watchdog) -> HttpServer | None:
+        if self._settings.barnabas_http_port is None:
+            return None
+        return HttpServer(broker, dependencies.filesystem, watchdog.times)
 
     def _dependencies(self, disk: OsDisk, network: OsNetwork) -> Dependencies:
         """Make the dependencies of a broker. Raises ConfigError."""

@@ -16,6 +16,8 @@ import time
 import traceback
 from collections.abc import Callable
 
+from runtime.loop_times import LoopTimes
+
 logger = logging.getLogger(__name__)
 
 BEAT_S = 0.1
@@ -49,6 +51,7 @@ class Watchdog:
         self._loop_thread_id = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self.times = LoopTimes()
         self.stalls_count = 0
         self.longest_stall_ms = 0
 
@@ -56,6 +59,7 @@ class Watchdog:
         self._loop = asyncio.get_running_loop()
         self._loop_thread_id = threading.get_ident()
         self._beaten_ns = time.perf_counter_ns()
+        self.times.begin(self._beaten_ns, time.thread_time_ns())
         self._handle = self._loop.call_later(self._beat_s, self._beat)
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._thread.start()
@@ -72,7 +76,9 @@ class Watchdog:
     def _beat(self) -> None:
         assert self._loop is not None
         now_ns = time.perf_counter_ns()
-        late_ms = (now_ns - self._beaten_ns) // 1_000_000 - round(self._beat_s * 1000)
+        late_ns = now_ns - self._beaten_ns - round(self._beat_s * 1_000_000_000)
+        late_ms = late_ns // 1_000_000
+        self.times.beat(late_ns, now_ns, time.thread_time_ns())
         self._beaten_ns = now_ns
         self._beats += 1
         self._handle = self._loop.call_later(self._beat_s, self._beat)

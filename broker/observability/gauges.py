@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from replication.log_moves import LogMoves
     from replication.partition import Partition
     from storage.directories.log_manager import LogManager
+    from storage.disk_use import DiskUse
     from storage.free_space import FreeSpace
 
 FETCHERS_CLIENT_ID = "Replica"
@@ -75,6 +76,7 @@ def gauges(services: Services) -> Iterator[Sample]:
         yield from _fetchers(services.fetchers)
     yield from _log_moves(services.log_moves)
     yield from _log_directories(services.logs)
+    yield from _disk_use(services.logs.disk_use, services.clock.monotonic_ms())
     yield from _cleaner(services.logs)
     yield from _authorizer(services)
     yield from _tokens(services.delegation_tokens)
@@ -225,6 +227,12 @@ def _log_directories(logs: LogManager) -> Iterator[Sample]:
     for metric, value in _PER_SPACE:
         for directory, space in logs.space.by_directory():
             yield Sample(metric, (directory,), value(space))
+
+
+def _disk_use(use: DiskUse, now_ms: int) -> Iterator[Sample]:
+    yield from summary_samples(table.FLUSHES, [((), use.flushes)], now_ms)
+    yield Sample(table.READ_BYTES, ("memory",), use.memory_bytes)
+    yield Sample(table.READ_BYTES, ("disk",), use.disk_bytes)
 
 
 def _cleaner(logs: LogManager) -> Iterator[Sample]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import gauges, memory
 from broker.observability.metric import Metric, Sample
+from broker.observability.process_metrics import broker_samples, disk_samples, loop_samples, process_text
 from broker.observability.quota_gauges import connection_samples, quota_samples
 from runtime.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.tasks import TaskScope
@@ -27,6 +27,7 @@ from runtime.transport import Address, Connection, Listener, Network
 if TYPE_CHECKING:
     from broker.server import Broker
     from runtime.filesystem import Buffer, FileSystem
+    from runtime.loop_times import LoopTimes
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +38,14 @@ RESPONSE_TIMEOUT_S = 30
 SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_PAGE_BYTES = resource.getpagesize()
 
 
 class HttpServer:
     """The server. `start` before the broker, so that /ready reports its start; `stop` before the broker stops."""
 
-    def __init__(self, broker: Broker, filesystem: FileSystem) -> None:
+    def __init__(self, broker: Broker, filesystem: FileSystem, loop_times: LoopTimes) -> None:
         self._broker = broker
+        self._loop_times = loop_times
         self._filesystem = filesystem
         self._tasks = TaskScope("http")
         self._listener: Listener | None = None
@@ -119,11 +120,14 @@ class HttpServer:
                 self._page_to_share = None
 
     async def _make_metrics(self) -> bytearray:
-        samples: Iterator[Sample] = iter(())
+        samples: Iterator[Sample] = chain(
+            broker_samples(self._broker), loop_samples(self._loop_times), disk_samples(self._filesystem)
+        )
         if self._broker.is_ready:
             services = self._broker.services
             services.metrics.keep_topics(services.metadata.image.topics)
             samples = chain(
+                samples,
                 services.metrics.samples(),
                 gauges(services),
                 quota_samples(services.quotas, services.metrics.requests.counts(), services.clock.monotonic_ms()),
@@ -131,7 +135,7 @@ class HttpServer:
                 memory(self._broker.request_budget, self._broker.plain_budget),
             )
         page = _Page()
-        page.add(process_metrics(self._filesystem.read_bytes("/proc/self/statm")))
+        page.add(process_text(self._filesystem))
         last: tuple[Metric, str] | None = None
         lines: list[str] = []
         for sample in samples:
@@ -232,17 +236,3 @@ class _Exchange:
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
-
-
-def process_metrics(statm: bytes) -> str:
-    """Return the metrics of the process, with the names of Prometheus clients. `statm` is /proc/self/statm."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    resident_bytes = int(statm.split()[1]) * _PAGE_BYTES
-    return (
-        "# HELP process_cpu_seconds_total User and system CPU time.\n"
-        "# TYPE process_cpu_seconds_total counter\n"
-        f"process_cpu_seconds_total {usage.ru_utime + usage.ru_stime:.3f}\n"
-        "# HELP process_resident_memory_bytes Memory in RAM.\n"
-        "# TYPE process_resident_memory_bytes gauge\n"
-        f"process_resident_memory_bytes {resident_bytes}\n"
-    )

@@ -74,6 +74,17 @@ REQUEST_SECONDS    = Metric("barnabas", "request", "seconds", Kind.HISTOGRAM, ("
 CONVERSIONS_TIME   = _summary(*_REQUEST, "MessageConversionsTimeMs", "request", doc="Converting records; 0 for most requests.")
 REQUEST_BYTES      = _summary(*_REQUEST, "RequestBytes", "request", doc="Size of requests.")
 
+BROKER_STATE       = _gauge("kafka.server", "KafkaServer", "BrokerState", doc="1 starting, 3 running, 7 stopping.")
+DISK_READ          = _gauge("kafka.server", "KafkaServer", "linux-disk-read-bytes", doc="Bytes that were read from disks.")
+DISK_WRITTEN       = _gauge("kafka.server", "KafkaServer", "linux-disk-write-bytes", doc="Bytes that were written to disks.")
+LOOP_IDLE          = _gauge("kafka.network", "SocketServer", "NetworkProcessorAvgIdlePercent",
+                            doc="Idle part of the event loop's time, last 30 s.")
+PROCESSOR_IDLE     = _gauge("kafka.network", "Processor", "IdlePercent", "networkProcessor", doc="The same.")
+HANDLER_IDLE       = _counter("kafka.server", "KafkaRequestHandlerPool", "RequestHandlerAvgIdlePercent",
+                              doc="Nanoseconds for which the event loop was idle.")
+LOOP_DELAY         = Metric("barnabas", "event-loop", "delay-seconds", Kind.HISTOGRAM, (),
+                            "How late the event loop comes to what is due, measured ten times a second.", own=True)
+
 _REPLICAS, _PARTITION = ("kafka.server", "ReplicaManager"), ("kafka.cluster", "Partition")
 LEADER_COUNT       = _gauge(*_REPLICAS, "LeaderCount", doc="Partitions led by this broker.")
 PARTITION_COUNT    = _gauge(*_REPLICAS, "PartitionCount", doc="Partitions held by this broker.")
@@ -101,6 +112,9 @@ LOG_SEGMENTS       = _gauge(*_LOG, "NumLogSegments", "topic", "partition", doc="
 LOG_SIZE           = _gauge(*_LOG, "Size", "topic", "partition", doc="Bytes of records on the disk.")
 OFFLINE_DIRECTORIES = _gauge("kafka.log", "LogManager", "OfflineLogDirectoryCount", doc="Log directories that failed.")
 OFFLINE_DIRECTORY  = _gauge("kafka.log", "LogManager", "LogDirectoryOffline", "logDirectory", doc="1 when it failed.")
+FLUSHES            = _summary("kafka.log", "LogFlushStats", "LogFlushRateAndTimeMs", doc="Flushes of logs to the disk.")
+READ_BYTES         = Metric("barnabas", "log", "read-bytes-total", Kind.COUNTER, ("source",),
+                            "Bytes read for fetches, from memory (the page cache) or disk.", own=True)
 _DIRECTORY = ("barnabas", "log-directory")
 FREE_BYTES         = _own_gauge(*_DIRECTORY, "free-bytes", "logDirectory", doc="Bytes that are free for its logs.")
 FLOOR_BYTES        = _own_gauge(*_DIRECTORY, "floor-bytes", "logDirectory", doc="Bytes that are to stay free.")

@@ -13,12 +13,9 @@ NOT_KEPT: dict[str, tuple[str, ...]] = {
     "One event loop accepts connections, reads, handles and writes: no queue stands between threads. What a request waits "
     "for is in RemoteTimeMs, and how late the event loop comes to it in barnabas_event_loop_delay_seconds.": (
         "kafka.network:type=Acceptor,*",
-        "kafka.network:type=Processor,*",
         "kafka.network:type=RequestChannel,*",
         *(f"kafka.network:type=RequestMetrics,name={name}TimeMs,request" for name in ("RequestQueue", "ResponseQueue")),
         "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request",
-        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
-        "kafka.server:type=KafkaRequestHandlerPool,*",
     ),
     "Converted records are counted in the budget of requests (MemoryPoolUsed).": (
         "kafka.network:type=RequestMetrics,name=TemporaryMemoryBytes,request",
@@ -53,20 +50,17 @@ NOT_KEPT: dict[str, tuple[str, ...]] = {
     "Nobody could read it, or it never happens.": (
         "kafka.controller:type=ControllerStats,name=ControllerShutdownRateAndTimeMs",
         "kafka.server:type=SessionExpireListener,name=ZooKeeperReadOnlyConnectsPerSec",
-        "kafka.server:type=KafkaServer,name=BrokerState",
     ),
     "A rate over a window, which a query makes of a counter (ReplicationBytesOutPerSec).": (
         "kafka.server:type=LeaderReplication",
     ),
     "A word, which is no metric, or a figure of the JVM and of its metrics.": (
         "kafka.server:type=KafkaServer,name=ClusterId",
-        "kafka.server:type=KafkaServer,name=linux-disk*",
         "kafka.server:type=KafkaServer,name=yammer-metrics-count",
         "kafka.server:type=app-info*",
         "kafka.server:type=kafka-metrics-count",
         "kafka:type=kafka.Log4jController",
     ),
-    "Flushes are not timed.": ("kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",),
 }
 
 OTHER_LABELS: dict[str, str] = {

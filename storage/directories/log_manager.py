@@ -52,6 +52,7 @@ from storage.directories.offline_directories import OfflineDirectories
 from storage.directories.online_directory import OnlineDirectory
 from storage.directories.removal import DelayedRemoval
 from storage.directories.space_watch import SpaceWatch
+from storage.disk_use import DiskUse
 from storage.free_space import FreeSpace, is_no_space
 from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import PartitionLog
@@ -92,6 +93,7 @@ class LogManager:
         self._tasks = TaskScope("logs")
         self._paths = [filesystem.absolute(path) for path in directories]
         self._open_segments = OpenSegments(disk.readers())
+        self.disk_use = DiskUse()
         self._directories: dict[str, OnlineDirectory] = {}
         self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
         self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
@@ -192,6 +194,7 @@ class LogManager:
             on_no_room=self._on_no_room,
             on_less_room=self._on_less_room,
             space=FreeSpace(),
+            disk_use=self.disk_use,
             delete_later=self._removal.later,
             checkpoint_recovery_points=self._checkpoint_recovery_points_of,
         )

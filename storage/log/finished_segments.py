@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from protocol.errors import KafkaError
+from storage.disk_use import TimedJob
 from storage.log.log_environment import LogEnvironment
 from storage.segments.segment import Segment
 from storage.segments.segment_files import LOG_SUFFIX, sync_segment
@@ -83,8 +84,9 @@ class FinishedSegments:
             sync_segment, self._environment.filesystem, segment.directory, segment.base_offset, segment.file,
             finished.end_offset,
         )  # fmt: skip
+        timed = TimedJob(sync, self._environment.clock)
         try:
-            await self._environment.open_segments.run_pinned(segment, sync)
+            await self._environment.open_segments.run_pinned(segment, timed)
         except OSError as error:
             self._flushing = [each for each in self._flushing if each is not finished]
             # A truncation removes the snapshot at the segment's former end; retention and the cleaner set its files aside.
@@ -92,6 +94,7 @@ class FinishedSegments:
             if not (segment.is_gone or is_cut_off):
                 self._owner.fail(error)
             return
+        self._environment.disk_use.flushes.add(timed.took_ns)
         finished.is_flushed = True
         self._move_over_flushed()
 

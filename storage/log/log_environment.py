@@ -11,6 +11,7 @@ from runtime.disk import DiskQueue, Readers
 from runtime.filesystem import FileSystem
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
+from storage.disk_use import DiskUse
 from storage.free_space import FreeSpace
 from storage.segments.open_segments import OpenSegments
 
@@ -61,5 +62,7 @@ class LogEnvironment:
     checkpoint_recovery_points: Callable[[str], Awaitable[OSError | None]] = _skip_checkpoint
     """The recovery point of the log in this directory fell, or its first dirty offset: on the disk when this returns, or it
     answers why not."""
+    disk_use: DiskUse = field(default_factory=DiskUse)
+    """What the logs of the broker do with its disks."""
     path: str = ""
     """The log directory; empty for a log whose folder is anywhere."""

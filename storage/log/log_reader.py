@@ -54,12 +54,11 @@ class LogReader:
     Callers pass `log_end_offset` with each call.
     """
 
-    __slots__ = ("_clock", "_decompressing", "_hot", "_open_segments", "_positions", "_segments", "cold")
+    __slots__ = ("_environment", "_hot", "_open_segments", "_positions", "_segments", "cold")
 
     def __init__(self, segments: Segments, environment: LogEnvironment, cold: ColdReading) -> None:
         self._segments = segments
-        self._clock = environment.clock
-        self._decompressing = environment.decompressing
+        self._environment = environment
         self._open_segments = environment.open_segments
         self._hot = SegmentReader(environment.filesystem)
         self._positions: dict[int, tuple[Segment, int]] = {}
@@ -76,9 +75,11 @@ class LogReader:
     ) -> Buffer | None:
         """Return the bytes; None when they are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
         try:
-            return self._read(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
+            records = self._read(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
         except Cold:
             return None
+        self._environment.disk_use.memory_bytes += len(records)
+        return records
 
     async def read_cold(
         self,
@@ -91,11 +92,13 @@ class LogReader:
     ) -> Buffer:
         """Return the bytes, waiting for the disk. `log_end_offset` is called at each attempt, because the log may have grown
         meanwhile; it raises the caller's error when the log no longer contains the offset."""
-        return await self.cold.retry_when_replaced(
+        records = await self.cold.retry_when_replaced(
             lambda: self.cold.run(
                 lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
             )
         )
+        self._environment.disk_use.disk_bytes += len(records)
+        return records
 
     def _read(
         self,
@@ -268,7 +271,7 @@ class LogReader:
         """Collect the transactions of the log as it is at the call, piece by piece, each once. Without `needs_all`,
         transactions that are deleted meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
         found: list[AbortedTxn] = []
-        truncations, slices = self.cold.truncations, Slices(self._clock)
+        truncations, slices = self.cold.truncations, Slices(self._environment.clock)
         for segment in self._segments.starting_from(start_offset):
             index = segment.txn_index
             if index is None:
@@ -330,7 +333,7 @@ class LogReader:
         self, segment: Segment, position_of: Callable[[SegmentReader], int], sought: Sought
     ) -> TimestampOffset | None:
         """Find the record in a segment that may have to be read to its end: piece by piece, and other work runs in between."""
-        truncations, slices = self.cold.truncations, Slices(self._clock)
+        truncations, slices = self.cold.truncations, Slices(self._environment.clock)
         position, end = await self.cold.run(position_of), segment.written_bytes
         while position < end:
             left = end - position
@@ -356,7 +359,7 @@ class LogReader:
     async def _first_in_batch(
         self, batch: Buffer, header: BatchHeader, sought: Sought, slices: Slices
     ) -> TimestampOffset | None:
-        async with self._decompressing if header.is_compressed else nullcontext():
+        async with self._environment.decompressing if header.is_compressed else nullcontext():
             steps = first_in_batch(batch, header, sought)
             while True:
                 await slices.yield_if_due()

@@ -21,6 +21,7 @@ from protocol.errors import KafkaError
 from protocol.records.any_format import read_any_header
 from protocol.records.batch import BatchHeader
 from runtime.filesystem import Buffer
+from storage.disk_use import TimedJob
 from storage.folder_files import parent_of
 from storage.free_space import NoRoom
 from storage.log.finished_segments import FinishedSegments
@@ -396,11 +397,14 @@ class LogWriter(WriterOrder):
 
         def done(error: OSError | None) -> None:
             self._environment.open_segments.unpin(segments)
-            if error is not None and was_begun:  # otherwise a write before it was refused, and has reported that
+            if error is None:
+                self._environment.disk_use.flushes.add(timed.took_ns)
+            elif was_begun:  # otherwise a write before it was refused, and has reported that
                 self.fail(error)  # whatever an fsync says, what it was to keep may be lost
 
         self._environment.open_segments.pin(segments)
-        await self._run_job(job, done)
+        timed = TimedJob(job, self._environment.clock)
+        await self._run_job(timed, done)
         if not self._refuses_writes and truncations == self._truncations:
             self._folder_is_durable = True
             self.recovery_point = max(self.recovery_point, end_offset)

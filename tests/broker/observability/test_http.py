@@ -21,6 +21,7 @@ from broker.observability.metric_table import LOG_SIZE
 from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
 from runtime.filesystem import FileSystem
+from runtime.loop_times import LoopTimes
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
 from tests.broker.harness import Broker as HarnessBroker
@@ -52,7 +53,7 @@ def serve(
             request_budget=MemoryBudget(100),
             plain_budget=MemoryBudget(100),
         )
-        server = HttpServer(cast(Broker, broker), cast(FileSystem, OsFileSystem()))
+        server = HttpServer(cast(Broker, broker), cast(FileSystem, OsFileSystem()), LoopTimes())
         await server.start(OsNetwork(), "127.0.0.1", 0)
         try:
             await scenario(server, broker)
