@@ -94,3 +94,11 @@ def assignments(text: str, option: str) -> list[list[int]]:
         raise click.BadParameter(
             f"{text!r} is not of the form 0:1,1:2, the brokers of each partition", param_hint=option
         ) from None
+
+
+def broker_ids(text: str | None, option: str) -> list[int]:
+    """Return the brokers of "1,2,3"; none for no text. Raises click.BadParameter."""
+    try:
+        return [] if text is None else [int(broker) for broker in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not of the form 1,2,3", param_hint=option) from None

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.replica_plan import PlanError, spread
+from tools.balance.replicas import PlanError
+from tools.replica_plan import spread
 
 
 def test_what_is_even_stays() -> None:
@@ -35,12 +36,6 @@ def test_racks_come_before_numbers() -> None:
 def test_leaders_are_spread() -> None:
     plan = spread({("t", index): [1, 2, 3] for index in range(6)}, {1: None, 2: None, 3: None})
     assert Counter(replicas[0] for replicas in plan.values()) == {1: 2, 2: 2, 3: 2}
-
-
-def test_heavy_partitions_are_apart() -> None:
-    weights = {("t", 0): 100.0, ("t", 1): 100.0, ("t", 2): 1.0, ("t", 3): 1.0}
-    plan = spread({key: [1] for key in weights}, {1: None, 2: None}, weights=weights)
-    assert plan["t", 0] != plan["t", 1]
 
 
 def test_another_number_of_replicas() -> None:

@@ -1,26 +1,32 @@
-"""`barnabas partitions`: move replicas between brokers, and elect leaders.
+"""`barnabas partitions`: move replicas between brokers and log directories, and elect leaders.
 
-A plan is the JSON of kafka-reassign-partitions.sh, so that plans of either work with both:
-    {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}
-Source: kafka-reassign-partitions.sh, kafka-leader-election.sh; KIP-455.
+A plan is the JSON of kafka-reassign-partitions.sh, so that plans of either work with both; throttles are those that it sets
+and removes, so that what one has begun the other can verify, cancel and end.
+Source: kafka-reassign-partitions.sh, kafka-leader-election.sh; KIP-455, KIP-73, KIP-113.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
-from confluent_kafka import ElectionType, KafkaError, TopicPartition
+from confluent_kafka import ElectionType
 
+from tools import parsing
+from tools.balance.replicas import PlanError
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described, partition_keys, partition_rows
-from tools.failures import Failure, told, with_hint
-from tools.group_lag import Key
+from tools.commands.topics import current_replicas, described, partition_keys, partition_rows
+from tools.failures import Failure
 from tools.output import Output
-from tools.replica_plan import PlanError, spread
+from tools.reassignment.elections import elect as elect_leaders
+from tools.reassignment.moves import TOPIC_SETTINGS, transfers
+from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, write_plan
+from tools.reassignment.reassignments import ReplicaKey, alter, move_directories, moving, places
+from tools.reassignment.throttles import brokers, remove_throttles, throttle_brokers, throttle_directories
+from tools.replica_plan import spread
 
-Plan = dict[Key, list[int]]
+_BYTES_PER_S = click.IntRange(0)
+_PRESERVE = click.option("--preserve-throttles", is_flag=True, help="leave the throttles as they are")
 
 
 @click.group("partitions", help="Where partitions are, and who leads them.")
@@ -30,16 +36,16 @@ def command() -> None:
 
 @command.command("plan")
 @click.argument("topics", nargs=-1, required=True)
-@click.option("--brokers", required=True, metavar="1,2,3", help="the brokers that may have replicas")
+@click.option("--brokers", "broker_list", required=True, metavar="1,2,3", help="the brokers that may have replicas")
 @click.option("--replication-factor", type=click.IntRange(1), help="another number of replicas")
 @cluster_command
 def plan_reassignment(
-    cluster: Cluster, output: Output, *, topics: tuple[str, ...], brokers: str, replication_factor: int | None
+    cluster: Cluster, output: Output, *, topics: tuple[str, ...], broker_list: str, replication_factor: int | None
 ) -> None:
     """Print a plan that spreads the replicas of TOPICS over brokers and their racks; `reassign --execute` takes it."""
     del output  # a plan is JSON in any case
     racks = {node.id: node.rack for node in cluster.result(cluster.admin.describe_cluster()).nodes}
-    chosen = _broker_ids(brokers)
+    chosen = parsing.broker_ids(broker_list, "--brokers")
     unknown = [broker for broker in chosen if broker not in racks]
     if unknown:
         raise Failure(f"there is no broker {unknown[0]} (`barnabas brokers list` shows the brokers)")
@@ -49,72 +55,116 @@ def plan_reassignment(
         plan = spread(current, {broker: racks[broker] for broker in chosen}, replication_factor)
     except PlanError as error:
         raise Failure(str(error)) from error
-    click.echo(_plan_text(plan))
+    click.echo(plan_text(plan_of(plan)))
 
 
 @command.command("reassign")
 @click.option("--plan", "path", metavar="FILE", required=True, help="the plan, as JSON")
 @click.option("--execute", is_flag=True, help="begin to move; without it the moves are only shown")
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
+@click.option(
+    "--throttle", type=_BYTES_PER_S, metavar="BYTES/S", help="at most so much between brokers; verify removes it"
+)
+@click.option("--replica-alter-log-dirs-throttle", "log_dirs_throttle", type=_BYTES_PER_S, metavar="BYTES/S",
+              help="at most so much between log directories of a broker; verify removes it")  # fmt: skip
+@click.option("--additional", is_flag=True, help="beside what is being moved already, or to change its throttle")
+@click.option("--timeout", "timeout_ms", type=click.IntRange(0), default=10_000, metavar="MS",
+              help="until replicas are there whose log directory is named [10000]")  # fmt: skip
 @cluster_command
-def reassign(cluster: Cluster, output: Output, *, path: str, execute: bool, rollback: str | None) -> None:
+def reassign(
+    cluster: Cluster,
+    output: Output,
+    *,
+    path: str,
+    execute: bool,
+    rollback: str | None,
+    throttle: int | None,
+    log_dirs_throttle: int | None,
+    additional: bool,
+    timeout_ms: int,
+) -> None:
     """Move replicas as a plan says. A dry run, unless --execute is given."""
-    plan = _read_plan(path)
-    now = _current(cluster, plan)
-    rows = [
-        {"topic": key[0], "partition": key[1], "from": now[key], "to": replicas, "moves": now[key] != replicas}
-        for key, replicas in sorted(plan.items())
-    ]
+    plan = read_plan(path)
+    now = current_replicas(cluster, plan)
+    _check_brokers(cluster, plan)
+    rows = []
+    for key, target in sorted(plan.items()):
+        row = {"topic": key[0], "partition": key[1], "from": now[key], "to": list(target.replicas)}
+        row["moves"] = row["from"] != row["to"]
+        rows.append(row | ({"log_dirs": list(target.log_dirs)} if target.log_dirs else {}))
     if execute:
         if rollback is not None:
-            _write(rollback, _plan_text({key: now[key] for key in plan}))
-        _alter(cluster, {key: replicas for key, replicas in plan.items() if now[key] != replicas})
-    output.table(rows, ("topic", "partition", "from", "to"))
+            write_plan(rollback, plan_of(now))
+        _begin(cluster, plan, now, (throttle, log_dirs_throttle), additional=additional, timeout_ms=timeout_ms)
+    columns = ["topic", "partition", "from", "to", *(("log_dirs",) if any("log_dirs" in row for row in rows) else ())]
+    output.table(rows, columns)
     if not execute:
         Output.note("nothing is moved: --execute begins")
-    else:
+    elif throttle is None and log_dirs_throttle is None:
         Output.note("`barnabas partitions reassignments` shows what is still moving")
+    else:
+        Output.note(
+            f"`barnabas partitions verify --plan {path}` shows what is still moving; it removes the throttle at the end"
+        )
 
 
 @command.command("reassignments")
 @cluster_command
 def list_reassignments(cluster: Cluster, output: Output) -> None:
     """List the partitions that are being moved."""
-    output.table(_moving(cluster), ("topic", "partition", "replicas", "adding", "removing"))
+    output.table(_moving_rows(cluster), ("topic", "partition", "replicas", "adding", "removing"))
 
 
 @command.command("verify")
 @click.option("--plan", "path", metavar="FILE", required=True, help="the plan, as JSON")
+@_PRESERVE
 @cluster_command
-def verify(cluster: Cluster, output: Output, *, path: str) -> int:
-    """Show how far a plan has come. Exit code 1 while something is moving or differs."""
-    plan = _read_plan(path)
-    now = _current(cluster, plan)
-    moving = {(row["topic"], row["partition"]) for row in _moving(cluster)}
-    rows = [
-        {
-            "topic": key[0],
-            "partition": key[1],
-            "wanted": replicas,
-            "replicas": now[key],
-            "state": "moving" if key in moving else "done" if now[key] == replicas else "differs",
-        }
-        for key, replicas in sorted(plan.items())
-    ]
-    output.table(rows, ("topic", "partition", "wanted", "replicas", "state"))
+def verify(cluster: Cluster, output: Output, *, path: str, preserve_throttles: bool) -> int:
+    """Show how far a plan has come. When nothing is moving any more, throttles are removed. Exit code 1 while something is
+    moving or differs."""
+    plan = read_plan(path)
+    active = moving(cluster)
+    now = current_replicas(cluster, plan)
+    directories = _directory_states(cluster, plan)
+    rows: list[dict[str, Any]] = []
+    for key, target in sorted(plan.items()):
+        wanted = list(target.replicas)
+        states = ["moving" if key in active else "done" if now[key] == wanted else "differs"]
+        row: dict[str, Any] = {"topic": key[0], "partition": key[1], "wanted": wanted, "replicas": now[key]}
+        if target.directories:
+            row["log_dirs"] = [directories[*key, broker] for broker in target.directories]
+            states += [each["state"] for each in row["log_dirs"]]
+        rows.append(row | {"state": next(state for state in ("moving", "differs", "done") if state in states)})
+    shown = [
+        row | ({"log_dirs": [f"{each['broker']}:{each['log_dir'] or '?'}" for each in row["log_dirs"]]}
+               if "log_dirs" in row and not output.as_json else {})
+        for row in rows
+    ]  # fmt: skip
+    columns = ["topic", "partition", "wanted", "replicas", *(("log_dirs",) if directories else ()), "state"]
+    output.table(shown, columns)
+    is_moving = bool(active) or any(row["state"] == "moving" for row in rows)
+    if not is_moving and not preserve_throttles:
+        remove_throttles(cluster, {topic for topic, _ in plan})
     return int(any(row["state"] != "done" for row in rows))
 
 
 @command.command("cancel")
-@click.option("--plan", "path", metavar="FILE", help="only the partitions of this plan")
+@click.option("--plan", "path", metavar="FILE", help="only the partitions of this plan, and its log directories")
 @click.option("--execute", is_flag=True, help="cancel; without it they are only shown")
+@_PRESERVE
 @cluster_command
-def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool) -> None:
-    """End reassignments: partitions return to the replicas that they had. A dry run, unless --execute is given."""
-    wanted = None if path is None else _read_plan(path).keys()
-    rows = [row for row in _moving(cluster) if wanted is None or (row["topic"], row["partition"]) in wanted]
+def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool, preserve_throttles: bool) -> None:
+    """End reassignments: partitions return to the replicas that they had, and throttles are removed. A dry run, unless
+    --execute is given."""
+    plan = None if path is None else read_plan(path)
+    rows = [row for row in _moving_rows(cluster) if plan is None or (row["topic"], row["partition"]) in plan]
     if execute:
-        _alter(cluster, {(row["topic"], row["partition"]): None for row in rows})
+        alter(cluster, {(row["topic"], row["partition"]): None for row in rows})
+        if plan is not None:
+            _stop_directories(cluster, plan)
+        if not preserve_throttles:
+            topics = {topic for topic, _ in plan} if plan is not None else _throttled_topics(cluster)
+            remove_throttles(cluster, topics)
     output.table(rows, ("topic", "partition", "replicas", "adding", "removing"))
     if not execute:
         Output.note("nothing was cancelled: --execute cancels these reassignments")
@@ -135,89 +185,98 @@ def elect(cluster: Cluster, output: Output, *, topic: str | None, partitions: st
     else:
         keys = [(row["topic"], row["partition"]) for each in described(cluster) for row in partition_rows(each)]
     kind = ElectionType.PREFERRED if election_type == "preferred" else ElectionType.UNCLEAN
-    found = cluster.result(cluster.admin.elect_leaders(kind, [TopicPartition(*key) for key in keys]))
-    rows, failures = [], []
-    for partition, error in sorted(found.items(), key=lambda item: (item[0].topic, item[0].partition)):
-        is_needed = not (isinstance(error, KafkaError) and error.name() == "ELECTION_NOT_NEEDED")
-        if error is not None and is_needed:
-            failures.append(f"{partition.topic}-{partition.partition}: {told(error)}")
-        elif is_needed:
-            rows.append({"topic": partition.topic, "partition": partition.partition, "result": "elected"})
-    output.table(rows, ("topic", "partition", "result"))
-    if failures:
-        raise Failure("; ".join(failures))
-
-
-def _broker_ids(text: str) -> list[int]:
-    try:
-        return [int(broker) for broker in text.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not of the form 1,2,3", param_hint="--brokers") from None
-
-
-def _plan_text(plan: Plan) -> str:
-    rows = [{"topic": key[0], "partition": key[1], "replicas": replicas} for key, replicas in sorted(plan.items())]
-    return json.dumps({"version": 1, "partitions": rows})
-
-
-def _read_plan(path: str) -> Plan:
-    """Raises Failure."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            rows = json.load(file)["partitions"]
-        return {(str(row["topic"]), int(row["partition"])): [int(broker) for broker in row["replicas"]] for row in rows}
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError):
-        raise Failure(
-            f'{path} is no plan: {{"version": 1, "partitions": [{{"topic", "partition", "replicas"}}]}}'
-        ) from None
-
-
-def _write(path: str, text: str) -> None:
-    """Raises Failure."""
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-    except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror}") from error
-
-
-def _current(cluster: Cluster, plan: Plan) -> Plan:
-    """Return the replicas of the plan's partitions as they are. Raises Failure for a partition that is missing."""
-    topics = tuple(sorted({topic for topic, _ in plan}))
-    found = {(row["topic"], row["partition"]): list(row["replicas"]) for each in described(cluster, topics)
-             for row in partition_rows(each)} if topics else {}  # fmt: skip
-    missing = sorted(plan.keys() - found.keys())
-    if missing:
-        raise Failure(f"there is no partition {missing[0][0]}-{missing[0][1]}")
-    return {key: found[key] for key in plan}
-
-
-def _alter(cluster: Cluster, targets: dict[Key, Any]) -> None:
-    """Begin or end reassignments. Raises Failure."""
-    from kafka.structs import TopicPartition as OtherTopicPartition  # noqa: PLC0415
-
-    if not targets:
-        return
-    asked = {OtherTopicPartition(*key): replicas for key, replicas in targets.items()}
-    failures = [
-        f"{partition.topic}-{partition.partition}: {with_hint(str(error.message), None)}"
-        for partition, error in cluster.other_admin.alter_partition_reassignments(asked).items()
-        if error is not None
+    rows = [
+        {"topic": topic, "partition": index, "result": "elected"} for topic, index in elect_leaders(cluster, kind, keys)
     ]
-    if failures:
-        raise Failure("; ".join(failures))
+    output.table(rows, ("topic", "partition", "result"))
 
 
-def _moving(cluster: Cluster) -> list[dict[str, Any]]:
+def _begin(
+    cluster: Cluster,
+    plan: Plan,
+    now: dict[tuple[str, int], list[int]],
+    throttles: tuple[int | None, int | None],
+    *,
+    additional: bool,
+    timeout_ms: int,
+) -> None:
+    """Throttle, and begin to move. The throttles are between brokers, and between directories. Raises Failure."""
+    active = moving(cluster)
+    if active and not additional:
+        raise Failure(
+            f"{len(active)} partitions are being moved already: wait until `barnabas partitions reassignments` shows none, "
+            "or give --additional to move these beside them"
+        )
+    wanted = {key: target.replicas for key, target in plan.items()}
+    directories = {(*key, broker): path for key, target in plan.items() for broker, path in target.directories.items()}
+    between_brokers, between_directories = throttles
+    if between_brokers is not None:
+        throttle_brokers(cluster, transfers(active, wanted, now), between_brokers)
+    if between_directories is not None:
+        throttle_directories(cluster, {broker for _, _, broker in directories}, between_directories)
+    alter(cluster, {key: replicas for key, replicas in wanted.items() if key in active or tuple(now[key]) != replicas})
+    move_directories(cluster, directories, timeout_ms)
+
+
+def _check_brokers(cluster: Cluster, plan: Plan) -> None:
+    """Raises Failure for a broker that is not there."""
+    unknown = {broker for target in plan.values() for broker in target.replicas} - brokers(cluster)
+    if unknown:
+        raise Failure(f"there is no broker {min(unknown)} (`barnabas brokers list` shows the brokers)")
+
+
+def _directory_states(cluster: Cluster, plan: Plan) -> dict[ReplicaKey, dict[str, Any]]:
+    """Return where each replica is for which the plan names a directory: "moving", "done" or "differs"."""
+    wanted = {(*key, broker): path for key, target in plan.items() for broker, path in target.directories.items()}
+    found = places(cluster, {broker for _, _, broker in wanted}, {key[:2] for key in wanted}) if wanted else {}
+    states = {}
+    for key, path in wanted.items():
+        place = found.get(key)
+        if place is None:
+            state = "differs"
+        elif place.future_path is not None:
+            state = "moving" if place.future_path == path else "differs"
+        else:
+            state = "done" if place.path == path else "differs"
+        states[key] = {
+            "broker": key[2],
+            "wanted": path,
+            "log_dir": None if place is None else place.path,
+            "state": state,
+        }
+    return states
+
+
+def _stop_directories(cluster: Cluster, plan: Plan) -> None:
+    """End what is on its way to a directory of the plan: it stays where it is. Raises Failure."""
+    wanted = {(*key, broker) for key, target in plan.items() for broker in target.directories}
+    if wanted:
+        found = places(cluster, {key[2] for key in wanted}, {key[:2] for key in wanted})
+        back = {key: found[key].path for key in wanted if key in found and found[key].future_path is not None}
+        move_directories(cluster, back, 0)
+
+
+def _throttled_topics(cluster: Cluster) -> set[str]:
+    """Return the topics that have throttled replicas."""
+    from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
+
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic.name) for topic in described(cluster)]
+    found = cluster.results(cluster.admin.describe_configs(asked)) if asked else {}
+    return {
+        resource.name
+        for resource, settings in found.items()
+        if isinstance(settings, dict) and any(settings[name].value for name in TOPIC_SETTINGS if name in settings)
+    }
+
+
+def _moving_rows(cluster: Cluster) -> list[dict[str, Any]]:
     return [
         {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "replicas": list(state["replicas"]),
-            "adding": list(state["adding_replicas"]),
-            "removing": list(state["removing_replicas"]),
+            "topic": topic,
+            "partition": index,
+            "replicas": list(each.replicas),
+            "adding": list(each.adding),
+            "removing": list(each.removing),
         }
-        for partition, state in sorted(cluster.other_admin.list_partition_reassignments().items())
+        for (topic, index), each in moving(cluster).items()
     ]

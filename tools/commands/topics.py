@@ -5,7 +5,7 @@ Source: kafka-topics.sh.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -175,6 +175,23 @@ def partition_rows(topic: Any) -> list[dict[str, Any]]:
         }
         for partition in sorted(topic.partitions, key=lambda each: int(each.id))
     ]
+
+
+def current_replicas(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, list[int]]:
+    """Return the replicas of partitions as they are. Raises Failure for a partition that is missing."""
+    wanted = set(keys)
+    topics = tuple(sorted({topic for topic, _ in wanted}))
+    if not topics:
+        return {}
+    found = {
+        (row["topic"], row["partition"]): list(row["replicas"])
+        for each in described(cluster, topics)
+        for row in partition_rows(each)
+    }
+    missing = sorted(wanted - found.keys())
+    if missing:
+        raise Failure(f"there is no partition {missing[0][0]}-{missing[0][1]}")
+    return {key: found[key] for key in wanted}
 
 
 def _report(output: Output, results: Mapping[str, Any], done: str, accepted: set[str]) -> None:
