@@ -10,6 +10,7 @@ COMMANDS = {
     "consume": "print records of a topic",
     "find": "look for records by key, header or content",
     "partitions": "move replicas, elect leaders",
+    "balance": "give every broker its share of replicas, leaders, bytes and load",
     "transactions": "list, describe and abort transactions",
     "acls": "list, add and remove ACLs",
     "quotas": "list and alter quotas of users, clients and addresses",

@@ -28,6 +28,11 @@ class Progress:
             self._task = self._bar.add_task(what, total=total)
             self._bar.start()
 
+    @property
+    def is_shown(self) -> bool:
+        """Return whether somebody sees the bar."""
+        return self._bar is not None
+
     def show(self, done: int) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=done)

@@ -16,6 +16,7 @@ ROWS = {
     "acls add": (_HERE, "test_acls_are_added_listed_and_removed"),
     "acls list": (_HERE, "test_acls_are_added_listed_and_removed"),
     "acls remove": (_HERE, "test_acls_are_added_listed_and_removed"),
+    "balance": (_HERE, "test_one_broker_has_nothing_to_give_away"),
     "brokers list": (_HERE, "test_brokers_and_health"),
     "cluster health": (_HERE, "test_brokers_and_health"),
     "configs alter": (_HERE, "test_settings_are_described_and_altered"),

@@ -323,7 +323,9 @@ def test_brokers_and_health(tool: Tool) -> None:
     [row] = ok(tool("brokers", "list", "--json")).json
     assert (row["broker"], row["is_controller"]) == (0, True)
     document = ok(tool("cluster", "health", "--json")).json
-    assert (document["status"], document["problems"], document["controller"]) == ("healthy", [], 0)
+    assert (document["status"], document["controller"]) == ("healthy", 0)
+    # Groups of other tests may be there, which nobody reads with any more.
+    assert {each["severity"] for each in document["problems"]} <= {"notice"}
     assert "healthy" in ok(tool("cluster", "health")).out
 
 
@@ -411,6 +413,24 @@ def test_partitions_are_planned_verified_and_led(tool: Tool, tmp_path: Any) -> N
     assert "there is no broker 7" in tool("partitions", "plan", "placed", "--brokers", "0,7").err
     plan.write_text("{}")
     assert "is no plan" in tool("partitions", "reassign", "--plan", str(plan)).err
+
+
+def test_one_broker_has_nothing_to_give_away(tool: Tool) -> None:
+    ok(tool("topics", "create", "alone", "--partitions", "3"))
+    run = ok(tool("balance", "--json", "--sample-seconds", "0.05"))
+    assert (run.json["moves"], run.json["copied_bytes"]) == ([], 0)
+    [row] = run.json["brokers"]
+    assert row["broker"] == 0 and row["before"] == row["after"] and row["before"]["leaders"] >= 3
+    assert "the brokers are even" in run.err
+    for options, problem in (
+        (("--drain", "0"), "no broker is left"),
+        (("--drain", "7"), "there is no broker 7"),
+        (("--topics", "none*"), "there is no topic none*"),
+    ):
+        refused = tool("balance", "--sample-seconds", "0", *options)
+        assert refused.code == 1
+        assert problem in refused.err
+    assert tool("balance", "--drain", "0", "--exclude-brokers", "0").code == 2
 
 
 def test_quotas_are_altered_and_listed(tool: Tool) -> None:

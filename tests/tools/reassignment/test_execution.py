@@ -1,0 +1,147 @@
+"""Carrying out moves on a cluster that is played: batches, failures, interruptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.clocks import ManualClock
+from tools.balance.planner import Move
+from tools.failures import Failure
+from tools.reassignment import execution
+from tools.reassignment.execution import Execution
+from tools.reassignment.moves import Reassignment
+
+MOVES = [
+    Move(("t", 0), (1, 2), (2, 1), 0),
+    Move(("t", 1), (1, 2), (3, 2), 10),
+    Move(("t", 2), (1, 2), (1, 3), 5),
+    Move(("t", 3), (1, 2), (3, 1), 20),
+]
+
+
+class PlayedCluster:
+    """Whatever is begun is over at the next look, unless `is_stuck`; the first `silent` looks have no answer."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.settings = type("Settings", (), {"bootstrap_servers": "played:1"})
+        self.replicas: dict[tuple[str, int], list[int]] = {move.key: list(move.before) for move in MOVES}
+        self.moving: dict[tuple[str, int], Reassignment] = {}
+        self.events: list[Any] = []
+        self.is_stuck = False
+        self.silent = 0
+        self.on_look: Any = None
+
+    def alter(self, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+        if not targets:
+            return
+        self.events.append(("alter", {key[1]: None if each is None else list(each) for key, each in targets.items()}))
+        for key, replicas in targets.items():
+            if replicas is None:
+                self.moving.pop(key, None)
+                self.replicas[key] = self.replicas[key][::-1]
+            elif set(replicas) == set(self.replicas[key]) or not self.is_stuck:
+                self.replicas[key] = list(replicas)
+            else:
+                self.moving[key] = Reassignment(tuple(replicas))
+
+    def look(self) -> dict[tuple[str, int], Reassignment]:
+        if self.on_look is not None:
+            self.on_look()
+        if self.silent:
+            self.silent -= 1
+            raise Failure("nobody answers")
+        return dict(self.moving)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
+    cluster = PlayedCluster()
+
+    def record(name: str) -> Any:
+        return lambda _cluster, *arguments: cluster.events.append((name, *arguments[-1:]))
+
+    monkeypatch.setattr(execution, "alter", lambda cluster, targets: cluster.alter(targets))
+    monkeypatch.setattr(execution, "moving", lambda cluster: cluster.look())
+    monkeypatch.setattr(execution, "places", lambda *_: {})
+    monkeypatch.setattr(
+        execution, "current_replicas", lambda cluster, keys: {key: cluster.replicas[key] for key in keys}
+    )
+    for name in ("throttle_brokers", "remove_throttles", "elect_preferred"):
+        monkeypatch.setattr(execution, name, record(name))
+    monkeypatch.setattr(execution, "POLL_S", 0)
+    return cluster
+
+
+def run(cluster: PlayedCluster, throttle: int | None = 7) -> bool:
+    return Execution(cluster, MOVES, throttle, 2).run()  # type: ignore[arg-type]
+
+
+def test_orders_change_first_then_batches_from_the_smallest_and_throttles_go(played: PlayedCluster) -> None:
+    played.silent = 3
+    assert run(played)
+    assert [event for event in played.events if event[0] != "elect_preferred"] == [
+        ("alter", {0: [2, 1]}),
+        ("throttle_brokers", 7),
+        ("alter", {2: [1, 3], 1: [3, 2]}),
+        ("throttle_brokers", 7),
+        ("alter", {3: [3, 1]}),
+        ("remove_throttles", {"t"}),
+    ]
+    assert [event[1] for event in played.events if event[0] == "elect_preferred"] == [
+        [("t", 0)],
+        [("t", 1)],
+        [("t", 3)],
+    ]
+
+
+def test_without_a_throttle_none_is_removed(played: PlayedCluster) -> None:
+    assert run(played, None)
+    assert not [event for event in played.events if "throttle" in event[0]]
+
+
+def test_whoever_is_not_answered_any_more_takes_back_and_removes(played: PlayedCluster) -> None:
+    played.silent = 1000
+    played.is_stuck = True
+    with pytest.raises(Failure, match="nobody answers"):
+        run(played)
+    assert played.events[-1] == ("remove_throttles", {"t"})
+    assert ("alter", {0: None}) in played.events
+
+
+def test_an_interruption_takes_back_what_is_moving_in_its_order(
+    played: PlayedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played.is_stuck = True
+    played.on_look = lambda: played.moving and os.kill(os.getpid(), signal.SIGINT)
+    before = signal.getsignal(signal.SIGINT)
+    assert not run(played)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert played.events[-3:] == [
+        ("alter", {2: None, 1: None}),
+        ("alter", {2: [1, 2], 1: [1, 2]}),
+        ("remove_throttles", {"t"}),
+    ]
+    assert "taken back: t-1, t-2" in capsys.readouterr().err
+
+
+def test_a_cluster_that_cannot_be_put_in_order_is_told_with_the_commands(
+    played: PlayedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise Failure("nobody answers")
+
+    monkeypatch.setattr(execution, "remove_throttles", fail)
+    with pytest.raises(Failure, match=r"nobody answers; .*`barnabas partitions cancel --execute` ends them"):
+        run(played)
+
+
+def test_moves_of_somebody_else_are_told(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "current_replicas", lambda _cluster, keys: {key: [9] for key in keys})
+    with pytest.raises(Failure, match="somebody else has moved t-0"):
+        run(played)

@@ -1,0 +1,73 @@
+"""What a plan is made from: brokers, replicas, sizes, and how fast partitions grow. Asks the cluster.
+
+Rules: the size of a partition is that of its largest replica, so that one that is still being copied counts as what it will be.
+A rate is what the end of a partition grows in the time between two looks; an end that cannot be had counts as no growth. A
+partition without a leader is not moved, nobody could copy it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tools.balance.layout import Key, PartitionLoad
+from tools.cluster import Cluster
+from tools.commands.topics import described, partition_rows
+from tools.failures import Failure
+from tools.group_lag import end_offsets
+from tools.reassignment.reassignments import moving, places
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`racks` has every broker that is there. `leaderless` partitions stay where they are."""
+
+    racks: dict[int, str | None]
+    loads: dict[Key, PartitionLoad]
+    leaderless: tuple[Key, ...]
+
+
+def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey:
+    """Look at the cluster; only `topics` (names, or patterns such as `orders-*`) may be moved, all when there are none. The
+    look takes `sample_s` seconds, with 0 rates are unknown. Raises Failure."""
+    active = moving(cluster)
+    if active:
+        raise Failure(f"{len(active)} partitions are being moved: wait until `barnabas partitions reassignments` shows none, "
+                      "or end that with `barnabas partitions cancel`")  # fmt: skip
+    racks = {node.id: node.rack for node in cluster.result(cluster.admin.describe_cluster()).nodes}
+    rows = {(row["topic"], row["partition"]): row for topic in described(cluster) for row in partition_rows(topic)}
+    names = {topic for topic, _ in rows}
+    for pattern in topics:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise Failure(f"there is no topic {pattern} (`barnabas topics list` shows the topics)")
+    sizes: dict[Key, int] = {}
+    for (topic, index, _), place in places(cluster, racks).items():
+        sizes[topic, index] = max(sizes.get((topic, index), 0), place.bytes)
+    rates = _rates(cluster, [key for key, row in rows.items() if row["leader"] is not None], sample_s)
+    loads = {
+        key: PartitionLoad(
+            tuple(row["replicas"]),
+            sizes.get(key, 0),
+            rates.get(key, 0),
+            row["leader"] is not None and (not topics or any(fnmatchcase(key[0], pattern) for pattern in topics)),
+        )
+        for key, row in rows.items()
+    }
+    return Survey(racks, loads, tuple(key for key, row in rows.items() if row["leader"] is None))
+
+
+def _rates(cluster: Cluster, keys: list[Key], sample_s: float) -> dict[Key, int]:
+    """Return records a second, times 1000."""
+    if sample_s <= 0:
+        return {}
+    started_ms, first = cluster.clock.monotonic_ms(), end_offsets(cluster, keys)
+    time.sleep(sample_s)
+    second = end_offsets(cluster, keys)
+    elapsed_ms = max(cluster.clock.monotonic_ms() - started_ms, 1)
+    rates = {}
+    for key in keys:
+        before, after = first.get(key), second.get(key)
+        if before is not None and after is not None:
+            rates[key] = max(after - before, 0) * 1_000_000 // elapsed_ms
+    return rates

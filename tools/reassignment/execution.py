@@ -1,0 +1,173 @@
+"""Carries out moves: some partitions at a time, throttled, until every replica is where it shall be; then their leaders.
+
+Rules: however it ends, no throttle stays behind. What is still being moved when it ends early is taken back, since without its
+throttle it would take what the network gives; what was moved before stays. A broker that does not answer for a while ends
+nothing.
+Only what copies is done in batches: orders of replicas change at once.
+Source: Kafka ReassignPartitionsCommand, LeaderElectionCommand; KIP-455.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tools.balance.layout import Key
+from tools.balance.planner import Move
+from tools.cluster import Cluster
+from tools.commands.topics import current_replicas
+from tools.failures import Failure, failure_of
+from tools.output import Output, size_text
+from tools.progress import Progress
+from tools.reassignment.elections import elect_preferred
+from tools.reassignment.interruption import Interruption
+from tools.reassignment.moves import transfers
+from tools.reassignment.reassignments import alter, moving, places
+from tools.reassignment.throttles import remove_throttles, throttle_brokers
+
+POLL_S = 1.0
+PATIENCE = 60
+"""So many looks in a row may fail before the command gives up."""
+_TOLD_EVERY_MS = 30_000
+
+
+@dataclass(slots=True)
+class Execution:
+    """Of the moves of one plan. `done` are those that are over. Without `throttle_bytes_per_s` nothing is throttled."""
+
+    cluster: Cluster
+    moves: Sequence[Move]
+    throttle_bytes_per_s: int | None
+    batch_size: int
+    done: list[Move] = field(default_factory=list)
+    _pending: dict[Key, Move] = field(default_factory=dict)
+    _told_ms: int = 0
+
+    def run(self) -> bool:
+        """Return whether all is moved; False when somebody has interrupted it. Raises Failure."""
+        total = sum(move.copied_bytes for move in self.moves)
+        with Interruption(self._tell_interruption) as interruption:
+            progress = Progress("moving", total, self.cluster.clock)
+            try:
+                for batch in self._batches():
+                    if interruption.is_asked or not self._move(batch, interruption, progress):
+                        break
+            finally:
+                progress.close()
+                self._put_in_order()
+        self._verify()
+        return len(self.done) == len(self.moves)
+
+    def _batches(self) -> Iterator[list[Move]]:
+        """Return what is moved together: what copies nothing first, then the rest, from the smallest."""
+        free = [move for move in self.moves if not move.added]
+        if free:
+            yield free
+        copying = sorted((move for move in self.moves if move.added), key=lambda move: (move.copied_bytes, move.key))
+        number = -(-len(copying) // self.batch_size)
+        for index in range(number):
+            batch = copying[index * self.batch_size : (index + 1) * self.batch_size]
+            size = size_text(sum(move.copied_bytes for move in batch))
+            Output.note(f"batch {index + 1} of {number}: {len(batch)} partitions, {size} to copy")
+            yield batch
+
+    def _move(self, batch: list[Move], interruption: Interruption, progress: Progress) -> bool:
+        """Return whether a batch is over. Raises Failure."""
+        wanted = {move.key: move.after for move in batch if move.added}
+        if self.throttle_bytes_per_s is not None and wanted:
+            current = {move.key: move.before for move in batch}
+            throttle_brokers(self.cluster, transfers({}, wanted, current), self.throttle_bytes_per_s)
+        self._pending = {move.key: move for move in batch}
+        alter(self.cluster, {move.key: move.after for move in batch})
+        failures = 0
+        while True:
+            try:
+                active = moving(self.cluster)
+            except Exception as error:
+                failures += 1
+                if failures > PATIENCE or not (isinstance(error, Failure) or failure_of(error, None)):
+                    raise
+            else:
+                failures = 0
+                self._end_moves([key for key in self._pending if key not in active])
+                self._show(progress)
+            if not self._pending:
+                return True
+            if interruption.wait(POLL_S):
+                return False
+
+    def _end_moves(self, over: list[Key]) -> None:
+        """Elect the leaders of what is over; one that cannot be elected is told, and ends nothing."""
+        ended = [self._pending.pop(key) for key in over]
+        self.done += ended
+        try:
+            elect_preferred(self.cluster, [move.key for move in ended if move.before[0] != move.after[0]])
+        except Failure as failure:
+            Output.note(f"not elected: {failure.message}; `barnabas partitions elect` tries again")
+
+    def _show(self, progress: Progress) -> None:
+        copied = sum(move.copied_bytes for move in self.done) + self._copied_of_pending()
+        progress.show(copied)
+        now_ms = self.cluster.clock.monotonic_ms()
+        if self._told_ms and now_ms - self._told_ms < _TOLD_EVERY_MS:
+            return
+        if self._told_ms and not progress.is_shown:
+            total = sum(move.copied_bytes for move in self.moves)
+            Output.note(
+                f"{size_text(copied)} of {size_text(total)} are copied, {len(self._pending)} partitions are moving"
+            )
+        self._told_ms = now_ms
+
+    def _copied_of_pending(self) -> int:
+        """Return how much new replicas have; nothing where a broker does not tell."""
+        copying = {key: move for key, move in self._pending.items() if move.copied_bytes}
+        if not copying:
+            return 0
+        try:
+            found = places(self.cluster, {broker for move in copying.values() for broker in move.added}, copying)
+        except Failure:
+            return 0
+        return sum(
+            min(found[*key, broker].bytes, move.copied_bytes // len(move.added))
+            for key, move in copying.items()
+            for broker in move.added
+            if (*key, broker) in found
+        )
+
+    def _put_in_order(self) -> None:
+        """Take back what is still being moved, and remove the throttles. Raises Failure, which says how to do it by hand."""
+        try:
+            if self._pending:
+                self._take_back()
+            if self.throttle_bytes_per_s is not None:
+                remove_throttles(self.cluster, {move.key[0] for move in self.moves})
+        except Exception as error:
+            servers = self.cluster.settings.bootstrap_servers
+            failure = error if isinstance(error, Failure) else failure_of(error, servers)
+            if failure is None:
+                raise
+            raise Failure(
+                f"{failure.message}; moves go on and throttles are left: `barnabas partitions reassignments` shows the moves, "
+                "`barnabas partitions cancel --execute` ends them and removes the throttles"
+            ) from error
+
+    def _take_back(self) -> None:
+        """End what is being moved, and give the replicas the order that they had. Raises Failure."""
+        alter(self.cluster, dict.fromkeys(self._pending))
+        current = current_replicas(self.cluster, self._pending)
+        before = {key: list(move.before) for key, move in self._pending.items()}
+        alter(self.cluster, {key: replicas for key, replicas in before.items() if current[key] != replicas})
+        Output.note(f"taken back: {', '.join(f'{topic}-{index}' for topic, index in sorted(self._pending))}")
+
+    def _verify(self) -> None:
+        """Raises Failure for a partition that has other replicas than it was given."""
+        wanted = {move.key: list(move.after) for move in self.done}
+        current = current_replicas(self.cluster, wanted)
+        differing = [f"{topic}-{index}" for (topic, index), after in wanted.items() if current[topic, index] != after]
+        if differing:
+            raise Failure(
+                f"somebody else has moved {', '.join(differing)}; `barnabas topics describe` shows the replicas"
+            )
+
+    def _tell_interruption(self) -> None:
+        Output.note("interrupted: what is being moved is taken back, and throttles are removed")
