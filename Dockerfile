@@ -1,5 +1,6 @@
-# The broker's image, (--target zookeeper) a ZooKeeper from the jars of the pyspark package, for machines that can
-# build images but pull none, and (--target spark) Spark with barnabas[spark]. All run as a user of their own and keep their data in a volume.
+# The broker's image, (--target zookeeper) a ZooKeeper from the jars of the pyspark package and (--target prometheus) Debian's
+# Prometheus, for machines that can build images but pull none, and (--target spark) Spark with barnabas[spark]. All run as a user of
+# their own and keep their data in a volume.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
@@ -53,6 +54,14 @@ USER zookeeper
 VOLUME ["/data", "/datalog"]
 EXPOSE 2181 2888 3888
 CMD ["sh", "/usr/local/bin/zookeeper"]
+
+FROM ${PYTHON_IMAGE} AS prometheus
+RUN apt-get update && apt-get install -y --no-install-recommends prometheus && rm -rf /var/lib/apt/lists/* \
+ && mkdir /prometheus && chown prometheus:prometheus /prometheus
+USER prometheus
+VOLUME ["/prometheus"]
+EXPOSE 9090
+ENTRYPOINT ["prometheus", "--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus"]
 
 # A master, a worker or a driver of Spark, by the command; jobs are started in it with `barnabas pipeline`.
 FROM ${PYTHON_IMAGE} AS spark

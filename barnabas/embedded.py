@@ -68,6 +68,12 @@ class EmbeddedBroker:
         self._lifeline = -1
         self._folder = ""
         self._bootstrap_servers = ""
+        self._http: str | None = None
+
+    @property
+    def http(self) -> str | None:
+        """`host:port` of `/metrics`, `/ready` and `/live`; None without `barnabas.http.port` (0 picks a free one)."""
+        return self._http
 
     @property
     def bootstrap_servers(self) -> str:
@@ -177,7 +183,8 @@ class EmbeddedBroker:
             os.close(ready)
         if not told:
             raise BrokerStartError(f"the broker did not start:\n{self._last_log_lines()}")
-        self._bootstrap_servers = json.loads(told)["bootstrap_servers"]
+        facts = json.loads(told)
+        self._bootstrap_servers, self._http = facts["bootstrap_servers"], facts["http"]
 
     def _last_log_lines(self) -> str:
         return "\n".join(self.log.splitlines()[-LOG_LINES_SHOWN:])

@@ -6,17 +6,21 @@ the ones that build every image. The ports are those that the file publishes.
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined, unused-ignore]
@@ -36,6 +40,7 @@ pytestmark = [
 
 BOOTSTRAP_SERVERS = "localhost:19092,localhost:29092,localhost:39092"
 READY = {1: "http://localhost:18080/ready", 2: "http://localhost:28080/ready", 3: "http://localhost:38080/ready"}
+PROMETHEUS, GRAFANA = "http://localhost:19090", "http://localhost:13000"
 SECURED_SERVERS = "localhost:19093,localhost:29093,localhost:39093"
 TOPIC = "orders"
 PARTITIONS = 3
@@ -210,6 +215,72 @@ def test_the_profile_secure_has_users_and_acls(tmp_path: Path) -> None:
     finally:
         print(compose.do(*secured, "logs", "--no-color", "--tail", "50", "secure1", "secure2", "secure3"))
         compose.do(*secured, "down", "--volumes", "--timeout", "30")
+
+
+def test_the_profile_monitoring_scrapes_every_broker_and_fires_alerts() -> None:
+    """Grafana is asked where its image could be had; the rules are those of deploy/, as Prometheus has read them."""
+    compose = Compose()
+    monitoring = ["--profile", "monitoring"]
+    brokers = ["broker1", "broker2", "broker3"]
+    try:
+        compose.do(*monitoring, "up", "--build", "--detach", *brokers, "prometheus")
+        for broker in READY:
+            compose.wait_until_ready(broker)
+        assert wait_until(
+            lambda: _answer_of("up == 1").keys() == {"broker1:8080", "broker2:8080", "broker3:8080"}, 90, 1
+        )
+        rules = _json(f"{PROMETHEUS}/api/v1/rules")["data"]["groups"]
+        assert {rule["health"] for group in rules for rule in group["rules"]} <= {"ok", "unknown"}
+        compose.do(
+            *monitoring, "exec", "-T", "prometheus", "promtool", "test", "rules", "/etc/prometheus/alerts_test.yml"
+        )
+        compose.create()
+        compose.do("kill", "broker3")
+        for alert in ("BrokerDown", "UnderReplicatedPartitions"):
+            assert wait_until(lambda alert=alert: _is_raised(alert), 120, 1), alert  # type: ignore[misc]
+        if _can_have("grafana/grafana"):
+            compose.do(*monitoring, "up", "--detach", "grafana")
+            assert wait_until(lambda: _answers(f"{GRAFANA}/api/health"), 120, 1)
+            board = _json(f"{GRAFANA}/api/dashboards/uid/barnabas")
+            assert board["meta"]["provisioned"] and board["dashboard"]["panels"]
+            source = _json(f"{GRAFANA}/api/datasources/name/Prometheus", login="admin:admin")["uid"]
+            health = _json(f"{GRAFANA}/api/datasources/uid/{source}/health", login="admin:admin")
+            assert health["status"] == "OK"
+    finally:
+        print(compose.do(*monitoring, "logs", "--no-color", "--tail", "50", "prometheus", *brokers))
+        compose.do(*monitoring, "down", "--volumes", "--timeout", "30")
+
+
+def _json(url: str, login: str = "") -> dict[str, Any]:
+    request = urllib.request.Request(url)
+    if login:
+        request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def _answer_of(query: str) -> dict[str, str]:
+    """Values by instance; none while Prometheus does not answer."""
+    try:
+        rows = _json(f"{PROMETHEUS}/api/v1/query?query={urllib.parse.quote(query)}")["data"]["result"]
+    except OSError:
+        return {}
+    return {row["metric"].get("instance", ""): row["value"][1] for row in rows}
+
+
+def _is_raised(alert: str) -> bool:
+    return bool(_answer_of(f'ALERTS{{alertname="{alert}"}}'))
+
+
+def _can_have(image: str) -> bool:
+    """Whether the engine has an image, or can pull it."""
+    with (REPOSITORY / "docker-compose.yml").open() as file:
+        named = next(line.split()[1] for line in file if f"image: {image}" in line)
+    return any(
+        subprocess.run(["docker", *command, named], capture_output=True, timeout=600).returncode == 0
+        for command in (("image", "inspect"), ("pull",))
+    )
 
 
 def _command() -> list[str]:
