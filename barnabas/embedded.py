@@ -139,7 +139,7 @@ class EmbeddedBroker:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
-        self._bootstrap_servers = ""
+        self._bootstrap_servers, self._http = "", None
         self._security = None
 
     def _secured_settings(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,12 @@ def test_topics_are_there_and_nothing_is_left() -> None:
     assert not _is_running(process_id)
     assert _folders() == set()
     broker.close()
+
+
+def test_it_tells_where_its_metrics_are() -> None:
+    with EmbeddedBroker(settings={"barnabas.http.port": 0}) as broker:
+        assert urllib.request.urlopen(f"http://{broker.http}/ready", timeout=30).read()
+    assert broker.http is None
 
 
 def test_names_alone_make_topics_of_one_partition() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import runpy
 import shutil
@@ -186,10 +185,23 @@ def test_every_alert_has_a_made_up_case_that_fires() -> None:
     ids=lambda each: " ".join(each[:2]),
 )
 def test_promtool_takes_them(arguments: tuple[str, ...]) -> None:
-    promtool = shutil.which("promtool", path=f"{os.environ['PATH']}:{os.environ.get('PROMTOOL_PATH', '')}")
-    if promtool is None:
+    promtool(*arguments, folder=PROMETHEUS)
+
+
+def test_promtool_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"query:{number}", "expr": expression.replace("$__rate_interval", "5m")}
+        for number, expression in enumerate(QUERIES.values())
+    ]
+    (tmp_path / "queries.yml").write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    promtool("check", "rules", "queries.yml", folder=tmp_path)
+
+
+def promtool(*arguments: str, folder: Path) -> None:
+    program = shutil.which("promtool")
+    if program is None:
         pytest.skip("promtool is needed")
-    done = subprocess.run([promtool, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run([program, *arguments], cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
