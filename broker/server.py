@@ -439,8 +439,10 @@ class Broker:
         was_serving, self.is_ready = self.is_ready, False
         self._enter("stopping")
         services = self._services
-        if services is not None and services.fetchers is not None:
-            services.fetchers.stop_accepting()
+        if services is not None:
+            services.controller.broker_stops()
+            if services.fetchers is not None:
+                services.fetchers.stop_accepting()
         if was_serving and self.has_others and self.settings.controlled_shutdown_enable:
             await self._request_controlled_shutdown()
         for listener in self._listeners:

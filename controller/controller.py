@@ -66,6 +66,7 @@ from protocol.messages.update_metadata import UpdateMetadataResponse
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.error_texts import reason_of
+from runtime.log_texts import counted
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
 
@@ -120,6 +121,7 @@ class Controller:
         self._events = EventQueue(self.times.stamp)
         self._runner: asyncio.Task[None] | None = None
         self._is_closed = False
+        self._stopping: set[int] = set()
         self._past_unclean_elections = 0
         self._balance_timer: asyncio.TimerHandle | None = None
 
@@ -171,9 +173,15 @@ class Controller:
         if self._runner is not None and self._term is None:
             self._events.put(ControllerState.CONTROLLER_CHANGE, "", self._stand)
 
+    def broker_stops(self) -> None:
+        """This broker has begun to stop; it may be, and become, the controller until it has."""
+        self._stopping.add(self.broker_id)
+
     async def retire(self) -> None:
         """Process no more events. Pending control requests are still sent for a bounded time: otherwise the next controller
-        would have to send them again."""
+        would have to send them again. Brokers that stop as well need none."""
+        if self._is_closed:
+            return
         self._is_closed = True
         self._events.wake()
         if self._runner is not None:
@@ -183,11 +191,14 @@ class Controller:
                 self._runner.cancel()
                 await asyncio.wait([self._runner])
         if self._term is not None:
+            for broker_id in self._term.context.shutting_down - {self.broker_id}:
+                self._term.channels.remove(broker_id)
             try:
                 async with asyncio.timeout(LAST_REQUESTS_TIMEOUT_S):
                     await self.wait_until_brokers_updated()
             except TimeoutError:
-                logger.info("controller resigns with requests pending: queues=%s", self.request_queue_sizes())
+                pending = {broker_id: size for broker_id, size in self.request_queue_sizes().items() if size}
+                logger.info("controller resigns with requests pending: queues=%s", counted(pending))
 
     async def close(self) -> None:
         """Retire, and remove /controller so that another broker is elected immediately."""
@@ -410,7 +421,7 @@ class Controller:
         logger.info("controller elected: broker=%d controller_epoch=%d", self.broker_id, won.epoch)
         version = InterBrokerVersion.parse(self._settings().inter_broker_protocol_version)
         term = Term(
-            ControllerContext(epoch=won.epoch, epoch_version=won.version, version=version),
+            ControllerContext(epoch=won.epoch, epoch_version=won.version, version=version, stopping=self._stopping),
             session,
             Channels(self._identity.connect, self._tasks, self._on_response),
             self._sender,

@@ -53,13 +53,15 @@ class LiveBroker:
 @dataclass(slots=True)
 class ControllerContext:
     """The state. `epoch_version` is the version of /controller_epoch: every write of this controller is checked against it.
-    `version` is the cluster's inter.broker.protocol.version; `reassigning` are the partitions with an ongoing reassignment."""
+    `version` is the cluster's inter.broker.protocol.version; `reassigning` are the partitions with an ongoing reassignment.
+    `stopping` has the controller's own broker once that stops: nothing is decided by it."""
 
     epoch: int = 0
     epoch_version: int = 0
     version: InterBrokerVersion = LATEST
     live_brokers: dict[int, LiveBroker] = field(default_factory=dict)
     shutting_down: set[int] = field(default_factory=set)
+    stopping: set[int] = field(default_factory=set)
     topics: dict[str, bytes] = field(default_factory=dict)
     names_by_id: dict[bytes, str] = field(default_factory=dict)
     assignments: PartitionMap[ReplicaAssignment] = field(default_factory=PartitionMap)

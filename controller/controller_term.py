@@ -17,7 +17,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from config.broker import BrokerSettings
@@ -25,6 +24,7 @@ from config.java_values import java_trim
 from controller import partition_state_machine, replica_state_machine
 from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
 from controller.leader_election_rules import ElectionReason
+from controller.leaderless_log import log_leaderless
 from controller.partition_state_machine import StateWrites
 from controller.requests.channels import Channels
 from controller.requests.request_batch import RequestBatch, Sender
@@ -51,6 +51,7 @@ from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegist
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.error_texts import reason_of
+from runtime.log_texts import listed
 from runtime.slices import Slices
 
 T = TypeVar("T")
@@ -60,7 +61,6 @@ NEW_PARTITIONS_STEP = 200
 CHANGES_STEP = 200  # partitions whose leader or ISR changes in one batch of requests
 MOVES_STEP = 200
 WRITES_STEP = 200  # transactions in flight
-LOGGED_FAILURES = 10  # of one step: thousands of partitions may fail for one reason
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 logger = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Term:
 
     async def _create_step(self, topic_partitions: Sequence[TopicPartition]) -> None:
         context = self.context
-        logger.info("new partitions: partitions=%d examples=%s", len(topic_partitions), topic_partitions[:1])
+        logger.info("new partitions: partitions=%d example=%s-%d", len(topic_partitions), *topic_partitions[0])
         partition_state_machine.move(context, topic_partitions, PartitionPhase.NEW)
         replica_state_machine.move(context, self.new_batch(), context.replicas_of(topic_partitions), ReplicaPhase.NEW)
         await self.bring_online(topic_partitions)
@@ -224,7 +224,7 @@ class Term:
 
     async def _create_states(self, new: list[TopicPartition]) -> None:
         plan = partition_state_machine.plan_first_leaders(self.context, new)
-        self._log_failures(plan)
+        log_leaderless(self.context, plan.failures)
         parents = [[Create(znodes.partitions_path(name))] for name in dict.fromkeys(name for name, _ in plan.writes)]
         for outcome in await self.write_many(parents):
             if isinstance(outcome, StoreError) and not isinstance(outcome, NodeExistsError):
@@ -284,6 +284,7 @@ class Term:
             allowed = await self._unclean_allowed(topic_partitions)
         states = await self.known_states(topic_partitions)
         is_read = False
+        to_shutting_down = reason is ElectionReason.CONTROLLED_SHUTDOWN
         remaining = list(topic_partitions)
         while remaining:
             plan = partition_state_machine.plan_elections(self.context, states, reason, allowed)
@@ -291,14 +292,13 @@ class Term:
             written, again = outcome.written, outcome.again
             result.failures |= {key: repr(error) for key, error in outcome.refused.items()}
             if is_read:
-                self._log_failures(plan)
+                log_leaderless(self.context, plan.failures, for_shutdown=to_shutting_down)
                 result.failures |= plan.failures
                 result.failures |= dict.fromkeys(
                     (each for each in remaining if each not in states), "it has no state node"
                 )
             else:
                 again += [each for each in remaining if each in plan.failures or each not in states]
-            to_shutting_down = reason is ElectionReason.CONTROLLED_SHUTDOWN
             for key, state in written.items():
                 partition_state_machine.committed(self.context, batch, key, state, to_shutting_down=to_shutting_down)
                 result.elected[key] = state
@@ -309,7 +309,7 @@ class Term:
                 logger.warning(
                     "unclean leader elections, records may be lost: partitions=%d leaders=%s example=%s-%d",
                     len(unclean),
-                    leaders,
+                    listed(leaders),
                     *min(unclean),
                 )
             remaining = again
@@ -421,7 +421,7 @@ class Term:
         states = await self.known_states(remaining)
         while remaining:
             plan = replica_state_machine.plan_offline(self.context, broker_id, states)
-            self._log_failures(plan)
+            log_leaderless(self.context, plan.failures)
             outcome = await self.write_states(plan)
             for key, state in outcome.written.items():
                 replica_state_machine.offline_committed(self.context, batch, broker_id, key, state)
@@ -436,12 +436,6 @@ class Term:
             movable = [each for each in step if replica_state_machine.can_move(self.context, each, target)]
             replica_state_machine.move(self.context, batch, movable, target)
             await self.yield_if_due()
-
-    def _log_failures(self, plan: StateWrites) -> None:
-        for (name, partition), reason in islice(plan.failures.items(), LOGGED_FAILURES):
-            logger.warning("partition without leader: topic=%s partition=%d reason=%s", name, partition, reason)
-        if len(plan.failures) > LOGGED_FAILURES:
-            logger.warning("further partitions without leader: partitions=%d", len(plan.failures) - LOGGED_FAILURES)
 
 
 def _steps(items: Iterable[T], size: int) -> Iterator[list[T]]:

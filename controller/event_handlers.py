@@ -31,6 +31,7 @@ from metadata.store.port import BadVersionError, NoNodeError, SetData, StoreErro
 from metadata.store.znodes import BrokerRegistration, ReplicaAssignment, TopicRegistration
 from protocol.primitives import ZERO_UUID
 from runtime.error_texts import reason_of
+from runtime.log_texts import listed
 from runtime.randomness import Randomness, uuid_bytes
 
 logger = logging.getLogger(__name__)
@@ -158,9 +159,9 @@ async def on_brokers_changed(term: Term) -> None:
         return
     logger.info(
         "brokers changed: new_brokers=%s gone_brokers=%s restarted_brokers=%s",
-        sorted(added),
-        sorted(gone),
-        sorted(restarted),
+        listed(sorted(added)),
+        listed(sorted(gone)),
+        listed(sorted(restarted)),
     )
     for broker_id in sorted(gone | restarted):
         term.channels.remove(broker_id)

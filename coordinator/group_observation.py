@@ -73,13 +73,17 @@ class GroupObserver:
                 self._offsets_removed(event)
             case RebalanceStarted():
                 self._metrics.rebalance_started(event.reason.value)
-                logger.info(
+                logger.log(
+                    logging.INFO if event.members_count else logging.DEBUG,  # the last member has left, see below
                     "rebalance started: group=%s generation=%d trigger=%s member_ids=%s members=%d reason=%s",
                     *(event.group_id, event.generation_id, event.reason.value, _names(event.member_ids)),
                     *(event.members_count, event.detail),
                 )
             case RebalanceCompleted():
                 self._metrics.rebalance_completed()
+                if not event.member_ids:
+                    logger.info("group has no members: group=%s generation=%d", event.group_id, event.generation_id)
+                    return
                 logger.info(
                     "rebalance completed: group=%s generation=%d protocol=%s leader_id=%s member_ids=%s",
                     *(event.group_id, event.generation_id, event.protocol_name, event.leader_id),

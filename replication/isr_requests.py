@@ -38,6 +38,7 @@ from protocol.topic_partition import TopicPartition
 from replication.leader import IsrChange, IsrResponse
 from runtime.clock import Clock
 from runtime.error_texts import reason_of
+from runtime.log_texts import counted, listed
 from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)
@@ -279,8 +280,8 @@ class IsrRequests(_IsrChangeQueue):
             change_request.complete(answer)
         logger.info(
             "ISR changes answered: partitions=%d outcomes=%s example=%s-%d isr=%s",
-            len(change_requests), {error.name: count for error, count in outcomes.items()}, *change_requests[0].key,
-            list(change_requests[0].change.isr),
+            len(change_requests), counted({error.name: count for error, count in outcomes.items()}),
+            *change_requests[0].key, listed(change_requests[0].change.isr),
         )  # fmt: skip
         return all_done
 

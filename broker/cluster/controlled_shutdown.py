@@ -69,10 +69,16 @@ async def _attempt(
             if response.error_code == ErrorCode.NONE and not remaining:
                 logger.info("controlled shutdown complete, leaderships have moved: attempt=%d", attempt)
                 return True
-            outcome = f"{ErrorCode(response.error_code).name} remaining={remaining}"
-        logger.warning(
-            "controlled shutdown not complete: attempt=%d attempt_limit=%d outcome=%s", attempt, attempts, outcome
-        )
+            outcome = ErrorCode(response.error_code).name
+            if response.error_code == ErrorCode.NONE:  # the controller warns, if this is not a stop of all brokers
+                logger.info(
+                    "leaderships remain, no other broker can take them now: attempt=%d attempt_limit=%d partitions=%d",
+                    *(attempt, attempts, remaining),
+                )
+        if outcome != ErrorCode.NONE.name:
+            logger.warning(
+                "controlled shutdown not complete: attempt=%d attempt_limit=%d outcome=%s", attempt, attempts, outcome
+            )
         if attempt < attempts and await alone_within(settings.controlled_shutdown_retry_backoff_ms):
             logger.info("controlled shutdown given up, no other broker is alive")
             return False

@@ -134,8 +134,9 @@ class _RequestQueue:
             del request, response  # release it: requests are large, and the next may be sent much later
 
     def _note_failure(self, request: ControlRequest, error: OSError) -> None:
-        """Log the first failure only: a broker may be unreachable for long, and requests are repeated ten times a second."""
-        if self._failures_count == 0:
+        """Log the second failure only: a broker may be unreachable for long, and requests are repeated ten times a second. The
+        first is often that of a broker which stops, and whose registration is about to be removed."""
+        if self._failures_count == 1:
             logger.info(
                 "control request not answered, retrying: broker=%d api=%s error=%s",
                 self.broker_id,
@@ -145,7 +146,7 @@ class _RequestQueue:
         self._failures_count += 1
 
     def _note_response(self) -> None:
-        if self._failures_count and not self._is_closed:
+        if self._failures_count > 1 and not self._is_closed:
             logger.info("broker responds again: broker=%d failures=%d", self.broker_id, self._failures_count)
         self._failures_count = 0
 

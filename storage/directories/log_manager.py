@@ -249,6 +249,9 @@ class LogManager:
         except OSError as error:
             self.fail_directory(directory.path, error)
             return
+        if not directory.logs and not directory.is_clean:
+            logger.info("log directory has no logs yet: directory=%s", directory.path)
+            return
         logger.info(
             "logs loaded: directory=%s logs=%d clean_shutdown=%s duration_ms=%d",
             directory.path, len(directory.logs), directory.is_clean, self._clock.monotonic_ms() - started_ms,

@@ -41,6 +41,49 @@ def test_controlled_shutdown_moves_leaders_and_stops_followers() -> None:
     together(scenario, 1, 2, 3)
 
 
+def levels(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Of what was logged about partitions without leader."""
+    return [record.levelname for record in caplog.records if record.name == "controller.leaderless_log"]
+
+
+def test_a_stop_of_one_broker_warns_of_a_leader_that_is_missed(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (2, 1))
+        assert code_of(await alter_isr(made, [2])) is ErrorCode.NONE
+        assert await made.active.controller.controlled_shutdown(2, made.epoch(2)) == [KEY]
+        assert levels(caplog) == ["WARNING"]
+
+    with caplog.at_level("INFO"):
+        together(scenario, 1, 2, 3)
+
+
+@pytest.mark.parametrize("members", [(1, 2), (1, 2, 3)])
+def test_a_stop_of_all_brokers_warns_of_nothing(caplog: pytest.LogCaptureFixture, members: tuple[int, ...]) -> None:
+    async def scenario(made: Cluster) -> None:
+        await create(made, (2, 1), (1, 2))
+        assert await made.active.controller.controlled_shutdown(1, made.epoch(1)) == []
+        assert await made.active.controller.controlled_shutdown(2, made.epoch(2)) == [("t", 0), ("t", 1)]
+        assert levels(caplog) == ["INFO"]
+        assert "partitions stop with their brokers: partitions=2 example=t-0" in caplog.messages
+
+    with caplog.at_level("INFO"):
+        together(scenario, *members)
+
+
+def test_the_last_broker_to_stop_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(made: Cluster) -> None:
+        first = made.active
+        await create(made, (first.broker_id,))
+        (last,) = (each for each in made.members.values() if each is not first)
+        last.controller.broker_stops()
+        await made.remove(first.broker_id)
+        await until_true(lambda: last.controller.is_active and bool(levels(caplog)))
+        assert set(levels(caplog)) == {"INFO"}
+
+    with caplog.at_level("INFO"):
+        together(scenario, 1, 2)
+
+
 def test_controlled_shutdown_tells_what_nobody_else_can_lead() -> None:
     async def scenario(made: Cluster) -> None:
         await create(made, (2, 1))

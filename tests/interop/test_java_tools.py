@@ -73,6 +73,15 @@ def test_broker_settings_are_described_and_changed(bootstrap: str) -> None:
     tools.run("configs", [*entity, "--alter", "--delete-config", "log.retention.ms"])
 
 
+def test_levels_of_loggers_are_described_and_changed(bootstrap: str) -> None:
+    entity = ["--bootstrap-server", bootstrap, "--entity-type", "broker-loggers", "--entity-name", "0"]
+    tools.run("configs", [*entity, "--alter", "--add-config", "kafka.request.logger=ERROR"])
+    levels = tools.run("configs", [*entity, "--describe"])
+    assert re.search(r"^ *kafka.request.logger=ERROR ", levels, re.MULTILINE)
+    assert re.search(r"^ *root=[A-Z]+ ", levels, re.MULTILINE)
+    tools.run("configs", [*entity, "--alter", "--delete-config", "kafka.request.logger"])
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_console_producer_and_consumer(bootstrap: str, fresh: Fresh, compression: str) -> None:
     topic = created(bootstrap, fresh("t"))

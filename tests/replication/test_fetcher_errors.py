@@ -9,6 +9,8 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
+from replication.follower import Fetch
+from replication.refused_fetches import Refusals
 from runtime.transport import Address
 from tests.replication.leader_world import (
     BACKOFF_MS,
@@ -326,6 +328,20 @@ def test_a_follower_that_was_faster_than_its_leader_asks_again_though_a_fetch_wa
     play(program)
 
 
+def test_what_is_usual_for_a_moment_is_told_when_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+    refusals = Refusals(SOURCE)
+    told = []
+    with caplog.at_level("INFO", "replication"):
+        for key in (("t", 0), ("t", 1), ("t", 1), ("t", 2)):
+            refusals.note(key, Fetch(0, 0), ErrorCode.UNKNOWN_TOPIC_ID)
+            refusals.log()
+            told.append(len(caplog.messages))
+        refusals.note(("t", 3), Fetch(0, 0), ErrorCode.KAFKA_STORAGE_ERROR)
+        refusals.log()
+    assert told == [0, 0, 1, 1] and len(caplog.messages) == 2
+    assert "partitions=1 example=t-1 error=UNKNOWN_TOPIC_ID" in caplog.messages[0]
+
+
 def test_what_many_partitions_are_refused_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     async def program(world: FollowerWorld) -> None:
         partitions = []
@@ -337,7 +353,7 @@ def test_what_many_partitions_are_refused_is_one_line(caplog: pytest.LogCaptureF
         await world.until(lambda: world.fetchers.failed_partitions_count == 20)
         await asyncio.sleep(0.01)
 
-    with caplog.at_level("INFO", "replication"):
+    with caplog.at_level("DEBUG", "replication"):
         play(program)
     told = [record.getMessage() for record in caplog.records if "partitions=" in record.getMessage()]
     assert [text for text in told if "UNKNOWN_LEADER_EPOCH" in text] == [

@@ -36,6 +36,7 @@ from metadata.store.zookeeper.session import (
 )
 from protocol.frame import FrameError, FrameReader
 from runtime.clock import Clock
+from runtime.error_texts import reason_of
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection, Network
@@ -152,7 +153,7 @@ class ZooKeeperClient:
             try:
                 await self._connect(link, server)
             except (OSError, TimeoutError) as error:
-                self.last_failure = f"{server.host}:{server.port}: {str(error) or type(error).__name__}"
+                self.last_failure = f"{server.host}:{server.port}: {reason_of(error)}"
                 logger.debug("ZooKeeper server not reached: error=%s", self.last_failure)
                 self._detach()
                 if self._rotation.round_is_over and pause_ms == RECONNECT_PAUSE_MIN_MS:
