@@ -161,7 +161,7 @@ class BrokerProcess:
     def _http_server(self, broker: Broker, dependencies: Dependencies, watchdog: Watchdog) -> HttpServer | None:
         if self._settings.barnabas_http_port is None:
             return None
-        return HttpServer(broker, dependencies.filesystem, watchdog.times)
+        return HttpServer(broker, dependencies.filesystem, dependencies.clock, watchdog.times)
 
     def _dependencies(self, disk: OsDisk, network: OsNetwork) -> Dependencies:
         """Make the dependencies of a broker. Raises ConfigError."""

@@ -10,12 +10,15 @@ import argparse
 import base64
 import json
 import signal
+import sys
 from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 
 from broker.commands.log_options import DEFAULT_DECODER, DUMP
 from broker.commands.log_search import search
 from broker.commands.output import print_problem, print_result, run_command
+from broker.commands.progress import ProgressLine, is_terminal
+from runtime.clock import SystemClock
 from runtime.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
@@ -66,6 +69,10 @@ def _dump(options: argparse.Namespace) -> int:
         or options.key_decoder_class is not None
         or options.value_decoder_class is not None
     )
+    # Where the dump itself goes to the terminal, it shows how far it is.
+    dumping = _DumpProgress(
+        ProgressLine(SystemClock(), is_shown=is_terminal(sys.stderr) and not is_terminal(sys.stdout))
+    )
     filesystem = OsFileSystem()
     dumped = Dump(
         filesystem,
@@ -80,11 +87,32 @@ def _dump(options: argparse.Namespace) -> int:
             log_notes=notes,
         ),
         print_result,
-        print_problem,
+        dumping.print_problem,
+        dumping.show,
     )
     for path in paths:
         dumped.path(path)
+    dumping.line.clear()
     return 1 if dumped.finish() else 0
+
+
+class _DumpProgress:
+    """Adds up what was dumped of each file."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self.line = line
+        self._files = self._bytes_of_files = self._position = 0
+
+    def show(self, _path: str, position: int) -> None:
+        if not position:
+            self._files += 1
+            self._bytes_of_files += self._position
+        self._position = position
+        self.line.show(self._files, self._bytes_of_files + position)
+
+    def print_problem(self, text: str) -> None:
+        self.line.clear()
+        print_problem(text)
 
 
 def _decoder(options: argparse.Namespace) -> tuple[Decoder, tuple[str, ...]]:
@@ -137,10 +165,13 @@ def _find(options: argparse.Namespace) -> int:
     for problem in problems:
         print_problem(problem)
     show = _json_line if options.json else _line
-    shown = searched = 0
+    shown = searched = scanned_bytes = 0
     is_stopped, has_problems = False, bool(problems)
+    line = ProgressLine(SystemClock(), len(tasks))
     for found in search(tasks, max(1, min(options.jobs, len(tasks)))):
         matches = found.matches[: options.limit - shown]
+        if matches or found.problems:
+            line.clear()
         for match in matches:
             print_result(show(match))
         for problem in found.problems:
@@ -148,10 +179,13 @@ def _find(options: argparse.Namespace) -> int:
             print_problem(problem)
         shown += len(matches)
         searched += found.following is None
+        scanned_bytes += found.scanned_bytes
+        line.show(searched, scanned_bytes)
         if shown == options.limit:
             is_stopped = len(matches) < len(found.matches) or searched < len(tasks)
             searched += found.following is not None  # in part
             break
+    line.clear()
     print_problem(_summary(tasks[:searched], shown) + (_STOPPED.format(options.limit) if is_stopped else ""))
     return NOTHING_FOUND if has_problems or not shown else 0
 

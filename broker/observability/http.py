@@ -1,4 +1,5 @@
-"""The optional HTTP port: /metrics in Prometheus text form, /ready and /live for health checks.
+"""The optional HTTP port: /metrics in Prometheus text form, /ready and /live for health checks, /health in JSON
+for `barnabas cluster health`: since when something is wrong.
 
 Rules: GET and HEAD only, one response a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, a
 response that is received within RESPONSE_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in
@@ -10,11 +11,14 @@ Source: the Prometheus text exposition format 0.0.4; RFC 9112.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker.observability.conditions import DIRECTORY_OFFLINE, DISK_FULL, Began, ConditionTimes
+from broker.observability.conditions import row as condition_row
 from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import gauges, memory
 from broker.observability.metric import Metric, Sample
@@ -26,6 +30,8 @@ from runtime.transport import Address, Connection, Listener, Network
 
 if TYPE_CHECKING:
     from broker.server import Broker
+    from metadata.image import ClusterImage
+    from runtime.clock import Clock
     from runtime.filesystem import Buffer, FileSystem
     from runtime.loop_times import LoopTimes
 
@@ -37,17 +43,20 @@ HEAD_TIMEOUT_S = 10
 RESPONSE_TIMEOUT_S = 30
 SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
+JSON_TYPE = "application/json"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HttpServer:
     """The server. `start` before the broker, so that /ready reports its start; `stop` before the broker stops."""
 
-    def __init__(self, broker: Broker, filesystem: FileSystem, loop_times: LoopTimes) -> None:
+    def __init__(self, broker: Broker, filesystem: FileSystem, clock: Clock, loop_times: LoopTimes) -> None:
         self._broker = broker
         self._loop_times = loop_times
         self._filesystem = filesystem
+        self._clock = clock
         self._tasks = TaskScope("http")
+        self._conditions = ConditionTimes()
         self._listener: Listener | None = None
         self._making = asyncio.Lock()
         self._begun_count = self._waiting_count = 0
@@ -65,8 +74,13 @@ class HttpServer:
             self._listener = await network.listen(host, port, lambda: _Exchange(self))
         except OSError as error:
             raise OSError(f"barnabas.http.host={host}, barnabas.http.port={port}: {error.strerror or error}") from error
+        self._broker.metadata.subscribe(self._on_image)
+
+    def _on_image(self, image: ClusterImage) -> None:
+        self._conditions.on_image(image, self._clock.wall_ms())
 
     async def stop(self) -> None:
+        self._broker.metadata.unsubscribe(self._on_image)
         if self._listener is not None:
             await self._listener.close()
         await self._tasks.close()
@@ -83,7 +97,8 @@ class HttpServer:
         except Exception:
             logger.exception("HTTP page not served: path=%r", path.decode("latin-1"))
             status, body = "500 Internal Server Error", b"the broker's log says why\n"
-        lines = [f"HTTP/1.1 {status}", f"Content-Type: {CONTENT_TYPE}", f"Content-Length: {len(body)}"]
+        content_type = JSON_TYPE if path == b"/health" else CONTENT_TYPE
+        lines = [f"HTTP/1.1 {status}", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
         lines += ["Allow: GET, HEAD", "Connection: close", "", ""]
         exchange.send(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
 
@@ -97,10 +112,29 @@ class HttpServer:
                 if self._broker.is_ready:
                     return "200 OK", b"ready\n"
                 return "503 Service Unavailable", f"not ready: {self._broker.phase}\n".encode()
+            case b"/health":
+                return "200 OK", await self._health()
             case b"/metrics":
                 return "200 OK", await self._metrics()
             case _:
-                return "404 Not Found", b"there are /metrics, /ready and /live\n"
+                return "404 Not Found", b"there are /metrics, /health, /ready and /live\n"
+
+    async def _health(self) -> bytes:
+        """Return since when conditions hold, as JSON, made in slices."""
+        rows = [json.dumps(row) for row in self._directory_conditions()]
+        for number, row in enumerate(self._conditions.rows()):
+            if number % SAMPLES_PER_SLICE == SAMPLES_PER_SLICE - 1:
+                await asyncio.sleep(0)
+            rows.append(json.dumps(row))
+        return f'{{"broker": {json.dumps(self._broker.broker_id)}, "conditions": [{", ".join(rows)}]}}\n'.encode()
+
+    def _directory_conditions(self) -> Iterator[dict[str, Any]]:
+        if not self._broker.is_ready:
+            return
+        logs, broker_id = self._broker.services.logs, self._broker.broker_id
+        for condition, times in ((DIRECTORY_OFFLINE, logs.offline_since_ms), (DISK_FULL, logs.space.full_since_ms)):
+            for path, since_ms in sorted(times.items()):
+                yield condition_row(condition, f"{broker_id}:{path}", Began(since_ms, seen_first=False))
 
     async def _metrics(self) -> bytearray:
         """Return the page as it is at the time of the request, or later."""

@@ -37,7 +37,7 @@ class OwnSettings(SettingTable):
         doc="Address on which barnabas.http.port is opened.")
     barnabas_http_port: int | None = setting(
         "barnabas.http.port", INT, None, between(0, 65_535, optional=True), effective=True,
-        doc="Port that serves /metrics, /ready and /live; 0 picks a free one, without it none is opened.")
+        doc="Port that serves /metrics, /health, /ready and /live; 0 picks a free one, without it none is opened.")
     barnabas_lag_interval_ms: int = setting("barnabas.lag.interval.ms", INT, 10_000, at_least(0), effective=True,
         doc="Time between two measurements of how far groups are behind; 0 measures nothing.")
     barnabas_log_format: str = setting(

@@ -95,7 +95,7 @@ class LogManager:
         self._open_segments = OpenSegments(disk.readers())
         self.disk_use = DiskUse()
         self._directories: dict[str, OnlineDirectory] = {}
-        self._offline = OfflineDirectories(self._tasks, lambda log: self.cleaner.abort(log))
+        self._offline = OfflineDirectories(self._tasks, clock, lambda log: self.cleaner.abort(log))
         self._removal = DelayedRemoval(filesystem, clock, self._tasks, self._upkeep_queue_of, self._on_log_failed)
         self._current = CurrentLogs(self._current_settings, clock, config_of)
         self.logs = self._current.logs
@@ -354,6 +354,11 @@ class LogManager:
     @property
     def offline_directories(self) -> list[str]:
         return list(self._offline.reasons)
+
+    @property
+    def offline_since_ms(self) -> dict[str, int]:
+        """When directories went offline that were online before, in milliseconds since 1970."""
+        return self._offline.since_ms
 
     @property
     def online_directories(self) -> list[str]:

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from runtime.clock import Clock
 from runtime.error_texts import reason_of
 from runtime.tasks import TaskScope
 from storage.directories.online_directory import OnlineDirectory
@@ -26,16 +27,21 @@ logger = logging.getLogger(__name__)
 
 
 class OfflineDirectories:
-    """The offline directories. `reasons` by path. `abort_cleaning(log)` returns when no cleaner works on a log."""
+    """The offline directories. `reasons` by path; `since_ms`, milliseconds since 1970, of those that were online before.
+    `abort_cleaning(log)` returns when no cleaner works on a log."""
 
-    __slots__ = ("_abort_cleaning", "_leaving", "_tasks", "reasons")
+    __slots__ = ("_abort_cleaning", "_clock", "_leaving", "_tasks", "reasons", "since_ms")
 
-    def __init__(self, tasks: TaskScope, abort_cleaning: Callable[[PartitionLog], Awaitable[None]]) -> None:
+    def __init__(
+        self, tasks: TaskScope, clock: Clock, abort_cleaning: Callable[[PartitionLog], Awaitable[None]]
+    ) -> None:
         self._tasks = tasks
+        self._clock = clock
         self._abort_cleaning = abort_cleaning
         self._leaving: dict[str, OnlineDirectory] = {}
         # Told in words: an error holds the frames that it came through, and these hold logs.
         self.reasons: dict[str, str] = {}
+        self.since_ms: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self.reasons)
@@ -50,6 +56,7 @@ class OfflineDirectories:
     def take_offline(self, directory: OnlineDirectory, error: OSError) -> None:
         """Fail the directory's logs, which are not served any more; close their files and release the lock when possible."""
         self._leaving[directory.path] = directory
+        self.since_ms[directory.path] = self._clock.wall_ms()
         for log in list(directory.all_logs()):
             log.take_offline(error)
         if not self._tasks.is_closed:

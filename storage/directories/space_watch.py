@@ -46,6 +46,8 @@ class SpaceWatch:
         self._on_room_again = on_room_again
         # Directories that have refused a write: they may have logs that halted, or were not made.
         self._refusing: set[str] = set()
+        self.full_since_ms: dict[str, int] = {}
+        """When directories began to refuse records, in milliseconds since 1970; those that do not are not in it."""
 
     async def run(self) -> None:
         while True:
@@ -102,6 +104,10 @@ class SpaceWatch:
     def _tell(self, directory: OnlineDirectory) -> None:
         space = directory.environment.space
         values = directory.path, space.free_bytes, space.floor_bytes
+        if space.room is Room.OPEN:
+            self.full_since_ms.pop(directory.path, None)
+        else:
+            self.full_since_ms.setdefault(directory.path, self._clock.wall_ms())
         match space.room:
             case Room.OPEN:
                 logger.info(

@@ -48,6 +48,8 @@ _CONTROL_TYPE_AT = 2
 _MAX_SEQUENCE = 0x7FFF_FFFF
 
 Line = Callable[[str], None]
+Progress = Callable[[str, int], None]
+"""Called with a file and how many of its bytes were dumped: 0 at its start, then behind each batch of a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,22 @@ class DumpOptions:
 
 
 class Dump:
-    """Dumps files: call `path` for each, then `finish`. `line` prints output, `complain` prints problems."""
+    """Dumps files: call `path` for each, then `finish`. `line` prints output, `complain` prints problems, `progress` hears how
+    far it has come."""
 
-    def __init__(self, filesystem: FileSystem, options: DumpOptions, line: Line, complain: Line) -> None:
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        options: DumpOptions,
+        line: Line,
+        complain: Line,
+        progress: Progress = lambda _path, _position: None,
+    ) -> None:
         self._filesystem = filesystem
         self._options = options
         self._line = line
         self._complain = complain
+        self._progress = progress
         self._findings = Findings()
 
     def finish(self) -> int:
@@ -105,6 +116,7 @@ class Dump:
         return has_any
 
     def _file(self, path: str) -> None:
+        self._progress(path, 0)
         self._line(f"Dumping {path}")
         name = path.rpartition("/")[2]
         try:
@@ -166,6 +178,7 @@ class Dump:
                     self._batch(path, batch)
                     if self._options.deep_iteration:
                         self._records(path, batch, offsets)
+                    self._progress(path, batch.position + batch.size_bytes)
             except CorruptLog as error:
                 problem = str(error)
             trailing_bytes = batches.trailing_bytes

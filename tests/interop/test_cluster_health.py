@@ -27,6 +27,7 @@ from tests.oracle.barnabas import Barnabas
 from tests.oracle.broker import Broker
 from tests.oracle.cluster import KAFKA, OURS, Cluster
 from tests.oracle.kafka import ApacheKafka
+from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
@@ -100,7 +101,15 @@ def member(servers: str, group: str, topic: str) -> Iterator[Consumer]:
 
 def hang(broker: Broker, topic: str) -> int:
     """Write one record of a transaction that no coordinator knows; the id of its producer."""
-    answer = ask(broker, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    answers: list[Any] = []
+
+    def has_an_id() -> bool:
+        answers.append(ask(broker, request, 4))
+        return bool(answers[-1].error_code == 0)
+
+    assert wait_until(has_an_id, TIMEOUT_S), "a broker gets its first ids from the controller"
+    answer = answers[-1]
     records = batch(b"hangs", attributes=0x10, producer_id=answer.producer_id, producer_epoch=0, base_sequence=0)
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
     written = ask(broker, ProduceRequest(transactional_id="unknown", acks=-1, timeout_ms=10_000, topic_data=[data]), 9)
@@ -157,10 +166,15 @@ class SlowRelay:
 @pytest.mark.timeout(400)
 def test_faults_of_clients_and_brokers_are_told(kind: str, tmp_path: Path) -> None:
     need_java()
-    with SlowRelay() as relay, Cluster((kind, kind), settings=SETTINGS) as cluster:
+    with SlowRelay() as relay, Cluster((), settings=SETTINGS) as cluster:
+        ports = lasting_port(), lasting_port()
+        pages = ",".join(f"127.0.0.1:{port}" for port in ports) if kind == OURS else None
+        for number, port in enumerate(ports, 1):
+            cluster.add(number, kind, {"barnabas.http.port": str(port)} if kind == OURS else {})
         third = cluster.add(3, kind, {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay.port}"})
         relay.target_port = third.port
-        third.start()
+        for broker in cluster.brokers.values():
+            broker.start()
         cluster.wait_until_known()
         admin, servers = Admin(cluster), cluster.bootstrap_servers
         admin.create("orders", {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
@@ -172,13 +186,13 @@ def test_faults_of_clients_and_brokers_are_told(kind: str, tmp_path: Path) -> No
         a_transaction_that_hangs(cluster, servers)
         a_broker_that_is_slow(relay, servers)
         a_message_that_is_lost(servers, tmp_path)
-        brokers_that_hang_and_go(cluster, servers)
+        brokers_that_hang_and_go(cluster, servers, pages)
 
 
 def groups_that_stand_still(cluster: Cluster, servers: str) -> None:
     with member(servers, "billing", "orders") as consumer:
         produce(servers, "orders", 5)
-        [stuck] = found(servers, "stuck group")
+        [stuck] = found(servers, "stuck group", "--window-ms", "2500")
         assert stuck["subject"] == "group billing"
         assert "its 1 members have committed nothing" in stuck["cause"] and "orders-0; lag 24" in stuck["cause"]
         assert "barnabas groups describe billing" in stuck["next"]
@@ -190,7 +204,7 @@ def groups_that_stand_still(cluster: Cluster, servers: str) -> None:
         try:
             other.poll(0.1)
             assert wait_until(lambda: state_of(servers, "billing") == "PreparingRebalance", TIMEOUT_S, step_s=0.2)
-            [rebalance] = found(servers, "rebalance does not end")
+            [rebalance] = found(servers, "rebalance does not end", "--window-ms", "2500")
             assert rebalance["subject"] == "group billing"
         finally:
             consumer.close()
@@ -240,7 +254,7 @@ def a_message_that_is_lost(servers: str, folder: Path) -> None:
     assert "missing: {0: {'count': 2, 'sequences': [[0, 1]]}}" in done.stderr
 
 
-def brokers_that_hang_and_go(cluster: Cluster, servers: str) -> None:
+def brokers_that_hang_and_go(cluster: Cluster, servers: str, pages: str | None) -> None:
     cluster.brokers[3].pause()
     try:
         problems = health(servers)[1]
@@ -253,13 +267,16 @@ def brokers_that_hang_and_go(cluster: Cluster, servers: str) -> None:
     cluster.wait_for("3 is gone", lambda: cluster.registered() == {1, 2})
     cluster.wait_for("the others lead", lambda: cluster.leader_id("orders", 2) in (1, 2))
     assert wait_until(lambda: "broker gone" in health(servers)[1], TIMEOUT_S)
-    code, problems = health(servers)
+    code, problems = health(servers, *(["--http", pages] if pages else []))
     assert code == 1
     [gone], [leaderless] = problems["broker gone"], problems["partition without leader"]
     assert gone["subject"] == "broker 3"
     assert gone["next"].startswith("start broker 3")
     assert leaderless["subject"] == "partition single-0"
     assert "in sync: 3 of replicas 3; brokers 3 are gone" in leaderless["cause"]
+    for problem in (gone, leaderless):
+        assert problem["since_note"].startswith("seen by broker" if pages else "the brokers do not tell"), problem
+        assert (problem["since"] is not None) == (pages is not None)
     cluster.brokers[2].kill()
     cluster.wait_for("2 is gone", lambda: cluster.registered() == {1})
     assert wait_until(lambda: "under min ISR" in health(servers)[1], TIMEOUT_S)

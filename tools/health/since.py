@@ -32,16 +32,16 @@ def began(pages: Iterable[Any]) -> dict[tuple[str, str], Since]:
     for page in pages:
         for row in page["conditions"]:
             key = row["condition"], row["name"]
-            told = Since(row["since_ms"], _note(page["broker"], seen_at_start=row["seen_at_start"]))
+            told = Since(row["since_ms"], _note(page["broker"], seen_first=row["seen_first"]))
             known = found.get(key)
             if known is None or (told.at_ms or 0) < (known.at_ms or 0):
                 found[key] = told
     return found
 
 
-def _note(broker: int, *, seen_at_start: bool) -> str:
-    if seen_at_start:
-        return f"broker {broker} found it so at its start; it may have begun earlier"
+def _note(broker: int, *, seen_first: bool) -> str:
+    if seen_first:
+        return f"so since broker {broker} knows it; it may have begun earlier"
     return f"seen by broker {broker}"
 
 

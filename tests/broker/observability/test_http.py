@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import socket
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from broker.observability.metric import Sample
 from broker.observability.metric_table import LOG_SIZE
 from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
+from metadata.image import BrokerImage, ClusterImage, MetadataCache
 from runtime.filesystem import FileSystem
 from runtime.loop_times import LoopTimes
 from runtime.os_filesystem import OsFileSystem
@@ -42,6 +44,7 @@ def serve(
         services = SimpleNamespace(
             metrics=metrics,
             metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)),
+            logs=SimpleNamespace(offline_since_ms={"/b": 7}, space=SimpleNamespace(full_since_ms={"/a": 5})),
             quotas=quotas_of(),
             clock=ManualClock(),
         )
@@ -49,11 +52,13 @@ def serve(
             is_ready=False,
             phase="loading logs",
             services=services,
+            metadata=MetadataCache(),
+            broker_id=3,
             acceptor=HarnessBroker([]).acceptor,
             request_budget=MemoryBudget(100),
             plain_budget=MemoryBudget(100),
         )
-        server = HttpServer(cast(Broker, broker), cast(FileSystem, OsFileSystem()), LoopTimes())
+        server = HttpServer(cast(Broker, broker), cast(FileSystem, OsFileSystem()), ManualClock(), LoopTimes())
         await server.start(OsNetwork(), "127.0.0.1", 0)
         try:
             await scenario(server, broker)
@@ -87,6 +92,26 @@ def test_live_and_ready() -> None:
         assert (await get(server, "/ready"))[0] == "HTTP/1.1 503 Service Unavailable"
         broker.is_ready = True
         assert (await get(server, "/ready?verbose=1"))[0] == "HTTP/1.1 200 OK"
+
+    serve(scenario)
+
+
+def test_health_tells_since_when_conditions_hold() -> None:
+    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
+        status, headers, body = await get(server, "/health")
+        assert (status, headers["Content-Type"]) == ("HTTP/1.1 200 OK", "application/json")
+        assert json.loads(body) == {"broker": 3, "conditions": []}
+        broker.is_ready = True
+        rest = {1: BrokerImage(1, {})}
+        broker.metadata.publish(ClusterImage(brokers={**rest, 2: BrokerImage(2, {})}))
+        broker.metadata.publish(ClusterImage(brokers=rest))
+        rows = json.loads((await get(server, "/health"))[2])["conditions"]
+        assert [(row["condition"], row["name"], row["seen_first"]) for row in rows] == [
+            ("log_directory_offline", "3:/b", False),
+            ("disk_full", "3:/a", False),
+            ("broker_gone", "2", False),
+        ]
+        assert [row["since_ms"] for row in rows[:2]] == [7, 5]
 
     serve(scenario)
 

@@ -1,0 +1,58 @@
+"""The line that says how far a command over files has come."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.commands.progress import SHORTEST_PAUSE_MS, ProgressLine
+from tests.clocks import ManualClock
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_it_tells_files_bytes_and_rate_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = ManualClock()
+    line = ProgressLine(clock, 340, is_shown=True)
+    line.show(1, 100)
+    assert capsys.readouterr().err == "", "what is over at once is not told"
+    clock.now_ms += 2 * SHORTEST_PAUSE_MS
+    line.show(12, 3 << 20)
+    line.show(13, 4 << 20)
+    assert capsys.readouterr().err == "\r\x1b[K12 of 340 files, 3.0 MiB, 7.5 MiB/s"
+    line.clear()
+    line.clear()
+    assert capsys.readouterr().err == "\r\x1b[K"
+    assert ProgressLine(clock).text(2, 1500, 1000) == "2 files, 1.5 KiB, 1.5 KiB/s"
+
+
+def test_without_a_terminal_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = ManualClock()
+    line = ProgressLine(clock)
+    clock.now_ms += 10_000
+    line.show(1, 1)
+    line.clear()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_search_on_a_terminal_leaves_the_line_with_its_result(tmp_path: Path) -> None:
+    """The line is removed, whether or not it was written; without a terminal standard error has no escape."""
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").write_bytes(b"")
+    command = [sys.executable, "-m", "barnabas.cli", "log", "find", str(tmp_path), "--key", "k"]
+    terminal, inner = pty.openpty()
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=inner, timeout=60, check=False)
+        told = os.read(terminal, 4096).decode()
+    finally:
+        os.close(terminal)
+        os.close(inner)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert "0 records found in 1 segment of 1 partition" in told
+    plain = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert plain.stderr == "0 records found in 1 segment of 1 partition\n"
