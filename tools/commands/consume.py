@@ -17,11 +17,12 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartiti
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
+from tools.format_option import Line, format_option
 from tools.group_lag import offsets_of
 from tools.output import Output
 from tools.reading import BATCH, SETTINGS, Reading, ReadPlan, deleted_text, known_offsets
 from tools.record_filter import RecordFilter
-from tools.record_view import RecordView, formatter
+from tools.record_view import RecordView
 
 _STARTS = ("from_beginning", "from_time", "offset", "last")
 
@@ -42,8 +43,7 @@ _STARTS = ("from_beginning", "from_time", "offset", "last")
 @click.option("--key", help="only records with this key")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="only records with this header")
 @click.option("--value-contains", metavar="TEXT", help="only records whose value contains this")
-@click.option("--format", "template", default="%v", metavar="FORMAT", help="%k key, %v value, %p partition, %o offset, "
-              "%D time, %h headers, %t topic [%v]")  # fmt: skip
+@format_option("%v")
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
               help="[read_committed]")  # fmt: skip
 @click.option("--consumer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
@@ -59,16 +59,12 @@ def command(
     key: str | None,
     headers: tuple[str, ...],
     value_contains: str | None,
-    template: str,
+    line_of: Line,
     isolation_level: str,
     properties: tuple[str, ...],
     **start: Any,
 ) -> None:
     """Print the records of TOPIC, from its end on unless another start is named."""
-    try:
-        line_of = formatter(template)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--format") from None
     wanted = RecordFilter.of(key, headers, value_contains)
     is_committed_only = isolation_level == "read_committed"
     plan = _plan(cluster, topic, start, is_committed_only=is_committed_only)
@@ -127,7 +123,7 @@ class _Printing:
     def __init__(
         self,
         consumer: Consumer,
-        line_of: Callable[[RecordView], str],
+        line_of: Line,
         wanted: RecordFilter,
         output: Output,
         max_messages: int | None,

@@ -18,14 +18,13 @@ from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.failures import Failure, told
+from tools.format_option import Line, format_option
 from tools.group_lag import offsets_of
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan, deleted_text
 from tools.record_filter import RecordFilter
-from tools.record_view import RecordView, formatter
-
-_DEFAULT_FORMAT = "%t-%p@%o %D %k %v"
+from tools.record_view import RecordView
 
 
 @click.command("find")
@@ -44,7 +43,7 @@ _DEFAULT_FORMAT = "%t-%p@%o %D %k %v"
 @click.option("--from-offset", type=click.IntRange(0), metavar="N", help="at this offset or behind it")
 @click.option("--until-offset", type=click.IntRange(0), metavar="N", help="before this offset")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N hits")
-@click.option("--format", "template", default=_DEFAULT_FORMAT, metavar="FORMAT", help=f"[{_DEFAULT_FORMAT}]")
+@format_option("%t-%p@%o %D %k %v")
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
               help="[read_committed]")  # fmt: skip
 @cluster_command
@@ -61,7 +60,7 @@ def command(
     key_partition_only: bool,
     partitions: str | None,
     max_messages: int | None,
-    template: str,
+    line_of: Line,
     isolation_level: str,
     **bounds: Any,
 ) -> None:
@@ -69,10 +68,6 @@ def command(
     wanted = RecordFilter.of(key, headers, value_contains, paths)
     if wanted == RecordFilter():
         raise click.UsageError("say what to look for: --key, --header, --value-contains or --json-path")
-    try:
-        line_of = formatter(template)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--format") from None
     indexes = [index for _, index in partition_keys(cluster, topic, partitions)]
     groups = [indexes]
     if key is not None and partitions is None:
@@ -118,7 +113,7 @@ class _Search:
         total = sum(end - plan.starts[index] for plan in self.plans for index, end in plan.ends.items())
         self._progress = Progress("records looked through", total, self._cluster.clock)
 
-    def run(self, plan: ReadPlan, wanted: RecordFilter, line_of: Any) -> None:
+    def run(self, plan: ReadPlan, wanted: RecordFilter, line_of: Line) -> None:
         """Raises Failure when a partition cannot be read."""
         settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
                     "queued.min.messages": 100_000}  # fmt: skip
