@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-_SELECTOR = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?P<labels>\{[^}]*\})?(?P<call>\s*\()?")
-_MATCHER = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)\s*(?:=~|!~|!=|=)\s*"([^"]*)"')
-_MATCHERS = re.compile(rf"\{{\s*(?:{_MATCHER.pattern}\s*(?:,\s*|(?=\}})))*\}}")
-_GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
-_DURATION = re.compile(r"\[[^\]]*\]")
-_WORDS = {"and", "or", "unless", "bool", "offset", "by", "without", "on", "ignoring", "inf", "nan"}
+import promql_parser
+
+# What Grafana puts in place of its own variable.
+RATE_INTERVAL, SOME_INTERVAL = "$__rate_interval", "5m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +20,33 @@ class Selector:
 
 
 def selectors(expression: str) -> list[Selector]:
-    """Return what an expression reads. Raises ValueError for brackets that do not fit."""
-    for opening, closing in ("()", "[]", "{}"):
-        if expression.count(opening) != expression.count(closing):
-            raise ValueError(f"{opening} without {closing}: {expression}")
-    found = []
-    for match in _SELECTOR.finditer(_DURATION.sub("", _GROUPING.sub("", expression))):
-        name, labels = match["name"], match["labels"]
-        if name.lower() in _WORDS or (match["call"] and labels is None):
-            continue
-        if labels is not None and not _MATCHERS.fullmatch(labels):
-            raise ValueError(f"labels are not understood: {labels}")
-        found.append(Selector(name, dict(_MATCHER.findall(labels or ""))))
-    return found
+    """Return what an expression reads. Raises ValueError for one that Prometheus would refuse."""
+    return [
+        Selector(part.name, {matcher.name: matcher.value for matcher in part.matchers.matchers})
+        for part in _parts(_parsed(expression))
+        if isinstance(part, promql_parser.VectorSelector)
+    ]
 
 
 def grouping_labels(expression: str) -> set[str]:
-    """Return the labels by which an expression groups."""
-    return {label for match in _GROUPING.finditer(expression) for label in re.findall(r"\w+", match[1])}
+    """Return the labels by which an expression groups or joins."""
+    found: set[str] = set()
+    for part in _parts(_parsed(expression)):
+        modifier = getattr(part, "modifier", None)
+        if isinstance(part, promql_parser.AggregateExpr):
+            found.update(() if modifier is None else modifier.labels)
+        elif isinstance(part, promql_parser.BinaryExpr) and modifier is not None and modifier.matching is not None:
+            found.update(modifier.matching.labels)
+    return found
+
+
+def _parsed(expression: str) -> promql_parser.Expr:
+    return promql_parser.parse(expression.replace(RATE_INTERVAL, SOME_INTERVAL))
+
+
+def _parts(expression: promql_parser.Expr) -> Iterator[promql_parser.Expr]:
+    yield expression
+    inner = [getattr(expression, name, None) for name in ("expr", "lhs", "rhs", "vector_selector")]
+    for part in (*inner, *getattr(expression, "args", ())):
+        if part is not None:
+            yield from _parts(part)
