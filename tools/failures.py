@@ -24,6 +24,7 @@ _HINTS = {
     "TRANSACTIONAL_ID_NOT_FOUND": "`barnabas transactions list` shows the transactions",
     "SECURITY_DISABLED": "the brokers have no authorizer: set authorizer.class.name",
     "NON_EMPTY_GROUP": "stop its consumers first; `barnabas groups describe` shows them",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "stop the consumers that read it first; `barnabas groups describe` shows them",
     "GROUP_ID_NOT_FOUND": "`barnabas groups list` shows the groups",
     "OFFSET_OUT_OF_RANGE": "there is no such offset; `barnabas consume --last 1` shows the last record",
     "MSG_SIZE_TOO_LARGE": "--producer-property message.max.bytes=N lets the client send it, max.message.bytes of the topic and "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 COMMANDS = {
-    "topics": "list, describe, create, alter and delete topics",
+    "topics": "list, describe, create, alter and delete topics, show offsets",
     "configs": "describe and alter settings of topics and brokers",
     "groups": "list, describe with lag, reset and delete consumer groups",
     "produce": "write lines of standard input to a topic",
@@ -17,6 +17,6 @@ COMMANDS = {
     "records": "delete records before an offset",
     "perf": "how fast a cluster takes, gives and passes on records",
     "verify": "whether everything that was acknowledged is there",
-    "brokers": "list the brokers of a cluster",
+    "brokers": "list brokers, their log directories and their API versions",
     "cluster": "what is wrong with a cluster, and what to do",
 }

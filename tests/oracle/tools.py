@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
+import threading
 from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
 
 from tests.oracle import java
+from tests.oracle.process import watch_over
 
 MAIN_CLASSES = {
     "acls": "kafka.admin.AclCommand",
@@ -27,6 +33,9 @@ MAIN_CLASSES = {
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
 }
 """By the name of the script that Apache Kafka ships, without `kafka-` and `.sh`."""
+
+
+_LOGGED = re.compile(r"^\[\d{4}-\d\d-\d\d [^]]*\] [A-Z]+ .*\n", re.MULTILINE)
 
 
 class ToolError(AssertionError):
@@ -51,3 +60,43 @@ def run(
     if check and result.returncode != 0:
         raise ToolError(f"{tool} {' '.join(arguments)} ended with {result.returncode}:\n{output}")
     return output
+
+
+class ToolsJvm:
+    """One JVM for many tools, one after the other: each but the first takes a fraction of a second."""
+
+    def __enter__(self) -> Self:
+        command = java.command("", [], options=(*java.QUICK_START, "-Dfile.encoding=UTF-8"))
+        command[-1:] = [str(java.HERE / "RunTools.java")]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
+        )
+        self._watch = watch_over(self._process.pid)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._watch.kill()
+        self._watch.communicate()
+
+    def run(self, tool: str, *arguments: str, standard_input: str = "", timeout_s: float = 60, code: int = 0) -> str:
+        """What the tool wrote, without lines of its log. Raises ToolError when it ends with another code, or not in time."""
+        question = {"main": MAIN_CLASSES[tool], "arguments": arguments, "input": standard_input}
+        assert self._process.stdin is not None and self._process.stdout is not None
+        limit = threading.Timer(timeout_s, self._process.kill)
+        limit.start()
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        finally:
+            limit.cancel()
+        if not line:
+            raise ToolError(f"{tool} {' '.join(arguments)} did not end within {timeout_s:g} s")
+        answer = json.loads(line)
+        if answer["code"] != code:
+            raise ToolError(f"{tool} {' '.join(arguments)} ended with {answer['code']}:\n{answer['output']}")
+        return _LOGGED.sub("", answer["output"])

@@ -272,6 +272,47 @@ def test_offsets_are_reset_only_when_asked(tool: Tool) -> None:
     assert "there is no group" in gone.err
 
 
+def test_offsets_are_exported_taken_back_and_deleted(tool: Tool, tmp_path: Any) -> None:
+    ok(tool("topics", "create", "kept", "--partitions", "2"))
+    write(tool, "kept", ["0", "1", "2"], "--partition", "1")
+    ok(tool("consume", "kept", "--group", "keepers", "--from-beginning", "--max-messages", "2"))
+    kept = ok(tool("groups", "reset", "keepers", "--all-topics", "--to-current", "--export")).out
+    assert "kept,1,2\n" in kept
+    (tmp_path / "offsets.csv").write_text(kept)
+    ok(tool("groups", "reset", "keepers", "--topic", "kept", "--to-earliest", "--execute"))
+    back = ok(tool("groups", "reset", "keepers", "--from-file", str(tmp_path / "offsets.csv"), "--execute", "--json"))
+    assert [(row["partition"], row["current_offset"], row["new_offset"]) for row in back.json][-1] == (1, 0, 2)
+    assert "--execute" in ok(tool("groups", "delete-offsets", "keepers", "--topic", "kept:1")).err
+    ok(tool("groups", "delete-offsets", "keepers", "--topic", "kept:1", "--execute"))
+    gone = tool("groups", "delete-offsets", "keepers", "--topic", "kept:1", "--execute")
+    assert gone.code == 1
+    assert "has committed nothing for kept:1" in gone.err
+
+
+def test_offsets_of_a_topic_are_shown(tool: Tool) -> None:
+    ok(tool("topics", "create", "measured", "--partitions", "2"))
+    records = [{"value": "", "partition": 0, "timestamp": 1_700_000_000_000 + number * 1000} for number in range(5)]
+    ok(tool("produce", "measured", "--input", "json", stdin="\n".join(map(json.dumps, records)).encode()))
+    ok(tool("records", "delete", "measured", "--partition", "0", "--before-offset", "1", "--execute"))
+    rows = ok(tool("topics", "offsets", "measured", "--time", "1700000002000", "--json")).json
+    assert rows == [
+        {"topic": "measured", "partition": 0, "first_offset": 1, "end_offset": 5, "offsets": 4, "offset_since": 2},
+        {"topic": "measured", "partition": 1, "first_offset": 0, "end_offset": 0, "offsets": 0, "offset_since": None},
+    ]
+
+
+def test_api_versions_and_log_directories_of_brokers(tool: Tool) -> None:
+    rows = ok(tool("brokers", "api-versions", "--broker", "0", "--json")).json
+    assert {"broker": 0, "key": 0, "api": "Produce", "lowest": 0, "highest": 11} in rows
+    ok(tool("topics", "create", "stored", "--partitions", "2"))
+    write(tool, "stored", ["x"], "--partition", "1")
+    [directory] = ok(tool("brokers", "log-dirs", "--topic-list", "stored", "--json")).json
+    assert (directory["broker"], directory["error"], directory["partitions"]) == (0, None, 2)
+    assert 0 < directory["bytes"] < directory["usable_bytes"] <= directory["total_bytes"]
+    assert len(ok(tool("brokers", "log-dirs", "--topic-list", "stored", "--partitions")).lines) == 3
+    assert "there is no broker 7" in tool("brokers", "log-dirs", "--broker-list", "0,7").err
+
+
 def test_records_are_deleted_only_when_asked(tool: Tool) -> None:
     ok(tool("topics", "create", "cut"))
     write(tool, "cut", ["0", "1", "2"])

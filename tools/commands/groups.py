@@ -6,6 +6,7 @@ Source: kafka-consumer-groups.sh.
 from __future__ import annotations
 
 import csv
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicParti
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, told
+from tools.failures import Failure, told, with_hint
 from tools.group_lag import Key, committed_offsets, group_lag, offsets_of
 from tools.output import Output
 
@@ -102,6 +103,7 @@ def delete_groups(cluster: Cluster, output: Output, *, groups: tuple[str, ...]) 
 @click.option("--all-topics", is_flag=True, help="every partition that the group has committed")
 @click.option("--to-earliest", is_flag=True, help="to the first record")
 @click.option("--to-latest", is_flag=True, help="to the end")
+@click.option("--to-current", is_flag=True, help="to what is committed; with --export it keeps that")
 @click.option("--to-offset", type=click.IntRange(0), help="to this offset, or the nearest there is")
 @click.option("--shift-by", type=int, help="so many records forward, or back when negative")
 @click.option(
@@ -109,6 +111,7 @@ def delete_groups(cluster: Cluster, output: Output, *, groups: tuple[str, ...]) 
 )
 @click.option("--by-duration", metavar="DURATION", help="to the first record within it: PT1H, 90s")
 @click.option("--from-file", metavar="FILE", help="to the offsets of a CSV file: topic,partition,offset")
+@click.option("--export", is_flag=True, help="print the new offsets as such a CSV file")
 @click.option("--execute", is_flag=True, help="commit the offsets; without it they are only shown")
 @cluster_command
 def reset_offsets(
@@ -118,6 +121,7 @@ def reset_offsets(
     group: str,
     topics: tuple[str, ...],
     all_topics: bool,
+    export: bool,
     execute: bool,
     from_file: str | None,
     **targets: Any,
@@ -145,9 +149,46 @@ def reset_offsets(
     if execute:
         asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*key, new[key]) for key in keys])
         cluster.result(cluster.admin.alter_consumer_group_offsets([asked])[group])
-    output.table(rows, ("topic", "partition", "current_offset", "new_offset"))
+    if export:
+        csv.writer(sys.stdout, lineterminator="\n").writerows((*key, new[key]) for key in keys)
+    else:
+        output.table(rows, ("topic", "partition", "current_offset", "new_offset"))
     if not execute:
         Output.note("nothing was changed: --execute commits these offsets")
+
+
+@command.command("delete-offsets")
+@click.argument("group")
+@click.option("--topic", "topics", multiple=True, required=True, metavar="NAME[:0,1-3]",
+              help="a topic, or some of its partitions; may be repeated")  # fmt: skip
+@click.option("--execute", is_flag=True, help="delete; without it the offsets are only shown")
+@cluster_command
+def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tuple[str, ...], execute: bool) -> None:
+    """Make GROUP forget what it has committed for topics that no member reads. A dry run, unless --execute is given."""
+    commits = committed_offsets(cluster, group)
+    keys = [key for key in _keys(cluster, topics, commits, is_all=False) if key in commits]
+    if not keys:
+        raise Failure(f"group {group} has committed nothing for {', '.join(topics)}")
+    if execute:
+        _delete(cluster, group, keys)
+    rows = [{"topic": key[0], "partition": key[1], "current_offset": commits[key]} for key in keys]
+    output.table(rows, ("topic", "partition", "current_offset"))
+    if not execute:
+        Output.note("nothing was deleted: --execute deletes these offsets")
+
+
+def _delete(cluster: Cluster, group: str, keys: list[Key]) -> None:
+    """Raises Failure."""
+    from kafka.structs import TopicPartition as OtherTopicPartition  # noqa: PLC0415
+
+    found = cluster.other_admin.delete_group_offsets(group, [OtherTopicPartition(*key) for key in keys])
+    failures = [
+        f"{place.topic}-{place.partition}: {with_hint(str(error.message), None)}"
+        for place, error in found.items()
+        if error is not None and error.errno
+    ]
+    if failures:
+        raise Failure("; ".join(failures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +199,7 @@ class _Target:
     offset: int | None = None
     shift: int | None = None
     offsets: dict[Key, int] | None = None
+    is_current: bool = False
 
 
 def _target(cluster: Cluster, from_file: str | None, targets: dict[str, Any]) -> _Target:
@@ -165,13 +207,15 @@ def _target(cluster: Cluster, from_file: str | None, targets: dict[str, Any]) ->
     given = [name for name, value in targets.items() if value not in (None, False)]
     if len(given) + (from_file is not None) != 1:
         raise click.UsageError(
-            "say once where to: --to-earliest, --to-latest, --to-offset, --shift-by, --to-datetime, --by-duration or "
-            "--from-file"
+            "say once where to: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
+            "--by-duration or --from-file"
         )
     if from_file is not None:
         return _Target(offsets=_offsets_of_file(from_file))
     name, value = given[0], targets[given[0]]
     now_ms = cluster.clock.wall_ms()
+    if name == "to_current":
+        return _Target(is_current=True)
     if name == "to_offset":
         return _Target(offset=value)
     if name == "shift_by":
@@ -196,6 +240,8 @@ def _new_offsets(cluster: Cluster, keys: list[Key], commits: dict[Key, int], tar
             if key not in commits:
                 raise Failure(f"the group has no offset of {key[0]}-{key[1]} that could be shifted")
             wanted = commits[key] + target.shift
+        elif target.is_current:
+            wanted = commits.get(key, highest)
         elif target.offsets is not None:
             wanted = target.offsets[key]
         elif target.offset is not None:

@@ -1,6 +1,6 @@
-"""`barnabas topics`: list, describe, create, alter and delete topics.
+"""`barnabas topics`: list, describe, create, alter and delete topics; their offsets.
 
-Source: kafka-topics.sh.
+Source: kafka-topics.sh, kafka-get-offsets.sh.
 """
 
 from __future__ import annotations
@@ -67,6 +67,39 @@ def describe_topics(
         and not (unavailable_partitions and row["leader"] is not None)
     ]
     output.table(rows, ("topic", "partition", "leader", "replicas", "isr"))
+
+
+@command.command("offsets")
+@click.argument("topic")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
+@click.option(
+    "--time", metavar="TIME", help="also the first offset since then: 2026-01-31T12:00, or 1h for an hour ago"
+)
+@click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted",
+              help="whether open transactions count to the end [read_uncommitted]")  # fmt: skip
+@cluster_command
+def show_offsets(
+    cluster: Cluster, output: Output, *, topic: str, partitions: str | None, time: str | None, isolation_level: str
+) -> int:
+    """Show the first offset and the end of each partition of TOPIC. Exit code 1 when one does not answer."""
+    from tools.group_lag import offsets_of  # noqa: PLC0415
+
+    keys = partition_keys(cluster, topic, partitions)
+    first = offsets_of(cluster, keys, "earliest")
+    end = offsets_of(cluster, keys, "latest", is_committed_only=isolation_level == "read_committed")
+    since = {}
+    columns = ["topic", "partition", "first_offset", "end_offset", "offsets"]
+    if time is not None:
+        since = offsets_of(cluster, keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms()))
+        columns.append("offset_since")
+    rows = []
+    for key in keys:
+        lowest, highest = first[key], end[key]
+        count = None if lowest is None or highest is None else highest - lowest
+        row = {"topic": topic, "partition": key[1], "first_offset": lowest, "end_offset": highest, "offsets": count}
+        rows.append(row if time is None else row | {"offset_since": since[key]})
+    output.table(rows, columns)
+    return int(any(row["offsets"] is None for row in rows))
 
 
 @command.command("create")
