@@ -292,6 +292,7 @@ class Broker:
         if self.has_others:
             self._metrics.on_store_session(SessionEvent.CONNECTED)
             store.subscribe(self._metrics.on_store_session)
+            self._metrics.use_store(store.use)
         connect = self.settings.zookeeper_connect
         if connect is not None:
             await in_any_session(lambda: check_store_has_a_cluster(store, connect, identity))

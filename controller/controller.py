@@ -65,6 +65,7 @@ from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeatu
 from protocol.messages.update_metadata import UpdateMetadataResponse
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
+from runtime.distribution import Distribution
 from runtime.error_texts import reason_of
 from runtime.log_texts import counted
 from runtime.randomness import Randomness
@@ -151,6 +152,10 @@ class Controller:
     @property
     def event_queue_size(self) -> int:
         return len(self._events)
+
+    def request_waits(self) -> dict[int, Distribution]:
+        """Return for how long control requests were queued, by broker: none off the controller."""
+        return {} if self._term is None else self._term.channels.waits()
 
     def request_queue_sizes(self) -> dict[int, int]:
         """Return the number of pending control requests by broker."""
@@ -423,7 +428,7 @@ class Controller:
         term = Term(
             ControllerContext(epoch=won.epoch, epoch_version=won.version, version=version, stopping=self._stopping),
             session,
-            Channels(self._identity.connect, self._tasks, self._on_response),
+            Channels(self._identity.connect, self._tasks, self._on_response, self._clock),
             self._sender,
             self._on_watch,
             self._settings,

@@ -95,6 +95,10 @@ class SerialQueue:
         self._is_beginning = False
         self._is_called = False
 
+    def __len__(self) -> int:
+        """Return how many entries wait."""
+        return len(self._line)
+
     @property
     def is_busy(self) -> bool:
         """Whether new work has to wait."""

@@ -277,6 +277,7 @@ class ParkedFetch:
     def _on_deadline(self) -> None:
         if self._timer is None:
             return  # expedited while its response is being built
+        self._services.metrics.fetch_expired(is_replica=self._reader.is_replica)
         if self._services.fetch_sessions.is_current(self._resolved):
             self.look(self._resolved.session.take())
         self._complete()

@@ -352,7 +352,7 @@ class ProduceAppend:
         """Return the row of a partition with an error."""
         if self.first_error is None:
             self.first_error = error
-        self._services.metrics.produce_failed(topic)
+        self._services.metrics.produce_failed(error)
         row = PartitionProduceResponse(
             index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message
         )

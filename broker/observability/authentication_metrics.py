@@ -8,10 +8,11 @@ Source: Kafka Selector.SelectorMetrics, SocketServer.Processor; KIP-368.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 
 from broker.observability import metric_table as table
 from broker.observability.metric import Metric
+from runtime.recent_times import RecentTimes
 
 NETWORK_PROCESSOR = "0"
 
@@ -24,6 +25,7 @@ class _ListenerCounters:
     reauthentications: int = 0
     failed_reauthentications: int = 0
     killed: int = 0
+    latencies: RecentTimes = field(default_factory=RecentTimes)
 
 
 _METRICS = {
@@ -50,8 +52,10 @@ class AuthenticationCounters:
     def authentication_failed(self, listener: str) -> None:
         self._of(listener).failures += 1
 
-    def reauthenticated(self, listener: str) -> None:
-        self._of(listener).reauthentications += 1
+    def reauthenticated(self, listener: str, took_ms: int, now_ms: int) -> None:
+        counters = self._of(listener)
+        counters.reauthentications += 1
+        counters.latencies.record(took_ms, now_ms)
 
     def reauthentication_failed(self, listener: str) -> None:
         self._of(listener).failed_reauthentications += 1
@@ -62,9 +66,20 @@ class AuthenticationCounters:
     def _of(self, listener: str) -> _ListenerCounters:
         return self._listeners.setdefault(listener, _ListenerCounters())
 
-    def values(self) -> Iterator[tuple[Metric, tuple[str, ...], int]]:
-        """Yield the counters with their labels, those of one metric together."""
+    @property
+    def killed_count(self) -> int:
+        """How many connections were closed on all listeners because their sessions were over."""
+        return sum(counters.killed for counters in self._listeners.values())
+
+    def values(self, now_ms: int) -> Iterator[tuple[Metric, tuple[str, ...], float]]:
+        """Yield the counters with their labels, those of one metric together. Latencies are those of listeners on which
+        somebody has authenticated again."""
         listeners = list(self._listeners.items())
-        for field in fields(_ListenerCounters):
+        for name, metric in _METRICS.items():
             for listener, counters in listeners:
-                yield _METRICS[field.name], (listener, NETWORK_PROCESSOR), getattr(counters, field.name)
+                yield metric, (listener, NETWORK_PROCESSOR), getattr(counters, name)
+        again = [(listener, counters.latencies) for listener, counters in listeners if counters.reauthentications]
+        for listener, latencies in again:
+            yield table.REAUTHENTICATION_AVG, (listener, NETWORK_PROCESSOR), latencies.average_ms(now_ms)
+        for listener, latencies in again:
+            yield table.REAUTHENTICATION_MAX, (listener, NETWORK_PROCESSOR), latencies.max_ms(now_ms)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
     from controller.event_times import EventTimes
-    from coordinator.runtime.load_times import LoadTimes
     from replication.fetcher import Fetcher
     from replication.fetchers import Fetchers
     from replication.log_moves import LogMoves
     from replication.partition import Partition
+    from runtime.recent_times import RecentTimes
     from storage.directories.log_manager import LogManager
     from storage.disk_use import DiskUse
     from storage.free_space import FreeSpace
@@ -94,9 +94,14 @@ def _authorizer(services: Services) -> Iterator[Sample]:
     authorizer, audit = services.authorizer, services.audit
     if isinstance(authorizer, AclAuthorizer):
         yield Sample(table.ACLS, (), len(authorizer.acls))
-        yield Sample(table.AUTHORIZATIONS, (), authorizer.decided_count)
-        yield Sample(table.ALLOWED, (), authorizer.decided_count - authorizer.denied_count)
-        yield Sample(table.DENIED, (), authorizer.denied_count)
+        decided, denied = authorizer.decided_count, authorizer.denied_count
+        yield Sample(table.AUTHORIZATIONS, (), decided)
+        yield Sample(table.ALLOWED, (), decided - denied)
+        yield Sample(table.DENIED, (), denied)
+        metrics, now_ms = services.metrics, services.clock.monotonic_ms()
+        yield Sample(table.AUTHORIZATION_RATE, (), metrics.authorization_rate.per_minute(decided, now_ms))
+        yield Sample(table.ALLOWED_RATE, (), metrics.allowed_rate.per_minute(decided - denied, now_ms))
+        yield Sample(table.DENIED_RATE, (), metrics.denied_rate.per_minute(denied, now_ms))
     if audit.file is not None:
         yield Sample(table.AUDIT_DROPPED, (), audit.file.dropped_count)
 
@@ -171,6 +176,8 @@ def _controller(services: Services) -> Iterator[Sample]:
     yield Sample(table.CONTROL_REQUESTS, (), sum(queues.values()))
     for broker_id, size in queues.items():
         yield Sample(table.CONTROL_QUEUE, (str(broker_id),), size)
+    waits = [((str(broker_id),), each) for broker_id, each in controller.request_waits().items()]
+    yield from summary_samples(table.CONTROL_WAITS, waits, services.clock.monotonic_ms())
 
 
 def _controller_work(times: EventTimes, now_ms: int) -> Iterator[Sample]:
@@ -286,7 +293,7 @@ def _transactions(services: Services) -> Iterator[Sample]:
     yield from _load_times(services.transactions.runtime.load_times, services, table.TXN_LOADS_AVG, table.TXN_LOADS_MAX)
 
 
-def _load_times(times: LoadTimes, services: Services, average: Metric, longest: Metric) -> Iterator[Sample]:
+def _load_times(times: RecentTimes, services: Services, average: Metric, longest: Metric) -> Iterator[Sample]:
     now_ms = services.clock.monotonic_ms()
     yield Sample(average, (), times.average_ms(now_ms))
     yield Sample(longest, (), times.max_ms(now_ms))
@@ -297,10 +304,13 @@ def _waiting(services: Services) -> Iterator[Sample]:
     produces = sum(partition.waiting_produces_count for partition in partitions)
     fetches = sum(partition.waiting_fetches_count for partition in partitions)
     deletions = sum(partition.waiting_deletions_count for partition in partitions)
+    rebalances = services.groups.state_counts()[GroupState.PREPARING_REBALANCE]
     for metric in (table.DELAYED_OPERATIONS, table.PURGATORY_SIZE):
+        yield Sample(metric, ("Rebalance",), rebalances)
         yield Sample(metric, ("Produce",), produces)
         yield Sample(metric, ("Fetch",), fetches)
         yield Sample(metric, ("DeleteRecords",), deletions)
+    yield Sample(table.LARGE_REQUESTS, (), len(services.serial_queue))
     yield Sample(table.FETCH_SESSIONS, (), len(services.fetch_sessions))
     yield Sample(table.SESSION_EVICTIONS, (), services.fetch_sessions.evictions_count)
     yield Sample(table.SESSION_PARTITIONS, (), services.fetch_sessions.cached_partitions_count)

@@ -64,6 +64,13 @@ FAILED_PRODUCE     = _counter(*_TOPIC, "FailedProduceRequestsPerSec", doc="Appen
 PRODUCE_CONVERSIONS = _counter(*_TOPIC, "ProduceMessageConversionsPerSec", doc="Records converted for the log.")
 FETCH_CONVERSIONS  = _counter(*_TOPIC, "FetchMessageConversionsPerSec", doc="Records converted for old clients.")
 
+FAILED_FETCH       = _counter(*_TOPIC, "FailedFetchRequestsPerSec", doc="Fetches of a partition that met damage or a bug.")
+BYTES_REJECTED     = _counter(*_TOPIC, "BytesRejectedPerSec", doc="Bytes of batches that were too large for their topic.")
+INVALID_CRC        = _counter(*_TOPIC, "InvalidMessageCrcRecordsPerSec", doc="Batches whose bytes were damaged.")
+INVALID_MAGIC      = _counter(*_TOPIC, "InvalidMagicNumberRecordsPerSec", doc="Batches of an unknown format.")
+INVALID_SEQUENCE   = _counter(*_TOPIC, "InvalidOffsetOrSequenceRecordsPerSec", doc="Batches that contradict themselves.")
+KEYLESS            = _counter(*_TOPIC, "NoKeyCompactedTopicRecordsPerSec", doc="Records without a key for compacted topics.")
+
 REQUESTS           = _counter(*_REQUEST, "RequestsPerSec", "request", "version", doc="Requests handled.")
 ERRORS             = _counter(*_REQUEST, "ErrorsPerSec", "request", "error", doc="Answers by their top-level error code.")
 TOTAL_TIME         = _summary(*_REQUEST, "TotalTimeMs", "request", doc="Time from decoding to the answer, waiting included.")
@@ -152,6 +159,7 @@ UNCLEAN_ELECTIONS  = _counter("kafka.controller", "ControllerStats", "UncleanLea
 CONTROLLER_WAITS   = _summary("kafka.controller", "ControllerEventManager", "EventQueueTimeMs", doc="Waits of its events.")
 CONTROLLER_EVENTS  = _gauge("kafka.controller", "ControllerEventManager", "EventQueueSize", doc="Events that wait.")
 _CONTROL_CHANNELS = ("kafka.controller", "ControllerChannelManager")
+CONTROL_WAITS      = _summary(*_CONTROL_CHANNELS, "RequestRateAndQueueTimeMs", "broker-id", doc="Waits until they are sent.")
 CONTROL_REQUESTS   = _gauge(*_CONTROL_CHANNELS, "TotalQueueSize", doc="Control requests that wait.")
 CONTROL_QUEUE      = _gauge(*_CONTROL_CHANNELS, "QueueSize", "broker-id", doc="Control requests that wait for a broker.")
 
@@ -213,6 +221,8 @@ TRANSACTIONAL_IDS  = _own_gauge("barnabas", "transactions", "ids", doc="Transact
 _PURGATORY, _SESSIONS = ("kafka.server", "DelayedOperationPurgatory"), ("kafka.server", "FetchSessionCache")
 DELAYED_OPERATIONS = _gauge(*_PURGATORY, "NumDelayedOperations", "delayedOperation", doc="Requests that wait.")
 PURGATORY_SIZE     = _gauge(*_PURGATORY, "PurgatorySize", "delayedOperation", doc="Places in which requests wait.")
+FETCHES_EXPIRED    = _counter("kafka.server", "DelayedFetchMetrics", "ExpiresPerSec", "fetcherType",
+                              doc="Fetches that waited in vain for the bytes that they asked for.")
 FETCH_SESSIONS     = _gauge(*_SESSIONS, "NumIncrementalFetchSessions", doc="Incremental fetch sessions.")
 SESSION_EVICTIONS  = _counter(*_SESSIONS, "IncrementalFetchSessionEvictionsPerSec", doc="Sessions ended to make room.")
 _FETCHERS, _FETCHER = ("kafka.server", "ReplicaFetcherManager"), ("kafka.server", "FetcherStats")
@@ -237,6 +247,10 @@ SESSION_CONNECTS   = _counter(*_STORE, "ZooKeeperSyncConnectsPerSec", doc="Conne
 SESSION_DISCONNECTS = _counter(*_STORE, "ZooKeeperDisconnectsPerSec", doc="Connections that a session has lost.")
 SESSION_EXPIRES    = _counter(*_STORE, "ZooKeeperExpiresPerSec", doc="Sessions that ZooKeeper has ended.")
 
+STORE_AUTHENTICATIONS = _counter(*_STORE, "ZooKeeperSaslAuthenticationsPerSec", doc="Logins to ZooKeeper with SASL.")
+STORE_FAILURES     = _counter(*_STORE, "ZooKeeperAuthFailuresPerSec", doc="Those that failed.")
+STORE_LATENCY      = _summary("kafka.server", "ZooKeeperClientMetrics", "ZooKeeperRequestLatencyMs", doc="Its answers.")
+
 _AUTHORIZER = ("kafka.server", "authorizer-metrics")  # the names of a quorum's brokers: those of ZooKeeper mode have none
 ACLS               = Metric(*_AUTHORIZER, "acls-total-count", Kind.GAUGE, (), "ACLs in force.", attribute=True, own=True)
 AUTHORIZATIONS     = Metric(*_AUTHORIZER, "authorization-request-total", Kind.COUNTER, (), "Decisions of the authorizer.",
@@ -245,18 +259,38 @@ ALLOWED            = Metric(*_AUTHORIZER, "authorization-allowed-total", Kind.CO
                             attribute=True, own=True)
 DENIED             = Metric(*_AUTHORIZER, "authorization-denied-total", Kind.COUNTER, (), "Decisions that were no.",
                             attribute=True, own=True)
+AUTHORIZATION_RATE = Metric(*_AUTHORIZER, "authorization-request-rate-per-minute", Kind.GAUGE, (),
+                            "Decisions a minute, between scrapes.", attribute=True, own=True)
+ALLOWED_RATE       = Metric(*_AUTHORIZER, "authorization-allowed-rate-per-minute", Kind.GAUGE, (),
+                            "Those that were yes.", attribute=True, own=True)
+DENIED_RATE        = Metric(*_AUTHORIZER, "authorization-denied-rate-per-minute", Kind.GAUGE, (),
+                            "Those that were no.", attribute=True, own=True)
 AUDIT_DROPPED      = Metric("barnabas", "audit", "dropped-lines-total", Kind.COUNTER, (),
                             "Lines of the audit log that were not written.", own=True)
 
 _SOCKETS = ("kafka.network", "SocketServer")
 MEMORY_AVAILABLE   = _gauge(*_SOCKETS, "MemoryPoolAvailable", doc="Bytes free for requests.")
 MEMORY_USED        = _gauge(*_SOCKETS, "MemoryPoolUsed", doc="Bytes taken by requests.")
+EXPIRED_KILLED     = _gauge(*_SOCKETS, "ExpiredConnectionsKilledCount", doc="Connections closed, their sessions being over.")
+LARGE_REQUESTS     = _gauge("kafka.network", "RequestChannel", "RequestQueueSize", doc="Large requests that wait for a turn.")
 AUTHENTICATIONS    = _listener("successful-authentication-total", "Clients that have authenticated.")
 AUTHENTICATIONS_FOR_GOOD = _listener("successful-authentication-no-reauth-total", "Those that cannot do so again.")
 AUTHENTICATIONS_FAILED = _listener("failed-authentication-total", "Clients that have not.")
 REAUTHENTICATIONS  = _listener("successful-reauthentication-total", "Sessions that were extended.")
 REAUTHENTICATIONS_FAILED = _listener("failed-reauthentication-total", "Sessions that were to be, and were not.")
 EXPIRED_CONNECTIONS = _listener("expired-connections-killed-count", "Connections closed, their sessions being over.")
+REAUTHENTICATION_AVG = Metric("kafka.server", "socket-server-metrics", "reauthentication-latency-avg", Kind.GAUGE,
+                              ("listener", "networkProcessor"), "Mean time, last 30 s, ms.", attribute=True)
+REAUTHENTICATION_MAX = Metric("kafka.server", "socket-server-metrics", "reauthentication-latency-max", Kind.GAUGE,
+                              ("listener", "networkProcessor"), "Longest time, last 30 s, ms.", attribute=True)
+CONNECTIONS_BY_CLIENT = Metric("kafka.server", "socket-server-metrics", "connections", Kind.GAUGE,
+                               ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor",
+                                "cipher", "protocol"),
+                               "Open connections by client software, cipher and TLS version.", attribute=True,
+                               mbeans=("kafka.server:type=socket-server-metrics,clientSoftwareName,clientSoftwareVersion,listener,"
+                                       "networkProcessor",
+                                       "kafka.server:type=socket-server-metrics,cipher,protocol,listener,networkProcessor"))
+UNSENT_BYTES       = _own_gauge("barnabas", "connections", "unsent-bytes", doc="Bytes of responses not taken yet.")
 CONNECTIONS        = Metric("kafka.server", "socket-server-metrics", "connection-count", Kind.GAUGE,
                             ("listener", "networkProcessor"), "Open connections.", attribute=True)
 BROKER_ACCEPT_RATE = Metric("kafka.server", "socket-server-metrics", "broker-connection-accept-rate", Kind.GAUGE, (),

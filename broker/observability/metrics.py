@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
 from broker.observability.authentication_metrics import AuthenticationCounters
+from broker.observability.counter_rate import CounterRate
 from broker.observability.metric import Sample, summary_samples
 from broker.observability.request_metrics import RequestMetrics
 from metadata.store.port import SessionEvent
+from protocol.records.invalid import Fault, InvalidBatch
 from runtime.distribution import Distribution
+from storage.log.record_errors import RecordsRejected, RecordsTooLarge
 
 if TYPE_CHECKING:
+    from metadata.store.store_use import StoreUse
+    from protocol.errors import KafkaError
     from runtime.clock import Clock
 
 NS_PER_MS = 1_000_000
@@ -65,14 +70,18 @@ class BrokerMetrics:
         self._now_ms = clock.monotonic_ms
         self.requests = RequestMetrics(clock)
         self.authentication = AuthenticationCounters()
+        self.authorization_rate, self.allowed_rate, self.denied_rate = CounterRate(), CounterRate(), CounterRate()
         self._deleted_topics = _TopicCounters()  # the sums over all topics do not fall when one is deleted
         self._topics: dict[str, _TopicCounters] = {}
         self._produce_conversions, self._fetch_conversions = _Conversions("Produce"), _Conversions("Fetch")
-        self._failed_produces = 0
+        self._failed_produces = self._failed_fetches = self._keyless = self._bytes_rejected = 0
+        self._faults: Counter[Fault] = Counter()
+        self._expired_consumer_fetches = self._expired_follower_fetches = 0
         self._replication_bytes_in = self._reassignment_bytes_in = 0
         self._replication_bytes_out = self._reassignment_bytes_out = 0
         self._session_events: Counter[SessionEvent] = Counter()
         self._session_state: SessionEvent | None = None
+        self._store_use: StoreUse | None = None
         self._isr_expands = self._isr_shrinks = self._isr_failures = 0
         self._failed_verifications = 0
         self._verifications = Distribution()
@@ -91,9 +100,27 @@ class BrokerMetrics:
         counters.bytes_in += size_bytes
         counters.messages_in += records_count
 
-    def produce_failed(self, _topic: str) -> None:
-        """Count an append that was refused; the topic may not exist."""
+    def produce_failed(self, error: KafkaError) -> None:
+        """Count an append that was refused; its topic may not exist."""
         self._failed_produces += 1
+        if isinstance(error, InvalidBatch):
+            if error.fault is not None:
+                self._faults[error.fault] += 1
+        elif isinstance(error, RecordsRejected):
+            self._keyless += error.keyless_count
+        elif isinstance(error, RecordsTooLarge):
+            self._bytes_rejected += error.size_bytes
+
+    def fetch_failed(self) -> None:
+        """Count a partition that could not be read, for a reason that is neither the client's nor the cluster's."""
+        self._failed_fetches += 1
+
+    def fetch_expired(self, *, is_replica: bool) -> None:
+        """Count a fetch whose wait has ended before there were enough bytes."""
+        if is_replica:
+            self._expired_follower_fetches += 1
+        else:
+            self._expired_consumer_fetches += 1
 
     def fetched(self, topic: str, size_bytes: int) -> None:
         """Count records of one partition of an existing topic that are sent to a client."""
@@ -149,6 +176,10 @@ class BrokerMetrics:
 
     # --- the coordination store ---
 
+    def use_store(self, use: StoreUse) -> None:
+        """Show what this store's client measures."""
+        self._store_use = use
+
     def on_store_session(self, event: SessionEvent) -> None:
         """Count an event of the store's session. Without any there are no such metrics: the store has no sessions."""
         self._session_events[event] += 1
@@ -186,11 +217,12 @@ class BrokerMetrics:
         yield Sample(table.VERIFICATION_FAILURES, (), self._failed_verifications)
         now_ms = self._now_ms()
         yield from summary_samples(table.VERIFICATION_TIME, [((), self._verifications)], now_ms)
-        yield from self._session_samples()
+        yield from self._session_samples(now_ms)
         yield from self.requests.samples(now_ms)
         yield from self._conversion_samples(now_ms)
-        for metric, labels, value in self.authentication.values():
+        for metric, labels, value in self.authentication.values(now_ms):
             yield Sample(metric, labels, value)
+        yield Sample(table.EXPIRED_KILLED, (), self.authentication.killed_count)
         yield Sample(table.OFFSET_COMMITS, (), self._offsets_committed)
         yield Sample(table.OFFSET_EXPIRATIONS, (), self._offsets_expired)
         yield Sample(table.OFFSET_DELETIONS, (), self._offsets_deleted)
@@ -212,10 +244,18 @@ class BrokerMetrics:
             for topic, counters in topics:
                 yield Sample(metric, (topic,), getattr(counters, attribute))
         yield Sample(table.FAILED_PRODUCE, (), self._failed_produces)
+        yield Sample(table.FAILED_FETCH, (), self._failed_fetches)
+        yield Sample(table.BYTES_REJECTED, (), self._bytes_rejected)
+        yield Sample(table.INVALID_CRC, (), self._faults[Fault.CRC])
+        yield Sample(table.INVALID_MAGIC, (), self._faults[Fault.MAGIC])
+        yield Sample(table.INVALID_SEQUENCE, (), self._faults[Fault.OFFSET_OR_SEQUENCE])
+        yield Sample(table.KEYLESS, (), self._keyless)
+        yield Sample(table.FETCHES_EXPIRED, ("consumer",), self._expired_consumer_fetches)
+        yield Sample(table.FETCHES_EXPIRED, ("follower",), self._expired_follower_fetches)
         yield Sample(table.PRODUCE_CONVERSIONS, (), self._produce_conversions.records_count)
         yield Sample(table.FETCH_CONVERSIONS, (), self._fetch_conversions.records_count)
 
-    def _session_samples(self) -> Iterator[Sample]:
+    def _session_samples(self, now_ms: int) -> Iterator[Sample]:
         if self._session_state is None:
             return
         yield Sample(table.SESSION_STATE, (), int(self._session_state is SessionEvent.CONNECTED))
@@ -225,12 +265,17 @@ class BrokerMetrics:
             (table.SESSION_EXPIRES, SessionEvent.EXPIRED),
         ):
             yield Sample(metric, (), self._session_events[event])
+        use = self._store_use
+        if use is not None:
+            yield Sample(table.STORE_AUTHENTICATIONS, (), use.authentications_count)
+            yield Sample(table.STORE_FAILURES, (), use.authentication_failures_count)
+            yield from summary_samples(table.STORE_LATENCY, [((), use.latencies)], now_ms)
 
     def _conversion_samples(self, now_ms: int) -> Iterator[Sample]:
         """Of all requests, most of which convert nothing."""
         counts, distributions = self.requests.counts(), []
         for conversions in (self._produce_conversions, self._fetch_conversions):
-            name = conversions.request
-            if name in counts:
-                distributions.append(((name,), conversions.times.with_zeros(counts[name])))
+            name, times = conversions.request, conversions.times
+            if name in counts or times.count:
+                distributions.append(((name,), times.with_zeros(counts.get(name, 0))))
         yield from summary_samples(table.CONVERSIONS_TIME, distributions, now_ms)

@@ -13,7 +13,7 @@ NOT_KEPT: dict[str, tuple[str, ...]] = {
     "One event loop accepts connections, reads, handles and writes: no queue stands between threads. What a request waits "
     "for is in RemoteTimeMs, and how late the event loop comes to it in barnabas_event_loop_delay_seconds.": (
         "kafka.network:type=Acceptor,*",
-        "kafka.network:type=RequestChannel,*",
+        "kafka.network:type=RequestChannel,name=ResponseQueueSize*",
         *(f"kafka.network:type=RequestMetrics,name={name}TimeMs,request" for name in ("RequestQueue", "ResponseQueue")),
         "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request",
     ),
@@ -31,21 +31,6 @@ NOT_KEPT: dict[str, tuple[str, ...]] = {
         "kafka.server:type=replica-fetcher-metrics,broker-id,fetcher-id",
         "kafka.server:type=AddPartitionsManager-channel-metrics",
         "kafka.server:type=txn-marker-channel-metrics",
-    ),
-    "Connections and latencies are not counted.": (
-        "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
-        "kafka.server:type=socket-server-metrics,clientSoftwareName*",
-        "kafka.controller:type=ControllerChannelManager,name=RequestRateAndQueueTimeMs,broker-id",
-        "kafka.server:type=ZooKeeperClientMetrics,name=ZooKeeperRequestLatencyMs",
-        "kafka.server:type=SessionExpireListener,name=ZooKeeperSaslAuthenticationsPerSec",
-        "kafka.server:type=SessionExpireListener,name=ZooKeeperAuthFailuresPerSec",
-    ),
-    "Errors are counted by request and code (ErrorsPerSec).": (
-        "kafka.server:type=BrokerTopicMetrics,name=NoKeyCompactedTopicRecordsPerSec",
-        "kafka.server:type=BrokerTopicMetrics,name=BytesRejectedPerSec",
-        "kafka.server:type=BrokerTopicMetrics,name=FailedFetchRequestsPerSec",
-        "kafka.server:type=BrokerTopicMetrics,name=Invalid*",
-        "kafka.server:type=DelayedFetchMetrics,name=ExpiresPerSec,fetcherType",
     ),
     "Nobody could read it, or it never happens.": (
         "kafka.controller:type=ControllerStats,name=ControllerShutdownRateAndTimeMs",

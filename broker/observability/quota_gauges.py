@@ -8,6 +8,7 @@ Source: Kafka ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQ
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 RATES_MAX = 1_000
 PROCESSOR = "0"  # the only one
+UNKNOWN_SOFTWARE = "unknown"
 _MUTATION = "ControllerMutation"
 _RESOURCES = ("Produce", "Fetch", "Request", _MUTATION)
 _RATES = {
@@ -62,10 +64,24 @@ def _labels(resource: str, tags: tuple[str, str]) -> tuple[str, str, str]:
     return resource, sanitized(user), client_id
 
 
+def _clients(acceptor: Acceptor) -> Iterator[Sample]:
+    """Yield the open connections by what their clients are, at most `RATES_MAX` kinds: a client may name itself as it likes."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for connection in acceptor:
+        client = connection.client
+        if client is not None:
+            software = client.software or (UNKNOWN_SOFTWARE, UNKNOWN_SOFTWARE)
+            counts[*software, client.listener, PROCESSOR, client.cipher, client.tls_version] += 1
+    for labels, count in counts.most_common(RATES_MAX):
+        yield Sample(table.CONNECTIONS_BY_CLIENT, labels, count)
+
+
 def connection_samples(acceptor: Acceptor, now_ms: int) -> Iterator[Sample]:
     """Yield the open connections, and how fast they are made."""
     for listener, count in acceptor.counts_by_listener().items():
         yield Sample(table.CONNECTIONS, (listener, PROCESSOR), count)
+    yield from _clients(acceptor)
+    yield Sample(table.UNSENT_BYTES, (), acceptor.unsent_bytes)
     yield Sample(table.CONNECTIONS_REFUSED, (), acceptor.refused_count)
     rates = acceptor.rates
     if rates is None:

@@ -20,6 +20,8 @@ from metadata.store.znodes import BrokerRegistration
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from runtime.clock import Clock
+from runtime.distribution import Distribution
 from runtime.error_texts import reason_of
 from runtime.tasks import TaskScope
 
@@ -76,11 +78,14 @@ class InProcessChannel:
 class _RequestQueue:
     """The request queue of one broker; only `run` sends its requests."""
 
-    def __init__(self, broker_id: int, channel: BrokerChannel, on_response: OnResponse) -> None:
+    def __init__(self, broker_id: int, channel: BrokerChannel, on_response: OnResponse, clock: Clock) -> None:
         self.broker_id = broker_id
         self._channel = channel
         self._on_response = on_response
+        self._now_ns = clock.monotonic_ns
         self._queue: deque[ControlRequest] = deque()
+        self._queued_ns: deque[int] = deque()  # when each was queued, until it is sent for the first time
+        self.waits = Distribution()
         self._wake = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -89,6 +94,7 @@ class _RequestQueue:
 
     def put(self, request: ControlRequest) -> None:
         self._queue.append(request)
+        self._queued_ns.append(self._now_ns())
         self._is_idle.clear()
         self._wake.set()
 
@@ -104,6 +110,7 @@ class _RequestQueue:
     def close(self) -> None:
         self._is_closed = True
         self._queue.clear()
+        self._queued_ns.clear()
         self._is_idle.set()
         self._wake.set()
         self._channel.close()
@@ -118,6 +125,8 @@ class _RequestQueue:
                 await self._wake.wait()
                 continue
             request = self._queue[0]
+            if len(self._queued_ns) == len(self._queue):
+                self.waits.add(self._now_ns() - self._queued_ns.popleft())
             try:
                 response = await self._channel.send(request)
             except OSError as error:
@@ -165,7 +174,8 @@ class _RequestQueue:
 class Channels:
     """All channels of one controller's term. `connect` makes the channel to a registered broker."""
 
-    def __init__(self, connect: Connect, tasks: TaskScope, on_response: OnResponse) -> None:
+    def __init__(self, connect: Connect, tasks: TaskScope, on_response: OnResponse, clock: Clock) -> None:
+        self._clock = clock
         self._connect = connect
         self._tasks = tasks
         self._on_response = on_response
@@ -176,7 +186,7 @@ class Channels:
         if self._is_closed:
             return
         self.remove(registration.broker_id)
-        queue = _RequestQueue(registration.broker_id, self._connect(registration), self._on_response)
+        queue = _RequestQueue(registration.broker_id, self._connect(registration), self._on_response, self._clock)
         self._queues[registration.broker_id] = queue
         self._tasks.spawn(queue.run(), name=f"control requests to broker {registration.broker_id}")
 
@@ -200,6 +210,10 @@ class Channels:
     def queue_sizes(self) -> dict[int, int]:
         """Return the number of queued and pending requests by broker."""
         return {broker_id: len(queue) for broker_id, queue in self._queues.items()}
+
+    def waits(self) -> dict[int, Distribution]:
+        """Return for how long requests were queued, by broker."""
+        return {broker_id: queue.waits for broker_id, queue in self._queues.items()}
 
     async def idle(self) -> None:
         """Wait until every request has a response; without a limit while a broker cannot be reached."""

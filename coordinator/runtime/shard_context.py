@@ -38,7 +38,6 @@ from coordinator.runtime.contract import (
     ShardLogWriter,
     TimerKey,
 )
-from coordinator.runtime.load_times import LoadTimes
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.records.batch import BatchHeader
@@ -47,6 +46,7 @@ from protocol.records.control import ControlType, read_marker
 from protocol.records.record import Record, encode_batch
 from runtime.clock import Clock
 from runtime.filesystem import Buffer
+from runtime.recent_times import RecentTimes
 from runtime.slices import Slices
 from runtime.timer import Timer, TimerEntry
 
@@ -86,7 +86,7 @@ class ShardPorts(Generic[S]):
     carry_out: Callable[[Command, ShardContext[S]], None] = refuse_command
     compression: Compression = Compression.NONE
     commit_timeout_ms: int = 5_000
-    load_times: LoadTimes = field(default_factory=LoadTimes)
+    load_times: RecentTimes = field(default_factory=RecentTimes)
 
 
 class _AppendedResult:

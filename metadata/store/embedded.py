@@ -40,6 +40,7 @@ from metadata.store.port import (
     Transaction,
     Watch,
 )
+from metadata.store.store_use import StoreUse
 from runtime.clock import Clock
 from runtime.disk import DiskQueue
 from runtime.tasks import TaskScope
@@ -164,6 +165,7 @@ class EmbeddedStore:
         tasks: TaskScope,
         on_failed: Callable[[OSError], None],
     ) -> None:
+        self.use = StoreUse()
         self.session_id = session_id
         self._file = file
         self._tree = tree

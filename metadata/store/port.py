@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from metadata.store.store_use import StoreUse
+
 ANY_VERSION = -1
 NOT_EPHEMERAL = 0
 
@@ -201,6 +203,8 @@ class Session(Tree, Protocol):
 
 class Store(Tree, Protocol):
     """A client of the store, over all of its sessions. Operations use the current session."""
+
+    use: StoreUse
 
     def session(self) -> Session: ...
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from protocol.errors import KafkaError
+import enum
+
+from protocol.errors import ErrorCode, KafkaError
+
+
+class Fault(enum.Enum):
+    """What Kafka counts of invalid batches."""
+
+    CRC = "crc"
+    MAGIC = "magic"
+    OFFSET_OR_SEQUENCE = "offset or sequence"
 
 
 class InvalidBatch(KafkaError):
@@ -12,3 +22,7 @@ class InvalidBatch(KafkaError):
     UNSUPPORTED_FOR_MESSAGE_FORMAT: a message of format v0 or v1 in place of a batch; UNSUPPORTED_COMPRESSION_TYPE;
     MESSAGE_TOO_LARGE: more bytes after decompression than the caller allows.
     """
+
+    def __init__(self, code: ErrorCode, message: str | None = None, fault: Fault | None = None) -> None:
+        super().__init__(code, message)
+        self.fault = fault

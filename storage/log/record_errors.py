@@ -16,19 +16,31 @@ _SHOWN_RECORD_ERRORS = 3
 class RecordsRejected(KafkaError):
     """Raised when single records are the reason: (index in the batch, message) of the first `MAX_RECORD_ERRORS`."""
 
-    def __init__(self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]]) -> None:
+    def __init__(
+        self, code: ErrorCode, message: str, record_errors: list[tuple[int, str]], keyless_count: int = 0
+    ) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors
+        self.keyless_count = keyless_count
+        """How many have no key, in a topic that is compacted."""
+
+
+class RecordsTooLarge(KafkaError):
+    """Raised for a batch of `size_bytes`, more than the topic takes."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None, size_bytes: int = 0) -> None:
+        super().__init__(code, message)
+        self.size_bytes = size_bytes
 
 
 class RecordErrors:
     """Collects the errors of single records: counts all, and describes the first ones."""
 
-    __slots__ = ("_named", "code", "count")
+    __slots__ = ("_named", "code", "count", "keyless_count")
 
     def __init__(self) -> None:
         self.code = ErrorCode.INVALID_RECORD
-        self.count = 0
+        self.count = self.keyless_count = 0
         self._named: list[tuple[int, str]] = []
 
     def add(self, index: int, message: str, *values: object) -> None:
@@ -43,4 +55,4 @@ class RecordErrors:
         else:
             shown = "; ".join(message for _, message in self._named[:_SHOWN_RECORD_ERRORS])
             reason = f"One or more records have been rejected due to {self.count} record errors in total: {shown}"
-        return RecordsRejected(self.code, reason, self._named)
+        return RecordsRejected(self.code, reason, self._named, self.keyless_count)

@@ -44,6 +44,7 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression, DecompressionTooLarge, TooManySteps
 from protocol.records.fields import walk_fields
+from protocol.records.invalid import Fault
 from protocol.records.record import recompress
 from protocol.records.structure import check_structure
 from storage.log.recompression import (
@@ -52,7 +53,7 @@ from storage.log.recompression import (
     inline_plain_bytes,
     target_compression,
 )
-from storage.log.record_errors import RecordErrors
+from storage.log.record_errors import RecordErrors, RecordsTooLarge
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 """Of one produced batch. One that is larger is MESSAGE_TOO_LARGE, which makes producers split it."""
@@ -320,7 +321,7 @@ def frame_end(records: Buffer, position: int) -> int | None:
         return None
     magic = magic_at(records, position)
     if magic > MAGIC_V2:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}", Fault.MAGIC)
     size_bytes = LENGTH_OVERHEAD_BYTES + length
     return None if left < size_bytes else position + size_bytes
 
@@ -338,25 +339,18 @@ def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig,
         raise _corrupt(header)
     count, offsets_count = header.records_count, header.last_offset_delta + 1
     if offsets_count <= 0:
-        raise InvalidBatch(
-            ErrorCode.INVALID_RECORD,
-            f"Batch has an invalid offset range: [0, {header.last_offset_delta}] in {partition}",
-        )
+        raise _contradiction(f"Batch has an invalid offset range: [0, {header.last_offset_delta}] in {partition}")
     if count <= 0:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Invalid reported count for record batch: {count} in {partition}")
+        raise _contradiction(f"Invalid reported count for record batch: {count} in {partition}")
     if offsets_count != count:
-        raise InvalidBatch(
-            ErrorCode.INVALID_RECORD,
-            f"Inconsistent batch offset range [0, {header.last_offset_delta}] "
-            f"and count of records {count} in {partition}",
-        )
+        span = f"[0, {header.last_offset_delta}]"
+        raise _contradiction(f"Inconsistent batch offset range {span} and count of records {count} in {partition}")
     if header.is_control:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"Clients are not allowed to write control records in {partition}")
     if header.has_producer_id and header.base_sequence < 0:
-        raise InvalidBatch(
-            ErrorCode.INVALID_RECORD,
+        raise _contradiction(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} "
-            f"in {partition}",
+            f"in {partition}"
         )
     if header.attributes & COMPRESSION_MASK > Compression.ZSTD:
         _ = header.compression  # raises
@@ -364,15 +358,20 @@ def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig,
 
 def _check_size(header: BatchHeader, config: LogConfig, partition: str) -> None:
     if header.size_bytes > config.max_message_bytes:
-        raise KafkaError(
+        raise RecordsTooLarge(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"The record batch size in the append to {partition} is {header.size_bytes} bytes "
             f"which exceeds the maximum configured value of {config.max_message_bytes}.",
+            header.size_bytes,
         )
 
 
+def _contradiction(message: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.INVALID_RECORD, message, Fault.OFFSET_OR_SEQUENCE)
+
+
 def _corrupt(header: BatchHeader) -> InvalidBatch:
-    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})")
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {header.crc})", Fault.CRC)
 
 
 # --- records ---
@@ -463,6 +462,7 @@ def _check_fields(
         elif timestamp < min_timestamp:
             min_timestamp = timestamp
         if is_compacted and not has_key:
+            errors.keyless_count += 1
             errors.add(index, "Compacted topic cannot accept message without key in topic partition {}", partition)
         elif not is_log_append_time and timestamp != NO_TIMESTAMP:
             if not earliest <= timestamp <= latest:

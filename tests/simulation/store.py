@@ -33,6 +33,7 @@ from metadata.store.port import (
     Transaction,
     Watch,
 )
+from metadata.store.store_use import StoreUse
 from runtime.clock import Clock
 
 T = TypeVar("T")
@@ -319,6 +320,7 @@ class SimulatedStore:
     """One client: a session, and after its expiry the next."""
 
     def __init__(self, ensemble: SimulatedEnsemble) -> None:
+        self.use = StoreUse()
         self._ensemble = ensemble
         self._subscribers: list[Callable[[SessionEvent], None]] = []
         self._session = self._open()

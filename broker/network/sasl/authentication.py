@@ -47,7 +47,7 @@ class AuthenticationMetrics(Protocol):
 
     def authentication_failed(self, listener: str) -> None: ...
 
-    def reauthenticated(self, listener: str) -> None: ...
+    def reauthenticated(self, listener: str, took_ms: int, now_ms: int) -> None: ...
 
     def reauthentication_failed(self, listener: str) -> None: ...
 
@@ -198,7 +198,8 @@ class Authentication:
             metrics.authenticated(client.listener, knows_lifetime=knows_lifetime)
             client.reauthentication = self
         else:
-            metrics.reauthenticated(client.listener)
+            now_ms = self._common.clock.monotonic_ms()
+            metrics.reauthenticated(client.listener, now_ms - self._began_ms, now_ms)
         self._common.pending.discard(self)
         self._stop_timer()
         if session.lifetime_ms is not None:

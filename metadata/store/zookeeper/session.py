@@ -38,6 +38,7 @@ from metadata.store.port import (
     Watch,
     WatchKind,
 )
+from metadata.store.store_use import StoreUse
 from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.wire import OpCode, ReadBody, Reader, ReplyCode
 from protocol.primitives import Buffer, DecodeError
@@ -48,6 +49,7 @@ IN_FLIGHT_REQUESTS_MAX: Final = 4_096
 READ_ATTEMPTS_MAX: Final = 5
 PING_INTERVAL_MAX_MS: Final = 10_000
 _XID_MAX: Final = 0x7FFFFFFF
+_NS_PER_MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,7 @@ class ClientSession:
         authentications: Iterable[tuple[str, bytes]] = (),
         login: Callable[[], SaslExchange] | None = None,
         in_flight_requests_max: int = IN_FLIGHT_REQUESTS_MAX,
+        use: StoreUse | None = None,
     ) -> None:
         """`timeout_ms` is the requested timeout; after the handshake it is the negotiated one. With `credentials` an earlier
         session is resumed. `authentications` (scheme, credentials) are repeated
@@ -203,6 +206,7 @@ class ClientSession:
         self.timeout_ms = timeout_ms
         self.credentials = credentials or NO_CREDENTIALS
         self._wanted_timeout_ms = timeout_ms
+        self._use = use or StoreUse()
         self.watches = WatchTable()
         self.last_zxid = 0
         self._authentications = tuple(authentications)
@@ -359,9 +363,17 @@ class ClientSession:
         xid, _, error = reader.reply_header()
         assert self._exchange is not None
         if error != ReplyCode.OK or xid != self._xid:
+            self._use.authentication_failures_count += 1
             return self._drop(f"authentication was refused: {error}", now_ms)
-        token = self._exchange.answer(reader.opaque())
-        return self._serve(now_ms) if token is None else self._prove(token)
+        try:
+            token = self._exchange.answer(reader.opaque())
+        except DecodeError:
+            self._use.authentication_failures_count += 1
+            raise
+        if token is not None:
+            return self._prove(token)
+        self._use.authentications_count += 1
+        return self._serve(now_ms)
 
     def _serve(self, now_ms: int) -> list[Effect]:
         """Handle a completed handshake: requests can be sent."""
@@ -389,8 +401,11 @@ class ClientSession:
             case wire.PING_XID:
                 self.has_answered = True
                 effects = []
+            case wire.AUTH_XID if error == ReplyCode.OK:
+                effects = []
             case wire.AUTH_XID:
-                effects = [] if error == ReplyCode.OK else self._drop(f"authentication was refused: {error}", now_ms)
+                self._use.authentication_failures_count += 1
+                return self._drop(f"authentication was refused: {error}", now_ms)
             case wire.SET_WATCHES_XID:
                 if error != ReplyCode.OK:
                     return self._drop(f"watches were refused: {error}", now_ms)
@@ -418,6 +433,7 @@ class ClientSession:
         outcome = _outcome(call.request, error, reader)
         self._sent.popleft()
         self._sent_bytes -= call.request.size_bytes
+        self._use.latencies.add((now_ms - call.sent_ms) * _NS_PER_MS)
         self.has_answered = True
         self._leave_watch(call.request, outcome, error)
         return [Answer(call.on_outcome, outcome), *self._send_waiting(now_ms)]

@@ -47,6 +47,7 @@ from metadata.store.port import (
     WatchKind,
     ensure_path,
 )
+from metadata.store.store_use import StoreUse
 from metadata.store.zookeeper.client import ClientDependencies, Listeners, ZooKeeperClient, session_text
 from metadata.store.zookeeper.ensemble import Rotation
 from metadata.store.zookeeper.options import ZooKeeperOptions
@@ -209,6 +210,7 @@ class ZooKeeperStore(_Operations):
 
     def __init__(self, options: ZooKeeperOptions, dependencies: ClientDependencies, session_file: SessionFile) -> None:
         super().__init__(Requests(options.connect.chroot, is_secure=options.is_secure))
+        self.use = StoreUse()
         self._options = options
         self._dependencies = (
             dependencies
@@ -318,6 +320,7 @@ class ZooKeeperStore(_Operations):
             authentications=options.authentications,
             login=self._login if options.sasl is not None else None,
             in_flight_requests_max=options.in_flight_requests_max,
+            use=self.use,
         )
         listeners = Listeners(self._fire, lambda event: self._on_session(client, event))
         client = ZooKeeperClient(session, self._rotation, self._dependencies, listeners)

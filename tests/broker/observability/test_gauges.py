@@ -15,6 +15,7 @@ from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import _authorizer, _fetchers, _tokens, gauges
 from broker.observability.metric import Metric
 from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX
+from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.authorizer import EverybodyAllowed
 from security.principal import Principal
 from tests.broker.cluster_world import ClusterWorld
+from tests.clocks import ManualClock
 from tests.simulation.loop import SimLoop, simulate
 
 Read = dict[tuple[str, ...], float]
@@ -201,13 +203,25 @@ def test_an_authorizer_with_acls_counts_its_decisions() -> None:
         authorizer.allows(alice, host, Operation.READ, ResourceType.TOPIC, name)
     authorizer.allows_any(alice, host, Operation.WRITE, ResourceType.TOPIC)
     file = SimpleNamespace(dropped_count=7)
-    services = SimpleNamespace(authorizer=authorizer, audit=SimpleNamespace(file=file))
+    clock = ManualClock(1_000)
+    services = SimpleNamespace(
+        authorizer=authorizer, audit=SimpleNamespace(file=file), metrics=BrokerMetrics(clock), clock=clock
+    )
+    assert {sample.value for sample in _authorizer(cast(Services, services)) if "per-minute" in sample.metric.name} == {
+        0
+    }
+    clock.now_ms += 120_000
+    authorizer.allows(alice, host, Operation.READ, ResourceType.TOPIC, "orders")
+    authorizer.allows(alice, host, Operation.READ, ResourceType.TOPIC, "payments")
     read = {sample.metric.name: sample.value for sample in _authorizer(cast(Services, services))}
     assert read == {
+        "authorization-request-rate-per-minute": 1,
+        "authorization-allowed-rate-per-minute": 0.5,
+        "authorization-denied-rate-per-minute": 0.5,
         "acls-total-count": 1,
-        "authorization-request-total": 4,
-        "authorization-allowed-total": 2,
-        "authorization-denied-total": 2,
+        "authorization-request-total": 6,
+        "authorization-allowed-total": 3,
+        "authorization-denied-total": 3,
         "dropped-lines-total": 7,
     }
     nothing = SimpleNamespace(authorizer=EverybodyAllowed(), audit=SimpleNamespace(file=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,9 +19,13 @@ from broker.observability.metric_table import METRICS
 from broker.observability.metrics import BrokerMetrics
 from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
 from metadata.store.port import SessionEvent
+from metadata.store.store_use import StoreUse
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
+from protocol.records.invalid import Fault, InvalidBatch
+from storage.log.record_errors import RecordsRejected, RecordsTooLarge
 from tests.clocks import ManualClock
 
 MBEANS = [line for line in (Path(__file__).parent / "mbeans-3.9.txt").read_text().splitlines() if line[:1] != "#"]
@@ -142,7 +147,16 @@ def test_topics() -> None:
     metrics.produced("a", 50, 0)
     metrics.produced("b", 1, 1)
     metrics.fetched("a", 70)
-    metrics.produce_failed("made up by a client")
+    for error in (
+        InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "damaged", Fault.CRC),
+        InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "from the future", Fault.MAGIC),
+        InvalidBatch(ErrorCode.INVALID_RECORD, "counts 3 and 4", Fault.OFFSET_OR_SEQUENCE),
+        InvalidBatch(ErrorCode.INVALID_RECORD, "otherwise wrong"),
+        RecordsTooLarge(ErrorCode.MESSAGE_TOO_LARGE, "too large", 2_000),
+        RecordsRejected(ErrorCode.INVALID_RECORD, "no keys", [(0, "no key")], 3),
+        KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ):
+        metrics.produce_failed(error)
     values = _values(metrics)
     assert values["MessagesInPerSec", "a"] == 3
     assert values["BytesInPerSec", "a"] == 150
@@ -150,12 +164,26 @@ def test_topics() -> None:
     assert values["TotalProduceRequestsPerSec", "a"] == 2
     assert values["BytesOutPerSec", "a"] == 70
     assert values["TotalFetchRequestsPerSec", "a"] == 1
-    assert values[("FailedProduceRequestsPerSec",)] == 1
-    assert not any("made up by a client" in key for key in values)
+    assert values[("FailedProduceRequestsPerSec",)] == 7
+    assert values[("InvalidMessageCrcRecordsPerSec",)] == values[("InvalidMagicNumberRecordsPerSec",)] == 1
+    assert values[("InvalidOffsetOrSequenceRecordsPerSec",)] == 1
+    assert values[("BytesRejectedPerSec",)] == 2_000
+    assert values[("NoKeyCompactedTopicRecordsPerSec",)] == 3
     metrics.keep_topics(["b"])
     assert ("BytesInPerSec", "a") not in _values(metrics)
     assert _values(metrics)[("BytesInPerSec",)] == 151, "the sum over all topics never falls"
     assert _values(metrics)["BytesInPerSec", "b"] == 1
+
+
+def test_fetches_that_end_otherwise() -> None:
+    metrics = BrokerMetrics(ManualClock(1_000))
+    metrics.fetch_failed()
+    for is_replica in (True, False, False):
+        metrics.fetch_expired(is_replica=is_replica)
+    values = _values(metrics)
+    assert values[("FailedFetchRequestsPerSec",)] == 1
+    assert values["ExpiresPerSec", "follower"] == 1
+    assert values["ExpiresPerSec", "consumer"] == 2
 
 
 def test_replication() -> None:
@@ -193,6 +221,41 @@ def test_sessions_of_the_store() -> None:
     assert values[("ZooKeeperSyncConnectsPerSec",)] == 2
     assert values[("ZooKeeperDisconnectsPerSec",)] == 1
     assert values[("ZooKeeperExpiresPerSec",)] == 1
+
+
+def test_requests_to_the_store() -> None:
+    metrics, use = BrokerMetrics(ManualClock(1_000)), StoreUse()
+    metrics.use_store(use)
+    metrics.on_store_session(SessionEvent.CONNECTED)
+    use.latencies.add(4_000_000)
+    use.authentications_count, use.authentication_failures_count = 2, 1
+    values = _values(metrics)
+    assert values[("ZooKeeperRequestLatencyMs_count",)] == 1
+    assert values["ZooKeeperRequestLatencyMs", "0.50"] == pytest.approx(4, rel=0.3)
+    assert values[("ZooKeeperSaslAuthenticationsPerSec",)] == 2
+    assert values[("ZooKeeperAuthFailuresPerSec",)] == 1
+
+
+def test_authentications() -> None:
+    clock = ManualClock(1_000)
+    metrics = BrokerMetrics(clock)
+    counted = metrics.authentication
+    counted.authenticated("SASL", knows_lifetime=True)
+    counted.authenticated("OTHER", knows_lifetime=False)
+    assert not any(key[0].startswith("reauthentication-latency") for key in _values(metrics))
+    for took_ms in (10, 30):
+        counted.reauthenticated("SASL", took_ms, clock.now_ms)
+    counted.expired_connection_killed("SASL")
+    counted.expired_connection_killed("OTHER")
+    values = _values(metrics)
+    assert values["successful-authentication-total", "SASL", "0"] == 1
+    assert values["successful-reauthentication-total", "SASL", "0"] == 2
+    assert values["reauthentication-latency-avg", "SASL", "0"] == 20
+    assert values["reauthentication-latency-max", "SASL", "0"] == 30
+    assert ("reauthentication-latency-max", "OTHER", "0") not in values
+    assert values[("ExpiredConnectionsKilledCount",)] == 2
+    clock.now_ms += 40_000
+    assert math.isnan(_values(metrics)["reauthentication-latency-avg", "SASL", "0"]), "nobody has of late"
 
 
 def _route(request_type: Any, version: int, kind: str = "") -> Route:
@@ -302,4 +365,4 @@ def test_samples_of_a_metric_stand_together() -> None:
         if not seen or seen[-1] != family_of(sample):
             seen.append(family_of(sample))
     assert len(set(seen)) == len(seen)
-    assert {metric.kind for metric, _ in seen} == {Kind.COUNTER, Kind.SUMMARY}
+    assert {metric.kind for metric, _ in seen} == {Kind.COUNTER, Kind.GAUGE, Kind.SUMMARY}

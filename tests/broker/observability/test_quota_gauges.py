@@ -78,15 +78,26 @@ def test_connections() -> None:
     broker.acceptor.limits = limits
     for host, listener in [("10.1.1.1", "OTHER")] * 2 + [("10.9.9.9", "PLAINTEXT")] * 9:
         broker.connect(host, listener)
+    peer = broker.connect("10.2.2.2")
+    assert peer.handler.client is not None
+    peer.handler.client.software = ("librdkafka", "2.6")
+    peer.handler.client.cipher, peer.handler.client.tls_version = "TLS_AES_128_GCM_SHA256", "TLSv1.3"
     found = read(connection_samples(broker.acceptor, broker.clock.now_ms))
     assert found == pytest.approx(
         {
             ("socket-server-metrics connection-count", "OTHER", "0"): 1,
+            ("socket-server-metrics connection-count", "PLAINTEXT", "0"): 1,
+            ("socket-server-metrics connections", "unknown", "unknown", "OTHER", "0"): 1,
+            (
+                *("socket-server-metrics connections", "librdkafka", "2.6", "PLAINTEXT", "0"),
+                *("TLS_AES_128_GCM_SHA256", "TLSv1.3"),
+            ): 1,
+            ("connections unsent-bytes",): 0,
             ("connections refused",): 1,
-            ("socket-server-metrics broker-connection-accept-rate",): 1.1,
+            ("socket-server-metrics broker-connection-accept-rate",): 1.2,
             ("socket-server-metrics connection-accept-rate", "OTHER"): 0.2,
-            ("socket-server-metrics connection-accept-rate", "PLAINTEXT"): 0.9,
-            ("connections accept-delay-ms",): 1_000,
+            ("socket-server-metrics connection-accept-rate", "PLAINTEXT"): 1.0,
+            ("connections accept-delay-ms",): 2_000,
             ("connections address-throttled",): 9,
         }
     )

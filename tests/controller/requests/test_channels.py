@@ -11,6 +11,7 @@ from metadata.store.znodes import BrokerRegistration
 from protocol.errors import ErrorCode
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from runtime.tasks import TaskScope
+from tests.clocks import ManualClock
 
 
 class Answering:
@@ -26,7 +27,7 @@ class Answering:
 def test_an_answered_request_is_let_go_of() -> None:
     async def run() -> None:
         async with TaskScope("test") as tasks:
-            channels = Channels(lambda _: Answering(), tasks, lambda *_: None)
+            channels = Channels(lambda _: Answering(), tasks, lambda *_: None, ManualClock())
             channels.add(BrokerRegistration(1, (), 0))
             request = UpdateMetadataRequest(controller_id=1, controller_epoch=1, live_brokers=[])
             known = sys.getrefcount(request)

@@ -60,7 +60,7 @@ class CountedMetrics:
     def authentication_failed(self, _listener: str) -> None:
         self.counts["failed"] += 1
 
-    def reauthenticated(self, _listener: str) -> None:
+    def reauthenticated(self, _listener: str, _took_ms: int, _now_ms: int) -> None:
         self.counts["again"] += 1
 
     def reauthentication_failed(self, _listener: str) -> None:

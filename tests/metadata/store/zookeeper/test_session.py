@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from metadata.store.port import Create, SessionEvent, Stat, StoreError, WatchEvent
+from metadata.store.store_use import StoreUse
 from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.requests import Requests
 from metadata.store.zookeeper.session import (
@@ -23,6 +24,7 @@ from metadata.store.zookeeper.session import (
 )
 from metadata.store.zookeeper.session_file import decode, encode
 from metadata.store.zookeeper.wire import OpCode, ReplyCode
+from protocol.primitives import DecodeError
 
 REQUESTS = Requests("", is_secure=False)
 STAT = struct.pack(">qqqqiiiqiiq", 1, 2, 3, 4, 5, 6, 7, 0, 9, 10, 11)
@@ -224,8 +226,44 @@ def test_the_end_answers_callers_at_once_and_closes_when_the_ensemble_says_so() 
     assert script.told.count(("a", "SessionExpiredError")) == 1
 
 
+def test_the_time_of_each_answer_is_measured() -> None:
+    use = StoreUse()
+    script = Script(use=use)
+    script.connect()
+    script.ask("a", read("/a"))
+    script.now_ms += 30
+    script.hear(reply(1, STAT))
+    assert (use.latencies.count, use.latencies.total) == (1, 30_000_000)
+
+
+def test_authentications_with_sasl_are_counted() -> None:
+    class Login:
+        def __init__(self) -> None:
+            self.tokens = [b"second", None]
+
+        def first(self) -> bytes:
+            return b"first"
+
+        def answer(self, token: bytes) -> bytes | None:
+            if token == b"wrong":
+                raise DecodeError("the server does not know the password")
+            return self.tokens.pop(0)
+
+    use = StoreUse()
+    script = Script(login=Login, use=use)
+    for answers in ([b"challenge", b"proof"], [b"wrong"]):
+        script.take(script.session.on_opened(script.now_ms))
+        script.take(script.session.on_frame(greeting(), script.now_ms))
+        for answer in answers:
+            (xid, _) = script.sent[-1]
+            script.take(script.session.on_frame(reply(xid, wire.opaque(answer)), script.now_ms))
+        script.lose()
+    assert (use.authentications_count, use.authentication_failures_count) == (1, 1)
+
+
 def test_each_connection_authenticates_first() -> None:
-    script = Script(authentications=[("digest", b"user:secret")])
+    use = StoreUse()
+    script = Script(authentications=[("digest", b"user:secret")], use=use)
     for _ in range(2):
         script.sent.clear()
         script.connect()
@@ -234,6 +272,7 @@ def test_each_connection_authenticates_first() -> None:
     script.connect()
     script.hear(reply(wire.AUTH_XID, error=ReplyCode.AUTH_FAILED))
     assert "drop" in script.told
+    assert use.authentication_failures_count == 1
 
 
 def test_bytes_that_are_no_answer_raise_nothing() -> None:

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import math
 
-from coordinator.runtime.load_times import WINDOW_MS, LoadTimes
+from runtime.recent_times import WINDOW_MS, RecentTimes
 
 
 def test_the_mean_and_the_longest_of_the_last_loads() -> None:
-    times = LoadTimes()
+    times = RecentTimes()
     assert math.isnan(times.average_ms(0)) and math.isnan(times.max_ms(0))
     times.record(10, 100)
     times.record(40, 200)
