@@ -59,7 +59,7 @@ def show_health(
         view = _look(cluster, window_ms, addresses)
         found = findings(view)
         if watch:
-            found = _with_first_seen(found, seen, view.now_ms)
+            found = with_first_seen(found, seen, view.now_ms)
         _show(output, view, found, watch=watch, shows_all=shows_all)
         if not watch:
             return int(not is_healthy(found))
@@ -84,7 +84,7 @@ def _look(cluster: Cluster, window_ms: int, addresses: Sequence[str]) -> Cluster
         requests.close()
 
 
-def _with_first_seen(found: Sequence[Finding], seen: dict[tuple[str, str], int], now_ms: int) -> list[Finding]:
+def with_first_seen(found: Sequence[Finding], seen: dict[tuple[str, str], int], now_ms: int) -> list[Finding]:
     """Return the findings, those of unknown starts with when this command first saw them; forget what is gone."""
     now = {(each.check, each.problem.subject) for each in found}
     for key in seen.keys() - now:

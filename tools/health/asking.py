@@ -5,6 +5,7 @@ Rules: a broker that does not answer once is not asked again; what was not learn
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,14 @@ ROUND_LIMIT_MS = 2_500
 
 
 class Asking:
-    """`until_ms` is monotonic; `answering` are the brokers that are still asked."""
+    """`until_ms` is monotonic; `answering` are the brokers that are still asked. `pause` waits for so many seconds."""
 
-    def __init__(self, requests: BrokerRequests, clock: Clock, limit_ms: int) -> None:
+    def __init__(
+        self, requests: BrokerRequests, clock: Clock, limit_ms: int, pause: Callable[[float], None] = time.sleep
+    ) -> None:
         self.requests = requests
         self.clock = clock
+        self.pause = pause
         self.until_ms = clock.monotonic_ms() + limit_ms
         self.answering: set[int] = set()
         self.unseen: list[str] = []

@@ -44,7 +44,7 @@ def gone(view: ClusterView) -> Iterator[Problem]:
             Severity.ERROR, f"broker {broker}",
             f"it is gone, and {len(names)} partitions have a replica on it "
             f"({', '.join(names[:3])}{' ...' if len(names) > 3 else ''})",
-            f"start broker {broker}, or move its replicas: `barnabas partitions reassign`",
+            f"start broker {broker}, or move its replicas to others: `barnabas balance --drain {broker}`",
             view.since(Condition.BROKER_GONE, str(broker)),
         )  # fmt: skip
 
@@ -76,7 +76,7 @@ def disks_full(view: ClusterView) -> Iterator[Problem]:
             Severity.ERROR if is_full else Severity.WARNING, _subject(broker, directory),
             f"the disk is {'full' if is_full else 'almost full'}: {told}",
             "delete what is not needed: `barnabas topics delete`, `barnabas records delete`, or a shorter retention.ms; or "
-            f"move replicas away from broker {broker.broker_id}: `barnabas partitions reassign`",
+            "move replicas to emptier brokers: `barnabas balance`",
             view.since(Condition.DISK_FULL, f"{broker.broker_id}:{directory.path}"),
         )  # fmt: skip
 
@@ -158,7 +158,7 @@ def directories_uneven(view: ClusterView) -> Iterator[Problem]:
             told = ", ".join(f"{path} {_bytes(size)}" for path, size in sorted(used.items()))
             yield Problem(
                 Severity.NOTICE, f"broker {broker.broker_id}", f"its log directories are filled unevenly: {told}",
-                "kafka-reassign-partitions.sh moves replicas between log directories (log_dirs of a plan)",
+                "`barnabas partitions reassign` moves replicas between log directories (log_dirs of its plan)",
             )  # fmt: skip
 
 

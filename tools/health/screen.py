@@ -48,6 +48,8 @@ def document(view: ClusterView, found: Sequence[Finding]) -> dict[str, Any]:
 def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = False) -> Iterator[str]:
     counts = Counter(each.problem.severity for each in found)
     told = "healthy" if is_healthy(found) else "unhealthy"
+    if view.unseen and is_healthy(found):
+        told += " as far as it was seen"
     for severity in Severity:
         if counts[severity]:
             told += f", {counts[severity]} {severity.word}{'' if counts[severity] == 1 else 's'}"

@@ -7,7 +7,6 @@ Source: Burrow (a group whose offset stands while it lags is stuck); KIP-664 (a 
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -63,7 +62,7 @@ class Watching:
             pause_ms = min(needs_ms - passed_ms, STEP_MS, self._asking.left_ms - MARGIN_MS)
             if pause_ms <= 0:
                 break
-            time.sleep(pause_ms / 1000)
+            self._asking.pause(pause_ms / 1000)
             self._look_again()
         watched_ms = self._asking.clock.monotonic_ms() - begun_ms
         if disagrees:

@@ -1,0 +1,72 @@
+"""`barnabas cluster health` on a broker of its own: what hangs, and what it may not see."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from barnabas.embedded import EmbeddedBroker
+from tools.command import main
+
+TIMEOUT_S = 30
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of somebody who takes connections and answers nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_bootstrap_server_that_hangs_keeps_nobody_waiting(silent: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with EmbeddedBroker() as broker:
+        assert main(["cluster", "health", "--bootstrap-server", f"{silent},{broker.bootstrap_servers}"]) == 0
+    out, err = capfd.readouterr()
+    assert ": healthy; brokers 0; controller 0; 0 partitions" in out
+    assert err == ""
+
+
+def test_nobody_at_the_address_is_told(silent: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "health", "--bootstrap-server", silent]) == 1
+    assert f"no broker answers at {silent}" in capfd.readouterr().err
+
+
+def test_a_lag_that_shrinks_is_no_problem_and_since_when_is_read_from_the_record(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with EmbeddedBroker() as broker:
+        servers = broker.bootstrap_servers
+        producer = Producer({"bootstrap.servers": servers})
+        for number in range(3):
+            producer.produce("orders", b"value", timestamp=1_700_000_000_000 + number)
+        assert producer.flush(TIMEOUT_S) == 0
+        settings = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer = Consumer({"bootstrap.servers": servers, **settings})
+        try:
+            consumer.subscribe(["orders"])
+            messages = consumer.consume(1, TIMEOUT_S)
+            consumer.commit(message=messages[0], asynchronous=False)
+            look = ["cluster", "health", "--bootstrap-server", servers, "--json", "--window-ms"]
+            assert main([*look, "0"]) == 1
+            [problem] = json.loads(capfd.readouterr().out)["problems"]
+            assert (problem["check"], problem["severity"]) == ("stuck group", "error")
+            assert problem["since"] == "2023-11-14T22:13:20.001Z", "the second record is the first that is not read"
+            consumer.commit(message=consumer.consume(1, TIMEOUT_S)[0], asynchronous=False)
+            consumer.commit(message=consumer.consume(1, TIMEOUT_S)[0], asynchronous=False)
+            assert main([*look, "0"]) == 0
+            assert json.loads(capfd.readouterr().out)["problems"] == []
+        finally:
+            consumer.close()
+
+
+def test_what_a_user_may_not_see_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:admin"}
+    with EmbeddedBroker(settings=settings) as broker:
+        assert main(["cluster", "health", "--bootstrap-server", broker.bootstrap_servers]) == 0
+    out = capfd.readouterr().out
+    assert ": healthy as far as it was seen;" in out
+    assert "not seen: log directories of broker 0: CLUSTER_AUTHORIZATION_FAILED" in out

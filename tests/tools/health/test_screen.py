@@ -1,0 +1,69 @@
+"""What `barnabas cluster health` prints."""
+
+from __future__ import annotations
+
+from tools.commands.cluster import with_first_seen
+from tools.health.checks import Finding
+from tools.health.screen import SHOWN_OF_A_CHECK, document, is_healthy, lines
+from tools.health.view import ClusterView, Problem, Severity, Since
+
+VIEW = ClusterView(brokers={}, controller=None, partitions=(), now_ms=1_700_000_000_000, cluster_id="c-1")
+ERROR = Finding(
+    "broker gone", Problem(Severity.ERROR, "broker 3", "it is gone", "start broker 3", Since(0, "seen by broker 1"))
+)
+NOTICE = Finding("leaders uneven", Problem(Severity.NOTICE, "broker 1", "uneven", "barnabas partitions elect"))
+
+
+def test_a_problem_has_its_object_cause_time_and_next_command() -> None:
+    assert list(lines(VIEW, [ERROR, NOTICE])) == [
+        "cluster c-1: unhealthy, 1 error, 1 notice; brokers ; controller none; 0 partitions",
+        "error: broker 3: it is gone",
+        "  since: 1970-01-01T00:00:00.000Z (seen by broker 1)",
+        "  next: start broker 3",
+        "notice: broker 1: uneven",
+        "  since: unknown (the brokers do not tell; seen now)",
+        "  next: barnabas partitions elect",
+    ]
+
+
+def test_notices_are_no_problem_and_what_was_not_seen_is_said() -> None:
+    assert is_healthy([])
+    assert is_healthy([NOTICE])
+    assert not is_healthy([ERROR])
+    unseen = ClusterView(
+        brokers={}, controller=1, partitions=(), cluster_id="c-1", unseen=("groups of broker 1: no answer",)
+    )
+    head, last = list(lines(unseen, []))
+    assert head.startswith("cluster c-1: healthy as far as it was seen;")
+    assert last == "not seen: groups of broker 1: no answer"
+    assert document(unseen, [])["not_seen"] == ["groups of broker 1: no answer"]
+
+
+def test_of_many_the_first_are_shown_unless_all_are_asked_for() -> None:
+    many = [ERROR] * (SHOWN_OF_A_CHECK + 20)
+    shown = list(lines(VIEW, many))
+    assert shown.count("error: broker 3: it is gone") == SHOWN_OF_A_CHECK
+    assert shown[-1] == "error: broker gone: 20 more (--all shows them)"
+    assert list(lines(VIEW, many, shows_all=True)).count("error: broker 3: it is gone") == len(many)
+    assert len(document(VIEW, many)["problems"]) == len(many)
+
+
+def test_a_document_says_everything() -> None:
+    [problem] = document(VIEW, [ERROR])["problems"]
+    assert problem == {
+        "check": "broker gone",
+        "severity": "error",
+        "subject": "broker 3",
+        "cause": "it is gone",
+        "since": "1970-01-01T00:00:00.000Z",
+        "since_note": "seen by broker 1",
+        "next": "start broker 3",
+    }
+
+
+def test_a_watch_tells_when_it_saw_a_problem_first_until_it_is_gone() -> None:
+    seen: dict[tuple[str, str], int] = {}
+    assert with_first_seen([NOTICE], seen, 10)[0].problem.since.at_ms == 10
+    assert with_first_seen([NOTICE], seen, 20)[0].problem.since.at_ms == 10
+    assert with_first_seen([ERROR], seen, 30) == [ERROR], "a broker tells"
+    assert with_first_seen([NOTICE], seen, 40)[0].problem.since.at_ms == 40, "it began again"
