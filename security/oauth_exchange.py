@@ -84,6 +84,7 @@ class OAuthBearerServer:
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
         self._failure: tuple[str, str] | None = None  # the reason, and what the client was told
+        self.user = ""
         self.identity: Identity | None = None
 
     def step(self, token: bytes) -> bytes:
@@ -97,6 +98,7 @@ class OAuthBearerServer:
             told = _error_text(refused)
             self._failure = (str(refused), told)
             return told.encode()
+        self.user = bearer.name
         if message.authorization_id not in ("", bearer.name):
             raise AuthenticationFailed(
                 "the authorization id is not the name of the token",

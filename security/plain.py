@@ -33,6 +33,7 @@ class PlainServer:
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
+        self.user = ""
         self.identity: Identity | None = None
 
     def step(self, token: bytes) -> bytes:
@@ -41,6 +42,7 @@ class PlainServer:
             count = min(len(parts), _PARTS_COUNTED)
             raise _failed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
         authorization_id, name, password = parts
+        self.user = name
         if not name:
             raise _failed("Authentication failed: username not specified")
         if not password:

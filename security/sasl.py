@@ -45,6 +45,10 @@ class SaslServer(Protocol):
     """The server's side of one exchange."""
 
     @property
+    def user(self) -> str:
+        """The name that the client claims; it is not proven. Empty while there is none."""
+
+    @property
     def identity(self) -> Identity | None:
         """Who the client is; None until the exchange is complete."""
 

@@ -147,6 +147,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
         self._to_sign = ""
         self._claimed: Identity | None = None
+        self.user = ""
         self.identity: Identity | None = None
 
     def step(self, token: bytes) -> bytes:
@@ -157,7 +158,7 @@ class ScramServer:
         first = _CLIENT_FIRST.fullmatch(text)
         if first is None:
             raise AuthenticationFailed("a first message that is not SCRAM's")
-        name = _plain_name(first["name"])
+        name = self.user = _plain_name(first["name"])
         extensions = dict(part.split("=", 1) for part in first["extensions"].split(",")[1:])
         if extensions.get(TOKEN_EXTENSION, "").lower() == "true":
             login = self._source.token(self._mechanism.name, name)

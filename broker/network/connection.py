@@ -364,7 +364,10 @@ class RequestConnection:
 
     def tls_failed(self, reason: str) -> None:
         """Close: the client has not shown who it is."""
-        self._shared.services.metrics.authentication.authentication_failed(self._listener)
+        services, client = self._shared.services, self.client
+        assert client is not None
+        services.metrics.authentication.authentication_failed(self._listener)
+        services.audit.login_failed(client, reason, mechanism="TLS")
         self.close(reason)
 
     # --- receiving ---

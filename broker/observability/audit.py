@@ -1,9 +1,9 @@
-"""What is written about clients' authorisation and administration: who was refused what, and who has changed what.
+"""What is written about clients: who was refused what, who has changed what, and who could not log in.
 
 Rules: a log line for each denial at INFO, up to a limit a second, unless the client has only asked what it may do; one for each
 permission at DEBUG, as Kafka's authorizer writes them. With `barnabas.audit.log` there is a file of JSON lines besides: one for
-each denial, and one or several for each request of administration, with what became of it. Nothing has secrets: resources are
-named, their contents are not.
+each denial, one for each failed login, and one or several for each request of administration, with what became of it. Nothing
+has secrets: resources are named, their contents are not.
 Invariant: an API of administration is audited wherever it is handled: its handler is wrapped once, in the table of handlers.
 Source: Kafka AclAuthorizer.logAuditMessage; the file is ours.
 """
@@ -23,7 +23,7 @@ from runtime.slices import Slices
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Handler
-    from broker.network.request_context import RequestContext
+    from broker.network.request_context import ClientConnection, RequestContext
     from broker.observability.audit_file import AuditFile
     from runtime.clock import Clock
     from security.access import Operation, ResourceType
@@ -100,6 +100,21 @@ class AuditLog:
         self._shown_count += 1
         return True
 
+    # --- logins ---
+
+    def login_failed(self, client: ClientConnection, reason: str, *, mechanism: str, user: str = "") -> None:
+        """A client has not shown who it is: with a SASL mechanism, or with `TLS`. `user` is the name that it has claimed, if
+        any. In the log there is the line that its connection is closed."""
+        if self.file is not None:
+            line = self._begun("login_failed") | {
+                "user": _cut(user),
+                "address": client.peer.host,
+                "listener": client.listener,
+                "mechanism": _cut(mechanism),
+                "reason": _cut(reason),
+            }
+            self.file.append(line)
+
     # --- administration ---
 
     def audited(self, handlers: Sequence[Handler[Any]]) -> list[Handler[Any]]:
@@ -164,11 +179,8 @@ class AuditLog:
         *,
         is_dry_run: bool = False,
     ) -> None:
-        assert self.file is not None and self._clock is not None
-        moment = datetime.datetime.fromtimestamp(self._clock.wall_ms() / 1000, datetime.UTC)
-        line: dict[str, object] = {
-            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "event": event,
+        assert self.file is not None
+        line = self._begun(event) | {
             "principal": _cut(str(context.principal)),
             "address": context.client_host,
             "listener": context.listener,
@@ -185,6 +197,15 @@ class AuditLog:
             if is_dry_run:
                 line["validate_only"] = True
         self.file.append(line)
+
+    def _begun(self, event: str) -> dict[str, object]:
+        """Return what each line begins with."""
+        assert self._clock is not None
+        moment = datetime.datetime.fromtimestamp(self._clock.wall_ms() / 1000, datetime.UTC)
+        return {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "event": event,
+        }
 
 
 def _cut(name: str) -> str:

@@ -24,6 +24,7 @@ from broker.observability.gauges import gauges, memory
 from broker.observability.metric import Metric, Sample
 from broker.observability.process_metrics import broker_samples, disk_samples, loop_samples, process_text
 from broker.observability.quota_gauges import connection_samples, quota_samples
+from broker.observability.readiness import readiness
 from runtime.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection, Listener, Network
@@ -109,9 +110,8 @@ class HttpServer:
             case b"/live":
                 return "200 OK", b"live\n"
             case b"/ready":
-                if self._broker.is_ready:
-                    return "200 OK", b"ready\n"
-                return "503 Service Unavailable", f"not ready: {self._broker.phase}\n".encode()
+                status, text = readiness(self._broker)
+                return status, text.encode("utf-8", "backslashreplace")
             case b"/health":
                 return "200 OK", await self._health()
             case b"/metrics":

@@ -18,6 +18,7 @@ from broker.network.memory_budget import MemoryBudget
 from broker.network.quotas.connection_rates import ConnectionRates
 from broker.network.response_memory import ResponseMemory
 from broker.network.sasl.authentication import ListenersAuthentication
+from broker.observability.audit import AuditLog
 from broker.services import Services
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response
@@ -97,7 +98,9 @@ class Broker:
             services=cast(
                 Services,
                 SimpleNamespace(
-                    api_versions=table.api_versions(), serial_queue=SerialQueue(self.clock, self.turns.call_soon)
+                    api_versions=table.api_versions(),
+                    audit=AuditLog(),
+                    serial_queue=SerialQueue(self.clock, self.turns.call_soon),
                 ),
             ),
             budget=self.budget,

@@ -254,6 +254,9 @@ class Authentication:
         assert client is not None
         self._stop_timer()
         self._release()
+        exchange = self._exchange
+        assert exchange is not None
+        self._shared.services.audit.login_failed(client, str(failure), mechanism=exchange.mechanism, user=exchange.user)
         if self._began_ms is None:
             self._common.metrics.authentication_failed(client.listener)
         else:

@@ -87,7 +87,8 @@ class _State(Enum):
 
 
 class SaslServerExchange:
-    """One authentication of one connection. `session` is there when it is complete. `knows_lifetime`: the client reads for how
+    """One authentication of one connection. `session` is there when it is complete. `mechanism` is the one that the client has
+    named, empty before. `knows_lifetime`: the client reads for how
     long it holds, and can authenticate again."""
 
     def __init__(
@@ -101,14 +102,19 @@ class SaslServerExchange:
         self._state = _State.INITIAL
         self._has_requests = False
         self._server: SaslServer | None = None
-        self._mechanism = ""
+        self.mechanism = ""
         self.knows_lifetime = False
         self.session: SaslSession | None = None
+
+    @property
+    def user(self) -> str:
+        """The name that the client has claimed; empty before."""
+        return "" if self._server is None else self._server.user
 
     def receive(self, frame: bytes, wall_ms: int) -> list[Buffer]:
         """Process a frame (without its length), and return the frame to send. Raises SaslFailure."""
         if self._state is _State.OTHER_MECHANISM:
-            raise SaslFailure(f"SASL mechanism {self._mechanism} is not that of the first authentication")
+            raise SaslFailure(f"SASL mechanism {self.mechanism} is not that of the first authentication")
         if self._state is not _State.AUTHENTICATE:
             return self._on_request(frame)
         return self._on_request_with_token(frame, wall_ms) if self._has_requests else self._on_token(frame, wall_ms)
@@ -165,7 +171,7 @@ class SaslServerExchange:
             raise SaslFailure(
                 f"SASL mechanism {name!r} is not enabled", encode_response(refusal, version, correlation_id)
             )
-        self._mechanism = name
+        self.mechanism = name
         self._has_requests = version >= _TOKENS_IN_REQUESTS
         if self._earlier is not None and self._earlier.mechanism != name:
             self._state = _State.OTHER_MECHANISM
@@ -227,7 +233,7 @@ class SaslServerExchange:
         identity = self._server.identity
         if identity is not None:
             self._check_principal(identity)
-            self.session = SaslSession(self._mechanism, identity, self._lifetime_ms(identity, wall_ms))
+            self.session = SaslSession(self.mechanism, identity, self._lifetime_ms(identity, wall_ms))
         return answer
 
     def _check_principal(self, identity: Identity) -> None:
@@ -242,7 +248,7 @@ class SaslServerExchange:
             raise AuthenticationFailed("another principal than at first", told=message)
 
     def _lifetime_ms(self, identity: Identity, wall_ms: int) -> int | None:
-        limit_ms = self._rules.max_reauth_ms.get(self._mechanism, 0)
+        limit_ms = self._rules.max_reauth_ms.get(self.mechanism, 0)
         ends: list[int] = []
         if limit_ms > 0:
             ends.append(limit_ms)
@@ -254,15 +260,15 @@ class SaslServerExchange:
         if failure.told is not None:
             return failure.told
         what = "authentication" if self._earlier is None else "re-authentication"
-        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"
+        return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self.mechanism}"
 
     def _failed(self, failure: AuthenticationFailed, response: list[Buffer] | None) -> SaslFailure:
-        return SaslFailure(f"authentication failed: {self._mechanism}: {failure}", response)
+        return SaslFailure(f"authentication failed: {self.mechanism}: {failure}", response)
 
     def _unexpected(self, header: RequestHeader, frame: bytes, position: int) -> SaslFailure:
         """Return the failure for another request in place of SaslAuthenticate. Raises DecodeError."""
         name, version = self._api_name(header), header.api_version
-        reason = f"authentication failed: {self._mechanism}: {name} in place of SaslAuthenticate"
+        reason = f"authentication failed: {self.mechanism}: {name} in place of SaslAuthenticate"
         route = self._table.route(header.api_key, version)
         if route is None and header.api_key == ApiVersionsRequest.api_key:
             illegal = ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, api_keys=[])

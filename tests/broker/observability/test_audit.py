@@ -197,6 +197,25 @@ def test_a_large_request_has_several_lines_and_long_names_are_cut() -> None:
     assert "validate_only" not in lines.lines[0]
 
 
+def test_a_failed_login_has_who_it_claimed_to_be_and_why() -> None:
+    lines = Lines()
+    log(lines).login_failed(context().connection, "authentication failed", mechanism="PLAIN", user="u" * 600)
+    log(lines).login_failed(context().connection, "no certificate", mechanism="TLS")
+    connection = context().connection
+    assert [list(line.values())[1:] for line in lines.lines] == [
+        [
+            "login_failed",
+            "u" * 512 + "...",
+            connection.peer.host,
+            connection.listener,
+            "PLAIN",
+            "authentication failed",
+        ],
+        ["login_failed", "", connection.peer.host, connection.listener, "TLS", "no certificate"],
+    ]
+    AuditLog().login_failed(connection, "without a file", mechanism="PLAIN")
+
+
 def test_no_line_has_a_secret() -> None:
     lines = Lines()
     scram = AlterUserScramCredentialsRequest(

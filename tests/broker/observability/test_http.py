@@ -26,6 +26,7 @@ from runtime.filesystem import FileSystem
 from runtime.loop_times import LoopTimes
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
+from storage.free_space import FreeSpace
 from tests.broker.harness import Broker as HarnessBroker
 from tests.broker.quota_world import quotas_of
 from tests.clocks import ManualClock
@@ -51,6 +52,7 @@ def serve(
         broker = SimpleNamespace(
             is_ready=False,
             phase="loading logs",
+            logs=SimpleNamespace(space=SimpleNamespace(by_directory=lambda: iter(()))),
             services=services,
             metadata=MetadataCache(),
             broker_id=3,
@@ -92,6 +94,13 @@ def test_live_and_ready() -> None:
         assert (await get(server, "/ready"))[0] == "HTTP/1.1 503 Service Unavailable"
         broker.is_ready = True
         assert (await get(server, "/ready?verbose=1"))[0] == "HTTP/1.1 200 OK"
+        full = FreeSpace()
+        full.floor_bytes = 1_000
+        full.on_measured(900, 0)
+        broker.logs.space = SimpleNamespace(by_directory=lambda: iter([("/fine", FreeSpace()), ("/full", full)]))
+        told = await get(server, "/ready")
+        assert told[0] == "HTTP/1.1 200 OK"
+        assert told[-1] == "ready\nwrites refused: /full has 900 bytes free, barnabas.disk.free.min.bytes is 1000\n"
 
     serve(scenario)
 

@@ -309,6 +309,24 @@ def test_without_a_delay_it_is_closed_at_once() -> None:
     assert peer.stream.is_closed
 
 
+def test_failures_are_audited_with_the_name_that_was_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    told: list[tuple[str, str, str]] = []
+
+    def login_failed(_client: object, reason: str, *, mechanism: str, user: str) -> None:
+        told.append((reason, mechanism, user))
+
+    monkeypatch.setattr(world.broker.shared.services.audit, "login_failed", login_failed)
+    peer = world.connect()
+    begin(peer)
+    peer.send(SaslAuthenticateRequest(auth_bytes=BAD), 2)
+    world.connect().send(SaslHandshakeRequest(mechanism="NONE"), 1)
+    assert told == [
+        ("authentication failed: PLAIN: Authentication failed: Invalid username or password", "PLAIN", "alice"),
+        ("SASL mechanism 'NONE' is not enabled", "", ""),
+    ]
+
+
 def test_a_mechanism_that_is_not_enabled_is_refused_with_those_that_are() -> None:
     world = World()
     peer = world.connect()
