@@ -1,7 +1,5 @@
 """The cluster that a command works on: its options, and clients that connect when they are first used.
 
-Strongest first: `--bootstrap-server`, the file of `--command-config`, the profile (`--profile NAME` or `BARNABAS_PROFILE`: the
-file `~/.config/barnabas/NAME.properties`), and `localhost:9092`, where `make run` starts a broker.
 Rules: whoever cannot log in, or finds nobody at the address, is told so at once, not when a request has timed out.
 """
 
@@ -10,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -20,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from confluent_kafka import KafkaError, KafkaException
 
-from config.sources import read_properties
+from config.client_settings import DEFAULT_SERVER, PROFILE_VARIABLE, ClusterAccess, client_properties
 from runtime.clock import Clock, SystemClock
-from tools.client_settings import ClientSettings, SettingsError
 from tools.failures import Unreachable, failure_of
 from tools.output import Output
 
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 K = TypeVar("K")
 
-DEFAULT_SERVER = "localhost:9092"
 UNREACHABLE_AFTER_MS = 3_000
 """Whoever has not reached any broker by then is told so; a broker that is just starting may take that long."""
 ANY_BROKER_AFTER_MS = 500
@@ -50,7 +45,7 @@ _logger.propagate = False  # its errors are raised as well
 class Cluster:
     """Made for one command; clients for records belong to whoever asks for them."""
 
-    def __init__(self, settings: ClientSettings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: ClusterAccess, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self.cluster_id: str | None = None
@@ -148,11 +143,6 @@ class Cluster:
             self._is_unreachable = True
 
 
-def profile_path(name: str) -> str:
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(home, "barnabas", f"{name}.properties")
-
-
 def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a cluster and `--json`; its function is called with `cluster` and `output`."""
 
@@ -162,7 +152,7 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         servers, cluster = bootstrap_server, None
         try:
-            settings = ClientSettings.of(_properties(command_config, profile), bootstrap_server)
+            settings = ClusterAccess.of(client_properties(command_config, profile), bootstrap_server)
             servers, cluster = settings.bootstrap_servers, Cluster(settings)
             return function(cluster=cluster, output=Output(as_json=as_json), **others)
         except Exception as error:
@@ -177,21 +167,8 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--bootstrap-server", metavar="HOST:PORT[,...]", help=f"brokers to ask first [{DEFAULT_SERVER}]"),
         click.option("--command-config", metavar="FILE", help="properties of a client, as of the kafka-*.sh tools"),
-        click.option("--profile", metavar="NAME", envvar="BARNABAS_PROFILE", help="a file in ~/.config/barnabas"),
+        click.option("--profile", metavar="NAME", envvar=PROFILE_VARIABLE, help="a file in ~/.config/barnabas"),
         click.option("--json", "as_json", is_flag=True, help="print JSON"),
     )):  # fmt: skip
         run = option(run)
     return run
-
-
-def _properties(command_config: str | None, profile: str | None) -> dict[str, str]:
-    """Raises SettingsError."""
-    path = command_config or (profile_path(profile) if profile else None)
-    if path is None:
-        return {"bootstrap.servers": DEFAULT_SERVER}
-    try:
-        with open(path, encoding="latin-1") as file:
-            properties = dict(read_properties(file.read()))
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
-    return {"bootstrap.servers": DEFAULT_SERVER} | properties

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from confluent_kafka import KafkaException
 
-from tools.client_settings import SettingsError
+from config.client_settings import SettingsError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

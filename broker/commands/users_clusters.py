@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from broker.commands.client_network import AdminClientSettings, client_network
+from broker.commands.client_network import client_network
 from broker.settings.scram_users import user_of_path, user_path
 from config.broker import BrokerSettings
+from config.client_settings import PROFILE_VARIABLE, ClusterAccess, client_properties
 from config.errors import ConfigError
 from config.sources import read_properties
 from metadata.store import configs, znodes
@@ -40,7 +42,9 @@ from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.schema import Request, Response
 from runtime.clock import SystemClock
+from runtime.error_texts import reason_of
 from runtime.os_disk import OsDisk
 from runtime.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
@@ -48,8 +52,12 @@ from runtime.tasks import TaskScope
 from runtime.transport import Network
 from security.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, ScramMechanism
 
+R = TypeVar("R", bound=Response)
+
 CONNECT_TIMEOUT_S = 15
 CLIENT_ID = "barnabas-users"
+CONTROLLER_ATTEMPTS = 5
+CONTROLLER_AGAIN_AFTER_S = 0.5
 METADATA_VERSION = 4  # known since 0.11; names the controller
 
 
@@ -109,18 +117,14 @@ class StoredUsers:
 class ServedUsers:
     """At a broker of a running cluster."""
 
-    def __init__(self, network: Network, bootstrap_server: str) -> None:
+    def __init__(self, network: Network, bootstrap_servers: str) -> None:
+        """Raises ConfigError."""
         self._network = network
-        self._bootstrap_server = bootstrap_server
+        self._addresses = [_host_and_port(address.strip()) for address in bootstrap_servers.split(",")]
 
     async def list(self) -> Mapping[str, Mapping[str, int]]:
-        client = await self._connected(*_host_and_port(self._bootstrap_server))
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                request = DescribeUserScramCredentialsRequest(users=None)
-                answer = await client.send(request, 0, DescribeUserScramCredentialsResponse)
-        finally:
-            client.abort()
+        request = DescribeUserScramCredentialsRequest(users=None)
+        answer = await self._ask_any(request, 0, DescribeUserScramCredentialsResponse)
         _check(answer.error_code, answer.error_message)
         return {
             result.user: {MECHANISMS_BY_CODE[info.mechanism].name: info.iterations for info in result.credential_infos}
@@ -140,34 +144,48 @@ class ServedUsers:
         await self._alter(AlterUserScramCredentialsRequest(deletions=rows, upsertions=[]))
 
     async def _alter(self, request: AlterUserScramCredentialsRequest) -> None:
-        client = await self._connected(*await self._controller())
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                answer = await client.send(request, 0, AlterUserScramCredentialsResponse)
-        finally:
-            client.abort()
+        """Ask the controller; one that has just lost that role says so."""
+        for attempt in range(CONTROLLER_ATTEMPTS):
+            answer = await self._ask(await self._controller(), request, 0, AlterUserScramCredentialsResponse)
+            is_over = all(result.error_code != ErrorCode.NOT_CONTROLLER for result in answer.results)
+            if is_over or attempt + 1 == CONTROLLER_ATTEMPTS:
+                break
+            await asyncio.sleep(CONTROLLER_AGAIN_AFTER_S)
         for result in answer.results:
             _check(result.error_code, result.error_message)
 
     async def _controller(self) -> tuple[str, int]:
-        client = await self._connected(*_host_and_port(self._bootstrap_server))
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-                answer = await client.send(request, METADATA_VERSION, MetadataResponse)
-        finally:
-            client.abort()
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        answer = await self._ask_any(request, METADATA_VERSION, MetadataResponse)
         for broker in answer.brokers:
             if broker.node_id == answer.controller_id:
                 return broker.host, broker.port
-        raise UsersFailed("the cluster has no controller now")
+        raise UsersFailed("the cluster has no controller now (`barnabas cluster health` tells more)")
 
-    async def _connected(self, host: str, port: int) -> Client:
+    async def _ask_any(self, request: Request, version: int, response: type[R]) -> R:
+        """Ask the first of the brokers that answers. Raises UsersFailed: what is wrong with the last."""
+        for address in self._addresses[:-1]:
+            with contextlib.suppress(UsersFailed):
+                return await self._ask(address, request, version, response)
+        return await self._ask(self._addresses[-1], request, version, response)
+
+    async def _ask(self, address: tuple[str, int], request: Request, version: int, response: type[R]) -> R:
+        """Raises UsersFailed with the address."""
+        host, port = address
+        client: Client | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                return await Client.connect(self._network, host, port, CLIENT_ID)
+                client = await Client.connect(self._network, host, port, CLIENT_ID)
+                return await client.send(request, version, response)
         except TimeoutError as error:
             raise UsersFailed(f"{host}:{port} does not answer") from error
+        except OSError as error:
+            raise UsersFailed(
+                f"{host}:{port}: {reason_of(error)}; is a broker there, and security.protocol right?"
+            ) from error
+        finally:
+            if client is not None:
+                client.abort()
 
 
 class NoSessionFile:
@@ -185,17 +203,18 @@ class NoSessionFile:
 
 @asynccontextmanager
 async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
-    """Open what the options name. Raises UsersFailed, ConfigError, StoreFileError, OSError."""
-    given = _given(options.config)
+    """Open what the options name. Raises UsersFailed, ConfigError, SettingsError, StoreFileError, OSError."""
     network, tasks = OsNetwork(SocketOptions()), TaskScope("users")
     try:
-        if options.bootstrap_server is not None:
-            settings = AdminClientSettings.of(given)
-            yield ServedUsers(client_network(network, settings, system_randomness()), options.bootstrap_server)
-            return
         if options.zookeeper is not None:
+            given = _given(options.config)
             async with _zookeeper({**given, "zookeeper.connect": options.zookeeper}, network, tasks) as store:
                 yield StoredUsers(store)
+            return
+        if options.data_dir is None:
+            profile = options.profile or os.environ.get(PROFILE_VARIABLE)
+            settings = ClusterAccess.of(client_properties(options.config, profile), options.bootstrap_server)
+            yield ServedUsers(client_network(network, settings, system_randomness()), settings.bootstrap_servers)
             return
         async with _embedded(options.data_dir, tasks) as store:
             yield StoredUsers(store)

@@ -1,14 +1,15 @@
-"""`barnabas users`: SCRAM credentials of users are made, listed and deleted, through a broker or in the store.
+"""`barnabas users`: SCRAM credentials of users are made, listed and deleted, through a broker of any Kafka or in the store.
 
 Rules: the password comes from a file or the standard input, and goes no further than its salted hash; nothing prints it. What
 is written is what a broker, or Apache Kafka's kafka-configs.sh, writes: running brokers follow it. Exit codes: 0, 1 when the
-cluster cannot be reached or refuses, 2 for invalid arguments.
+cluster cannot be reached or refuses, 2 for invalid arguments and settings.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from broker.commands.users_clusters import Users
 
 _EXIT_FAILED, _EXIT_USAGE = 1, 2
+SETTING = ("create", "alter")
 STANDARD_INPUT = "-"
 # As many bytes are read of a password file: whoever names another file by mistake has to be told.
 LONGEST_PASSWORD_BYTES = 4096
@@ -40,10 +42,11 @@ class PasswordReader(Protocol):
 def run(options: argparse.Namespace) -> int:
     """Run the command, and return the exit code. Raises OutputError."""
     try:
-        if options.users_command == "create":
+        sets = options.users_command in SETTING
+        if sets:
             _check_name(options.name)
             _check_iterations(options.iterations)
-        password = _password(options.password_file) if options.users_command == "create" else ""
+        password = _password(options.password_file) if sets else ""
         return uvloop.run(_run(options, password))
     except (ConfigError, ValueError) as error:
         print_problem(f"barnabas: {error.line if isinstance(error, ConfigError) else error}")
@@ -61,12 +64,15 @@ def run(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace, password: str) -> int:
     async with open_users(options) as users:
-        if options.users_command == "create":
+        if options.users_command in SETTING:
             await _create(users, options, password)
         elif options.users_command == "delete":
-            await _delete(users, options.name, options.mechanism)
+            await _delete(users, options)
         else:
-            _print_list(await users.list())
+            found = await users.list()
+            if options.users_command == "describe":
+                found = {options.name: _of(found, options.name, None)}
+            _print_list(found, as_json=options.json, is_one=options.users_command == "describe")
     return 0
 
 
@@ -75,23 +81,44 @@ async def _create(users: Users, options: argparse.Namespace, password: str) -> N
     salt, iterations = system_randomness().randbytes(SALT_BYTES), options.iterations
     salted = await asyncio.to_thread(mechanism.salted_password, password, salt, iterations)
     await users.set(options.name, mechanism, salted, salt, iterations)
-    print_result(f"{mechanism.name} password of {options.name} is set")
+    done = {"user": options.name, "result": "set", "mechanisms": [mechanism.name], "iterations": iterations}
+    _print_done(options, done, f"{mechanism.name} password of {options.name} is set")
 
 
-async def _delete(users: Users, name: str, mechanism: str | None) -> None:
-    found = (await users.list()).get(name, {})
-    chosen = [each for each in MECHANISMS if each in found and mechanism in (None, each)]
+async def _delete(users: Users, options: argparse.Namespace) -> None:
+    chosen = list(_of(await users.list(), options.name, options.mechanism))
+    await users.delete(options.name, [MECHANISMS[each] for each in chosen])
+    done = {"user": options.name, "result": "deleted", "mechanisms": chosen}
+    _print_done(options, done, f"{' and '.join(chosen)} password of {options.name} is deleted")
+
+
+def _of(users: Mapping[str, Mapping[str, int]], name: str, mechanism: str | None) -> Mapping[str, int]:
+    """Return what a user has, or has of one mechanism. Raises UsersFailed when that is nothing."""
+    found = users.get(name, {})
+    chosen = {each: found[each] for each in MECHANISMS if each in found and mechanism in (None, each)}
     if not chosen:
-        raise UsersFailed(f"{name} has no password{'' if mechanism is None else f' of {mechanism}'}")
-    await users.delete(name, [MECHANISMS[each] for each in chosen])
-    print_result(f"{' and '.join(chosen)} password of {name} is deleted")
+        raise UsersFailed(
+            f"{name} has no password{'' if mechanism is None else f' of {mechanism}'} (`barnabas users list` shows the users)"
+        )
+    return chosen
 
 
-def _print_list(users: Mapping[str, Mapping[str, int]]) -> None:
+def _print_list(users: Mapping[str, Mapping[str, int]], *, as_json: bool, is_one: bool) -> None:
+    if as_json:
+        rows = [
+            {"user": name, "credentials": [{"mechanism": each, "iterations": number} for each, number in found.items()]}
+            for name, found in sorted(users.items())
+        ]
+        print_result(json.dumps(rows[0] if is_one else rows, indent=2))
+        return
     width = max(map(len, users), default=0)
     for name in sorted(users):
         shown = ", ".join(f"{mechanism} ({iterations} iterations)" for mechanism, iterations in users[name].items())
         print_result(f"{name:{width}}  {shown}")
+
+
+def _print_done(options: argparse.Namespace, done: Mapping[str, object], text: str) -> None:
+    print_result(json.dumps(done, indent=2) if options.json else text)
 
 
 def _check_name(name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from barnabas.embedded import EmbeddedBroker
 from broker import __main__ as command
 from broker.commands import users_command
 from tests.broker.test_sasl_start import logged_in, running, scram
@@ -64,10 +66,27 @@ def test_users_are_there_before_the_first_start(tmp_path: Path, password_file: s
     assert barnabas("list", *at)[1] == "bob  SCRAM-SHA-256 (4096 iterations)\n"
     assert barnabas("delete", "bob", *at) == (0, "SCRAM-SHA-256 password of bob is deleted\n", "")
     assert barnabas("list", *at) == (0, "", "")
-    assert barnabas("delete", "bob", *at) == (1, "", "barnabas: bob has no password\n")
+    assert barnabas("delete", "bob", *at)[2].startswith("barnabas: bob has no password (`barnabas users list`")
 
 
-def test_at_a_running_broker(tmp_path: Path, password_file: str, barnabas: Run) -> None:
+def test_users_as_json(tmp_path: Path, password_file: str, barnabas: Run) -> None:
+    at = ("--data-dir", str(tmp_path / "data"), "--json")
+    assert json.loads(barnabas("list", *at)[1]) == []
+    made = barnabas("alter", "bob", "--mechanism", "SCRAM-SHA-512", "--password-file", password_file, *at)
+    assert json.loads(made[1]) == {
+        "user": "bob", "result": "set", "mechanisms": ["SCRAM-SHA-512"], "iterations": 4096
+    }  # fmt: skip
+    bob = {"user": "bob", "credentials": [{"mechanism": "SCRAM-SHA-512", "iterations": 4096}]}
+    assert json.loads(barnabas("list", *at)[1]) == [bob]
+    assert json.loads(barnabas("describe", "bob", *at)[1]) == bob
+    code, shown, problem = barnabas("describe", "carol", *at)
+    assert (code, shown) == (1, "") and "`barnabas users list`" in problem
+    assert json.loads(barnabas("delete", "bob", *at)[1])["mechanisms"] == ["SCRAM-SHA-512"]
+
+
+def test_at_a_running_broker(
+    tmp_path: Path, password_file: str, barnabas: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, config = tmp_path / "data", tmp_path / "client.properties"
     config.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -89,12 +108,37 @@ def test_at_a_running_broker(tmp_path: Path, password_file: str, barnabas: Run) 
             assert (await in_thread("delete", "bob", *secured))[0] == 0
             assert (await in_thread("list", *secured))[1] == ""
             config.write_text(config.read_text().replace("alice-secret", "wrong"))
+            (tmp_path / "barnabas").mkdir()
+            profile = tmp_path / "barnabas" / "here.properties"
+            profile.write_text(f"bootstrap.servers=127.0.0.1:1,{plain}\n")
+            monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+            assert (await in_thread("list", "--profile", "here")) == (0, "", "")
+            monkeypatch.setenv("BARNABAS_PROFILE", "here")
+            assert (await in_thread("list")) == (0, "", "")
+            monkeypatch.setenv("BARNABAS_PROFILE", "missing")
+            assert "missing.properties" in (await in_thread("list"))[2]
             code, _, problem = await in_thread("list", *secured)
             assert code == 1 and "Invalid username or password" in problem and "wrong" not in problem
             code, _, problem = await in_thread(*CREATE, password_file, "--data-dir", str(folder))
             assert code == 1 and "does the broker run? then use --bootstrap-server" in problem
 
     uvloop.run(run())
+
+
+def test_at_a_broker_that_asks_for_certificates(tmp_path: Path, password_file: str, barnabas: Run) -> None:
+    config = tmp_path / "client.properties"
+    with EmbeddedBroker(security="ssl") as broker:
+        assert broker._security is not None
+        lines = broker._security.java_settings().items()
+        config.write_text("".join(f"{name}={value}\n" for name, value in lines))
+        at = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(config))
+        assert barnabas(*CREATE, password_file, *at) == (0, "SCRAM-SHA-256 password of bob is set\n", "")
+        assert "bob" in barnabas("list", *at)[1]
+        config.write_text(f"security.protocol=SSL\nssl.truststore.location={password_file}\nssl.truststore.type=PEM\n")
+        code, _, problem = barnabas("list", *at)
+        assert code == 2 and problem.startswith("barnabas: ssl.truststore.location: it holds no certificate")
+        code, _, problem = barnabas("list", "--bootstrap-server", broker.bootstrap_servers)
+        assert code == 1 and broker.bootstrap_servers in problem
 
 
 def test_a_password_from_the_standard_input(tmp_path: Path, barnabas: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,15 +192,18 @@ def test_nobody_at_the_address(barnabas: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("security.protocol=TLS", "security.protocol=TLS is none of"),
-        ("security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI: there are PLAIN"),
-        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN", "sasl.jaas.config: Login module not specified"),
+        ("security.protocol=TLS", "security.protocol=TLS is not one of"),
+        ("security.protocol=SASL_SSL", "sasl.mechanism=GSSAPI is not one of PLAIN"),
+        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN", "sasl.jaas.config must name username"),
         (
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=x required password=bob-secret;",
-            "sasl.jaas.config: one login module with username and password is needed",
+            "sasl.jaas.config must name username",
         ),
-        ("ssl.truststore.type=JKS", "only PEM is read"),
-        ("security.protocol=SSL\nssl.truststore.location=/missing", "ssl.truststore.location=/missing: No such file"),
+        ("security.protocol=SSL\nssl.truststore.location=/a\nssl.truststore.type=JKS", "not read here, only PEM"),
+        (
+            "security.protocol=SSL\nssl.truststore.location=/missing.pem",
+            "ssl.truststore.location=/missing.pem: No such file",
+        ),
     ],
 )
 def test_settings_of_a_client_that_are_wrong(tmp_path: Path, barnabas: Run, text: str, problem: str) -> None:
@@ -167,7 +214,13 @@ def test_settings_of_a_client_that_are_wrong(tmp_path: Path, barnabas: Run, text
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("create", "bob", "--data-dir", "x"), ("list",), ("create", "bob", "secret")]
+    "arguments",
+    [
+        (),
+        ("create", "bob", "--data-dir", "x"),
+        ("list", "--data-dir", "x", "--zookeeper", "y"),
+        ("create", "bob", "secret"),
+    ],
 )
 def test_arguments_that_are_missing(arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as ended:

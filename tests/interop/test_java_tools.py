@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from tests.interop.conftest import need_java
 from tests.oracle import tools
+from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.process import wait_until
 
 Fresh = Callable[[str], str]
@@ -80,6 +84,32 @@ def test_levels_of_loggers_are_described_and_changed(bootstrap: str) -> None:
     assert re.search(r"^ *kafka.request.logger=ERROR ", levels, re.MULTILINE)
     assert re.search(r"^ *root=[A-Z]+ ", levels, re.MULTILINE)
     tools.run("configs", [*entity, "--alter", "--delete-config", "kafka.request.logger"])
+
+
+def users(bootstrap: str, *arguments: str) -> str:
+    """What `barnabas users` prints; it is asked in a process of its own, as operators do."""
+    command = [sys.executable, "-m", "barnabas.cli", "users", *arguments, "--bootstrap-server", bootstrap]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, input="secret\n", capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_users_are_seen_and_changed_by_both_tools(bootstrap: str, fresh: Fresh) -> None:
+    name = fresh("alice")
+    entity = ["--bootstrap-server", bootstrap, "--entity-type", "users", "--entity-name", name]
+    users(bootstrap, "create", name, "--mechanism", "SCRAM-SHA-256", "--password-file", "-")
+    assert "SCRAM-SHA-256=iterations=4096" in tools.run("configs", [*entity, "--describe"])
+    tools.run("configs", [*entity, "--alter", "--add-config", "SCRAM-SHA-512=[iterations=8192,password=secret]"])
+    assert json.loads(users(bootstrap, "describe", name, "--json"))["credentials"] == [
+        {"mechanism": "SCRAM-SHA-256", "iterations": 4096},
+        {"mechanism": "SCRAM-SHA-512", "iterations": 8192},
+    ]
+    users(bootstrap, "delete", name, "--mechanism", "SCRAM-SHA-256")
+    assert "SCRAM-SHA-512 (8192 iterations)" in users(bootstrap, "list")
+    users(bootstrap, "delete", name)
+    assert "SCRAM" not in tools.run("configs", [*entity, "--describe"])
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)

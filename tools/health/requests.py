@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tools.client_settings import ClientSettings
+from config.client_settings import ClusterAccess
 from tools.failures import Unreachable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Unanswered(Exception):
 class BrokerRequests:
     """Opened by the constructor; `close` once. All limits are milliseconds for everything that a call asks."""
 
-    def __init__(self, settings: ClientSettings, clock: Clock, connect_limit_ms: int) -> None:
+    def __init__(self, settings: ClusterAccess, clock: Clock, connect_limit_ms: int) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are told here
         from kafka.net.manager import KafkaConnectionManager  # noqa: PLC0415  a tenth of a second
         from kafka.net.selector import NetworkSelector  # noqa: PLC0415

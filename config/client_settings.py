@@ -1,5 +1,8 @@
 """The settings of a client, from a properties file with Kafka's names into the forms of the client libraries.
 
+Strongest first: an option that names brokers, the file of `--command-config`, the profile (`--profile NAME` or
+`BARNABAS_PROFILE`: the file `~/.config/barnabas/NAME.properties`), and `localhost:9092`, where `make run` starts a broker.
+
 Rules: pure but for reading the files that settings name. The names are those of Apache Kafka's clients
 (`security.protocol`, `sasl.jaas.config`, `ssl.truststore.location` ...), so that the file of a kafka-*.sh tool works;
 `sasl.username` and `sasl.password` are understood as well. Stores are PEM; another type is refused with the command that
@@ -9,15 +12,20 @@ Source: Kafka CommonClientConfigs, SaslConfigs, SslConfigs.
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from config.sources import read_properties
+
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CLIENT_ID = "barnabas"
+DEFAULT_SERVER = "localhost:9092"
+PROFILE_VARIABLE = "BARNABAS_PROFILE"
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
@@ -26,7 +34,7 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSettings:
+class ClusterAccess:
     """How to reach a cluster, and as whom. PEM texts may be None; `checks_host` is whether names in certificates count."""
 
     bootstrap_servers: str
@@ -45,7 +53,7 @@ class ClientSettings:
     """Addresses of brokers' HTTP ports, with commas; `barnabas.http` of a profile."""
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], bootstrap_servers: str | None = None) -> ClientSettings:
+    def of(cls, properties: Mapping[str, str], bootstrap_servers: str | None = None) -> ClusterAccess:
         """Return the settings of a properties file; `bootstrap_servers` is stronger. Raises SettingsError."""
         servers = bootstrap_servers or properties.get("bootstrap.servers")
         if not servers:
@@ -91,7 +99,7 @@ class ClientSettings:
                 "sasl_plain_password": self.password,
             }
         if self.protocol.endswith("SSL"):
-            arguments["ssl_context"] = self._ssl_context()
+            arguments["ssl_context"] = self.ssl_context()
         return arguments
 
     def for_records(self) -> dict[str, Any]:
@@ -119,18 +127,40 @@ class ClientSettings:
             settings |= {name: value for name, value in pems.items() if value is not None}
         return settings
 
-    def _ssl_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=self.trusted_pem)
+    def ssl_context(self) -> ssl.SSLContext:
+        """Return the context of connections that use TLS. Raises SettingsError."""
+        try:
+            context = ssl.create_default_context(cadata=self.trusted_pem)
+        except ssl.SSLError as error:
+            raise SettingsError(f"ssl.truststore.location: it holds no certificate in PEM ({error.reason})") from error
         context.check_hostname = self.checks_host
         if self.certificate_pem is not None:
             _load_own(context, self.certificate_pem, self.key_pem or "", self.key_password)
         return context
 
 
+def client_properties(command_config: str | None, profile: str | None) -> dict[str, str]:
+    """Return the properties of a file or of a profile, the file is stronger. Raises SettingsError."""
+    path = command_config or (profile_path(profile) if profile else None)
+    if path is None:
+        return {"bootstrap.servers": DEFAULT_SERVER}
+    try:
+        with open(path, encoding="latin-1") as file:
+            properties = dict(read_properties(file.read()))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingsError(f"cannot read {path}: {error}") from error
+    return {"bootstrap.servers": DEFAULT_SERVER} | properties
+
+
+def profile_path(name: str) -> str:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(home, "barnabas", f"{name}.properties")
+
+
 def _load_own(context: ssl.SSLContext, certificate_pem: str, key_pem: str, password: str | None) -> None:
     """Load certificate and key, which OpenSSL takes from a file only: one that is in memory. Raises SettingsError."""
-    import os  # noqa: PLC0415  only clients with a certificate need it
-
     descriptor = os.memfd_create("client-certificate")
     try:
         with os.fdopen(os.dup(descriptor), "w") as file:

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tools.client_settings import ClientSettings, SettingsError
+from config.client_settings import ClusterAccess, SettingsError
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="s\\"3;cret";'
 
 
 def test_the_option_is_stronger_than_the_file() -> None:
     properties = {"bootstrap.servers": "a:1", "client.id": "me"}
-    assert ClientSettings.of(properties).bootstrap_servers == "a:1"
-    assert ClientSettings.of(properties, "b:2").for_records()["bootstrap.servers"] == "b:2"
+    assert ClusterAccess.of(properties).bootstrap_servers == "a:1"
+    assert ClusterAccess.of(properties, "b:2").for_records()["bootstrap.servers"] == "b:2"
 
 
 def test_a_cluster_must_be_named() -> None:
     with pytest.raises(SettingsError, match="--bootstrap-server"):
-        ClientSettings.of({})
+        ClusterAccess.of({})
 
 
 def test_a_jaas_line_names_the_user(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_jaas_line_names_the_user(tmp_path: Path) -> None:
         "ssl.truststore.location": str(trusted),
         "ssl.endpoint.identification.algorithm": "",
     }
-    settings = ClientSettings.of(properties).for_records()
+    settings = ClusterAccess.of(properties).for_records()
     assert settings["sasl.username"] == "alice"
     assert settings["sasl.password"] == 's"3;cret'
     assert settings["sasl.mechanism"] == "SCRAM-SHA-512"
@@ -53,7 +53,7 @@ def test_a_jaas_line_names_the_user(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_used_names_the_setting(properties: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        ClientSettings.of({"bootstrap.servers": "a:1"} | properties)
+        ClusterAccess.of({"bootstrap.servers": "a:1"} | properties)
 
 
 def test_a_secret_is_in_no_message() -> None:
@@ -63,5 +63,5 @@ def test_a_secret_is_in_no_message() -> None:
         "sasl.jaas.config": 'x password="hidden"',
     }
     with pytest.raises(SettingsError) as caught:
-        ClientSettings.of({"bootstrap.servers": "a:1"} | properties)
+        ClusterAccess.of({"bootstrap.servers": "a:1"} | properties)
     assert "hidden" not in str(caught.value)
