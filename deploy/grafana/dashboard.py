@@ -67,7 +67,7 @@ def _variable(name: str, label: str, expression: str) -> dict[str, Any]:
     return {
         "name": name, "label": label, "type": "query", "datasource": DATASOURCE, "definition": query,
         "query": {"query": query, "refId": name}, "refresh": 2, "sort": 1, "multi": True, "includeAll": True,
-        "allValue": ".*", "current": {"text": "All", "value": "$__all"},
+        "allValue": ".*", "current": {"text": ["All"], "value": ["$__all"]},
     }  # fmt: skip
 
 

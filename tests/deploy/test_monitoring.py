@@ -109,7 +109,8 @@ def _labels_of_page(text: str) -> dict[str, set[str]]:
 
 # Of a member of a cluster, and of clients that there are none of here.
 ONLY_ELSEWHERE = re.compile(
-    "kafka_server_(sessionexpirelistener|replicafetchermanager|quota|socket_server_metrics_failed)_.*"
+    "kafka_server_(sessionexpirelistener|replicafetchermanager|zookeeperclientmetrics|authorizer_metrics|quota)_.*"
+    "|kafka_server_socket_server_metrics_failed_.*"
     "|kafka_network_requestmetrics_errors_total"
 )
 
