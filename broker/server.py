@@ -51,6 +51,7 @@ from broker.handlers import ALL
 from broker.network.acceptor import Acceptor
 from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
+from broker.network.listen_errors import listen_error
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_log import RequestLog
@@ -397,7 +398,7 @@ class Broker:
             try:
                 listener = await self._dependencies.network.listen(plan.bind.host, plan.bind.port, factory)
             except OSError as error:
-                raise OSError(f"listener {plan.name}: {error.strerror or error}") from error
+                raise listen_error(f"listener {plan.name}", error) from error
             self._listeners.append(listener)
             self._acceptor.listening(plan.name, listener)
             self.bound[plan.name] = listener.address

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from broker.network.listen_errors import listen_error
 from broker.observability.conditions import DIRECTORY_OFFLINE, DISK_FULL, Began, ConditionTimes
 from broker.observability.conditions import row as condition_row
 from broker.observability.exposition import family_of, header, sample_line
@@ -74,7 +75,7 @@ class HttpServer:
         try:
             self._listener = await network.listen(host, port, lambda: _Exchange(self))
         except OSError as error:
-            raise OSError(f"barnabas.http.host={host}, barnabas.http.port={port}: {error.strerror or error}") from error
+            raise listen_error(f"barnabas.http.host={host}, barnabas.http.port={port}", error) from error
         self._broker.metadata.subscribe(self._on_image)
 
     def _on_image(self, image: ClusterImage) -> None:

@@ -18,7 +18,7 @@ from typing import TextIO
 from broker.commands.output import print_problem
 from broker.observability.log_forms import LEVELS, TRACE, JsonFormatter, TerminalFormatter, TextFormatter, level_name
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("broker")
 
 ROOT = "root"
 AUTO = "auto"

@@ -304,7 +304,8 @@ def test_a_taken_port_is_exit_code_1(tmp_path: Path) -> None:
         http = ["--override", "barnabas.http.host=127.0.0.1", "--override", f"barnabas.http.port={port}"]
         other = run("start", "--override", f"log.dirs={tmp_path}", *http)
     assert answer.returncode == other.returncode == 1
-    reason = f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    help_text = "another program has this port, which `ss -ltnp` names; stop it, or set another port"
+    reason = f"cannot listen on 127.0.0.1:{port}: Address already in use ({help_text})"
     assert answer.stderr.splitlines()[-1] == f"barnabas: listener PLAINTEXT: {reason}"
     assert (
         other.stderr.splitlines()[-1] == f"barnabas: barnabas.http.host=127.0.0.1, barnabas.http.port={port}: {reason}"
@@ -348,7 +349,46 @@ def test_a_second_broker_on_the_same_data_is_refused(tmp_path: Path) -> None:
         overrides = ["--override", f"log.dirs={tmp_path}/data", "--override", "listeners=PLAINTEXT://127.0.0.1:0"]
         answer = run("start", *overrides)
         assert answer.returncode == 1
-        assert f"{tmp_path}/data" in answer.stderr.splitlines()[-1]
+        (line,) = answer.stderr.splitlines()
+        assert line == (
+            f"barnabas: Failed to acquire the lock {tmp_path}/data/.lock: another broker is using {tmp_path}/data, "
+            "or log.dirs names it twice, through a link."
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["listeners=PLAINTEXT://192.0.2.1:9092"], "this machine has no such address"),
+        (["zookeeper.connect=127.0.0.1:1", "zookeeper.connection.timeout.ms=50"],
+         "no session within 50 ms; last failure: 127.0.0.1:1: Connection refused (zookeeper.connect names the servers"),
+        (["barnabas.audit.log=/nowhere/audit.jsonl"], "barnabas.audit.log=/nowhere/audit.jsonl: No such file or directory"),
+    ],
+)  # fmt: skip
+def test_what_does_not_work_out_is_one_line_and_exit_code_1(arguments: list[str], said: str, tmp_path: Path) -> None:
+    overrides = [part for each in ("listeners=PLAINTEXT://127.0.0.1:0", *arguments) for part in ("--override", each)]
+    answer = run("start", "--override", f"log.dirs={tmp_path}", "--log-level", "error", *overrides)
+    assert answer.returncode == 1
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith("barnabas: ")
+    assert said in line
+
+
+def test_data_of_another_broker_or_cluster_is_refused(tmp_path: Path) -> None:
+    with started(tmp_path) as (process, _):
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+    overrides = ["--override", f"log.dirs={tmp_path}/data", "--override", "listeners=PLAINTEXT://127.0.0.1:0"]
+    another = run("start", *overrides, "--override", "broker.id=5")
+    assert another.returncode == 1
+    (line,) = another.stderr.splitlines()
+    assert "The configured broker.id 5 does not match" in line and "for a new broker, name other log.dirs" in line
+    meta = tmp_path / "data" / "meta.properties"
+    meta.write_text(re.sub(r"cluster\.id=.*", "cluster.id=AAAAAAAAAAAAAAAAAAAAAA", meta.read_text()))
+    moved = run("start", *overrides)
+    assert moved.returncode == 1
+    (line,) = moved.stderr.splitlines()
+    assert "does not match AAAAAAAAAAAAAAAAAAAAAA" in line and "this data is another cluster's" in line
 
 
 def test_http_tells_when_it_is_ready(tmp_path: Path) -> None:

@@ -92,7 +92,8 @@ async def open_zookeeper_store(
         reason = store.last_failure
         await store.abandon()
         raise ConnectionError(
-            f"zookeeper: no session within {options.connection_timeout_ms} ms; last failure: {reason}"
+            f"zookeeper: no session within {options.connection_timeout_ms} ms; last failure: {reason} "
+            "(zookeeper.connect names the servers, zookeeper.connection.timeout.ms the time)"
         ) from error
     except BaseException:
         await store.abandon()
