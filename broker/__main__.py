@@ -29,6 +29,8 @@ CREATE_TOPICS_VARIABLE = "KAFKA_CREATE_TOPICS"
 _EPILOG = """Settings have Apache Kafka's names. Strongest first: --override, environment variables (KAFKA_LOG_DIRS is
 log.dirs: '.' becomes '_', '_' becomes '__', '-' becomes '___'), the properties file. `barnabas settings` lists them."""
 
+_EXIT_CODES = "Exit codes: 0 after a stop, 1 when it could not start or not continue, 2 for wrong options and settings."
+
 
 def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = MappingProxyType({})) -> int:
     """Run a command of the server; `others` are those that are run elsewhere, by name, and listed here."""
@@ -77,7 +79,7 @@ def _parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"barnabas {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="command")
-    start = commands.add_parser("start", help="run a broker", epilog=_EPILOG, allow_abbrev=False)
+    start = commands.add_parser("start", help="run a broker", epilog=f"{_EPILOG} {_EXIT_CODES}", allow_abbrev=False)
     start.add_argument("properties", nargs="?", help="a server.properties file")
     add_override(start)
     start.add_argument(

@@ -6,7 +6,9 @@ import io
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +118,16 @@ def test_the_table_of_loggers_names_what_is_there() -> None:
     for name in LOGGERS.keys() - {REQUEST_LOGGER}:
         path = os.path.join(os.path.dirname(root), *name.split("."))
         assert os.path.isdir(path) or os.path.isfile(f"{path}.py"), name
+
+
+def test_the_page_for_operators_has_the_loggers_and_the_events_that_there_are() -> None:
+    root = Path(logging_setup.__file__).resolve().parents[2]
+    page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z._]+)` \| (.+) \|$", page.partition("## The broker logs too little")[2], re.MULTILINE)
+    assert LOGGERS.items() <= dict(rows).items()
+    table = page.partition("## Which line tells that ...")[2].partition("\n## ")[0]
+    events = re.findall(r"^\| [^|]+ \| `([^`]+)` \| `([^`]+)`, ", table, re.MULTILINE)
+    assert len(events) > 15
+    for event, name in events:
+        source = root.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        assert f'"{event}' in source, (event, name)
