@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +75,9 @@ def labels_of_the_table() -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, set[str]]:
-    """Samples' names with their labels, of a broker with a topic, a group, a transaction and a client without rights."""
+    """Samples' names with their labels, of a broker with a topic, a group and a transaction."""
     settings = {"barnabas.http.port": 0, "barnabas.lag.interval.ms": 100}
-    with EmbeddedBroker({"orders": 1}, settings) as broker:
-        _use(broker.bootstrap_servers)
+    with EmbeddedBroker({"orders": 1}, settings) as broker, used(broker.bootstrap_servers):
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             with urllib.request.urlopen(f"http://{broker.http}/metrics", timeout=PATIENCE_S) as answer:
@@ -85,7 +86,9 @@ def page() -> dict[str, set[str]]:
                 return found
 
 
-def _use(bootstrap_servers: str) -> None:
+@contextmanager
+def used(bootstrap_servers: str) -> Iterator[None]:
+    """Clients have produced and read, and stay connected."""
     common = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
     producer = Producer({**common, "transactional.id": "t"})
     producer.init_transactions(PATIENCE_S)
@@ -96,7 +99,9 @@ def _use(bootstrap_servers: str) -> None:
     consumer.subscribe(["orders"])
     assert consumer.poll(PATIENCE_S) is not None
     consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    yield
     consumer.close()
+    producer.flush(PATIENCE_S)
 
 
 def _labels_of_page(text: str) -> dict[str, set[str]]:
