@@ -155,20 +155,7 @@ class HttpServer:
                 self._page_to_share = None
 
     async def _make_metrics(self) -> bytearray:
-        samples: Iterator[Sample] = chain(
-            broker_samples(self._broker), loop_samples(self._loop_times), disk_samples(self._filesystem)
-        )
-        if self._broker.is_ready:
-            services = self._broker.services
-            services.metrics.keep_topics(services.metadata.image.topics)
-            samples = chain(
-                samples,
-                services.metrics.samples(),
-                gauges(services),
-                quota_samples(services.quotas, services.metrics.requests.counts(), services.clock.monotonic_ms()),
-                connection_samples(self._broker.acceptor, services.clock.monotonic_ms()),
-                memory(self._broker.request_budget, self._broker.plain_budget),
-            )
+        samples = page_samples(self._broker, self._loop_times, self._filesystem)
         page = _Page()
         page.add(process_text(self._filesystem))
         last: tuple[Metric, str] | None = None
@@ -184,6 +171,24 @@ class HttpServer:
                 await asyncio.sleep(0)
         page.add("".join(lines))
         return page.content()
+
+
+def page_samples(broker: Broker, loop_times: LoopTimes, filesystem: FileSystem) -> Iterator[Sample]:
+    """Return everything that the broker has to tell now, those of one metric together; little before it is ready."""
+    samples: Iterator[Sample] = chain(broker_samples(broker), loop_samples(loop_times), disk_samples(filesystem))
+    if not broker.is_ready:
+        return samples
+    services = broker.services
+    services.metrics.keep_topics(services.metadata.image.topics)
+    now_ms = services.clock.monotonic_ms()
+    return chain(
+        samples,
+        services.metrics.samples(),
+        gauges(services),
+        quota_samples(services.quotas, services.metrics.requests.counts(), now_ms),
+        connection_samples(broker.acceptor, now_ms),
+        memory(broker.request_budget, broker.plain_budget),
+    )
 
 
 class _Page:

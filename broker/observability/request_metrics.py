@@ -61,7 +61,6 @@ class _RouteCounters:
         "late_remote",
         "late_times",
         "names",
-        "requests",
         "size_bytes",
         "sizes",
         "time_ns",
@@ -77,12 +76,16 @@ class _RouteCounters:
             field.name == "error_code" and field.versions.covers(route.version)
             for field in request_type.response_type.__fields__
         )
-        self.requests = self.size_bytes = self.time_ns = 0
+        self.size_bytes = self.time_ns = 0
         self.sizes, self.times = no_values(), no_values()
         self.late_times: Distribution | None = None
         self.late_local: Distribution | None = None
         self.late_remote: Distribution | None = None
         self.errors: Counter[int] = Counter()
+
+    @property
+    def requests(self) -> int:
+        return sum(self.sizes)
 
     def answered_late(self, local_ns: int, remote_ns: int) -> None:
         if self.late_times is None or self.late_local is None or self.late_remote is None:
@@ -136,7 +139,6 @@ class RequestMetrics:
         counters = self._routes.get(route)
         if counters is None:
             counters = self._routes[route] = _RouteCounters(route)
-        counters.requests += 1
         counters.size_bytes += size_bytes
         counters.sizes[BUCKETS[size_bytes] if size_bytes < TABLE_SIZE else bisect_left(BOUNDS, size_bytes)] += 1
         return self._now_ns()
