@@ -16,10 +16,12 @@ from dataclasses import replace
 import click
 
 from tools.cluster import Cluster, cluster_command
+from tools.failures import EXIT_FAILED, Unreachable
 from tools.health.checks import Finding, findings
-from tools.health.since import began, read_pages
+from tools.health.since import Address, addresses_of, began, read_pages
 from tools.health.view import ClusterView, Since
 from tools.output import Output
+from tools.parsing import time_text
 
 DEFAULT_WINDOW_MS = 6_000
 """Longer than auto.commit.interval.ms of most consumers, 5 s."""
@@ -53,24 +55,37 @@ def show_health(
     """Show what is wrong with the cluster, since when, and what to do. Exit code 1 when something is."""
     from tools.health.screen import is_healthy  # noqa: PLC0415
 
-    addresses = [each for each in (http_addresses or cluster.settings.http_addresses).split(",") if each.strip()]
+    addresses = addresses_of(http_addresses or cluster.settings.http_addresses)
     seen: dict[tuple[str, str], int] = {}
-    while True:
-        view = _look(cluster, window_ms, addresses)
-        found = findings(view)
-        if watch:
-            found = with_first_seen(found, seen, view.now_ms)
-        _show(output, view, found, watch=watch, shows_all=shows_all)
-        if not watch:
-            return int(not is_healthy(found))
-        try:
+    code = EXIT_FAILED
+    try:
+        while True:
+            try:
+                view = _look(cluster, window_ms, addresses)
+            except Unreachable:
+                if not watch:
+                    raise
+                Output.note(
+                    f"{time_text(cluster.clock.wall_ms())} no broker answers at {cluster.settings.bootstrap_servers}"
+                )
+                code = EXIT_FAILED
+            else:
+                found = findings(view)
+                if watch:
+                    found = with_first_seen(found, seen, view.now_ms)
+                _show(output, view, found, watch=watch, shows_all=shows_all)
+                code = int(not is_healthy(found))
+            if not watch:
+                return code
             time.sleep(interval_s)
-        except KeyboardInterrupt:
-            return int(not is_healthy(found))
+    except KeyboardInterrupt:
+        if not watch:
+            raise
+        return code
 
 
-def _look(cluster: Cluster, window_ms: int, addresses: Sequence[str]) -> ClusterView:
-    """Raises Unreachable, KafkaError of kafka-python."""
+def _look(cluster: Cluster, window_ms: int, addresses: Sequence[Address]) -> ClusterView:
+    """Raises Unreachable, KafkaException when the brokers refuse the login."""
     from tools.health.look import CONNECT_LIMIT_MS, look  # noqa: PLC0415
     from tools.health.requests import BrokerRequests  # noqa: PLC0415
 
@@ -78,7 +93,14 @@ def _look(cluster: Cluster, window_ms: int, addresses: Sequence[str]) -> Cluster
     try:
         with ThreadPoolExecutor(1) as pool:
             pages = pool.submit(read_pages, addresses)
-            view = look(requests, cluster.clock, window_ms)
+            begun_ms = cluster.clock.monotonic_ms()
+            try:
+                view = look(requests, cluster.clock, window_ms)
+            except Unreachable:
+                is_refused = cluster.clock.monotonic_ms() - begun_ms < CONNECT_LIMIT_MS  # and does not hang
+                if is_refused and cluster.settings.protocol != "PLAINTEXT":
+                    cluster.admin  # noqa: B018  says why
+                raise
             return replace(view, began=began(pages.result()))
     finally:
         requests.close()

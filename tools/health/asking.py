@@ -6,6 +6,7 @@ Rules: a broker that does not answer once is not asked again; what was not learn
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
 
 ROUND_LIMIT_MS = 2_500
+AUTHORIZATION_ERRORS = frozenset({29, 30, 31, 53})
+"""TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+_ROWS = ("results", "topics", "groups", "partitions", "responses", "transaction_states")
+"""Fields of answers with rows that may have errors."""
 
 
 class Asking:
@@ -52,6 +57,8 @@ class Asking:
                 self._miss(what, broker, _name_of(answer.error_code))
             else:
                 found[broker] = answer
+                for error_code, count in _refusals(answer).items():
+                    self._miss(what, broker, f"{_name_of(error_code)} for {count} of them")
         return found
 
     def miss(self, what: str, brokers: Iterable[int]) -> None:
@@ -63,6 +70,20 @@ class Asking:
         line = f"{what} of broker {broker}: {why}"
         if line not in self.unseen:
             self.unseen.append(line)
+
+
+def _refusals(answer: Any) -> Counter[int]:
+    """Return how many rows of an answer the user may not see, by error code."""
+    found: Counter[int] = Counter()
+    rows = [answer]
+    while rows:
+        row = rows.pop()
+        code = getattr(row, "error_code", 0)
+        if code in AUTHORIZATION_ERRORS:
+            found[code] += 1
+        for name in _ROWS:
+            rows += getattr(row, name, None) or ()
+    return found
 
 
 def _name_of(error_code: int) -> str:

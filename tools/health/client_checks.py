@@ -14,6 +14,9 @@ from tools.health.view import ClusterView, GroupView, LagView, Problem, Severity
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 FRESH_MS = 60_000
 """Whoever has not read a record for so long is an error, before that a warning: a commit may take its time."""
+MAX_TIMEOUT_MS = 900_000
+"""Kafka's default of transaction.max.timeout.ms. kafka-transactions.sh looks only at what is older: ListTransactions leaves out
+what a user may not see, and a transaction that is younger may be one of those."""
 LATE_MS = 30_000
 """So long after its timeout a coordinator should have aborted a transaction."""
 LONG_OPEN_MS = 60_000
@@ -83,10 +86,12 @@ def hanging_transactions(view: ClusterView) -> Iterator[Problem]:
         if each.is_known is not False:
             continue
         topic, partition = each.key
+        is_old = each.last_written_ms is not None and view.now_ms - each.last_written_ms >= MAX_TIMEOUT_MS
         yield Problem(
-            Severity.ERROR, f"partition {name_of(each.key)}",
+            Severity.ERROR if is_old else Severity.WARNING, f"partition {name_of(each.key)}",
             f"a transaction of producer id {each.producer_id} hangs in it from offset {each.start_offset} on: no coordinator "
             "knows it, so nobody ends it, and read_committed consumers wait",
+            f"{'' if is_old else 'if this user may describe all transactional ids: '}"
             f"barnabas transactions abort {topic} --partition {partition} --start-offset {each.start_offset} --execute",
             _last_written(each),
         )  # fmt: skip

@@ -28,6 +28,8 @@ CONNECT_LIMIT_MS = 3_000
 PROBE_LIMIT_MS = 2_000
 COMPARED_PARTITIONS = 5_000
 """In larger clusters brokers are not asked for all partitions to compare what they say."""
+_DESCRIBED_TYPES = ("", None, "classic", "Classic")
+"""As ListGroups tells the types of groups; brokers before 3.8 tell none."""
 DESCRIBE_QUORUM = 55
 """The API that only brokers have whose controllers form a quorum."""
 
@@ -130,8 +132,18 @@ def _reassignments(asking: Asking, controller: int | None) -> Any:
 
 
 def _described_groups(asking: Asking, listed: dict[int, Any]) -> list[GroupView]:
-    """Return the groups with what they have committed; ends are not known yet."""
-    names = {broker: [group.group_id for group in answer.groups] for broker, answer in listed.items() if answer.groups}
+    """Return the groups with what they have committed; ends are not known yet. DescribeGroups knows classic groups only."""
+    names = {
+        broker: known
+        for broker, answer in listed.items()
+        if (known := [group.group_id for group in answer.groups if group.group_type in _DESCRIBED_TYPES])
+    }
+    for broker, answer in listed.items():
+        others = len(answer.groups) - len(names.get(broker, ()))
+        if others:
+            asking.unseen.append(
+                f"groups of broker {broker}: {others} use a group protocol that DescribeGroups does not know"
+            )
     described = asking.each(
         "groups", {broker: answers.describe_groups_request(groups) for broker, groups in names.items()}
     )

@@ -55,7 +55,7 @@ class BrokerRequests:
 
     def connect(self, request: Any, limit_ms: int) -> Any:
         """Send a Metadata request to all bootstrap servers; return the first answer, and know its brokers from then on.
-        Raises Unreachable, or what kafka-python raises when a broker refuses the login."""
+        Raises Unreachable."""
         answer = self._net.run(self._first_answer, request, limit_ms)
         self._manager.cluster.update_metadata(answer)
         versions = self._manager.broker_version_data
@@ -82,7 +82,7 @@ class BrokerRequests:
         from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
 
         servers = [server.node_id for server in self._manager.cluster.bootstrap_brokers()]
-        first, left, errors = Future(), len(servers), []
+        first, left = Future(), len(servers)
 
         async def ask(server: Any) -> None:
             nonlocal left
@@ -90,11 +90,11 @@ class BrokerRequests:
                 answer = await self._one(server, MetadataRequest(topics=request.topics), limit_ms)
                 if not first.is_done:
                     first.success(answer)
-            except Unanswered as error:
-                errors.append(error.__cause__)
+            except Unanswered:
+                pass  # another may answer; `left` counts it
             left -= 1
             if not left and not first.is_done:
-                first.failure(_worst(errors))
+                first.failure(Unreachable())
 
         for server in servers:
             self._manager.call_soon(ask, server)
@@ -148,7 +148,8 @@ class BrokerRequests:
         try:
             if limit_ms <= 0:
                 raise KafkaTimeoutError("no time was left")
-            return await self._manager.wait_for(self._manager.send(request, node_id=broker), limit_ms)
+            connection = self._manager.get_connection(broker, refresh_metadata_on_err=False)
+            return await self._manager.wait_for(connection.send_request(request, limit_ms), limit_ms)
         except (KafkaError, OSError) as error:
             unanswered = Unanswered(_told(error))
             unanswered.is_final = not isinstance(error, IncompatibleBrokerVersion)
@@ -161,13 +162,3 @@ def _told(error: Exception) -> str:
     if type(error).__name__ == "IncompatibleBrokerVersion":
         return "the broker is too old for this request"
     return str(error) or type(error).__name__
-
-
-def _worst(errors: Sequence[BaseException | None]) -> BaseException:
-    """Return why no bootstrap server has answered: a refused login says more than a refused connection."""
-    from kafka.errors import AuthorizationError, SaslAuthenticationFailedError  # noqa: PLC0415
-
-    return next(
-        (error for error in errors if isinstance(error, (SaslAuthenticationFailedError, AuthorizationError))),
-        Unreachable(),
-    )

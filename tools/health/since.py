@@ -12,13 +12,30 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tools.client_settings import SettingsError
 from tools.health.view import Since
 
 LIMIT_S = 1.5
 MAX_PAGE_BYTES = 16 << 20
+_FIELDS = {"condition", "name", "since_ms", "seen_first"}
 
 
-def read_pages(addresses: Sequence[str]) -> list[Any]:
+Address = tuple[str, int]
+
+
+def addresses_of(text: str) -> list[Address]:
+    """Return the addresses of "host:port,host:port". Raises SettingsError."""
+    found = []
+    for each in text.split(","):
+        host, _, port = each.strip().rpartition(":")
+        if host and port.isdecimal():
+            found.append((host.strip("[]"), int(port)))
+        elif each.strip():
+            raise SettingsError(f"barnabas.http: {each.strip()} is not of the form HOST:PORT")
+    return found
+
+
+def read_pages(addresses: Sequence[Address]) -> list[Any]:
     """Return the documents of the pages /health, of the addresses that have one."""
     if not addresses:
         return []
@@ -45,17 +62,29 @@ def _note(broker: int, *, seen_first: bool) -> str:
     return f"seen by broker {broker}"
 
 
-def _read(address: str) -> Any:
-    host, _, port = address.strip().rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=LIMIT_S)
+def _read(address: Address) -> Any:
+    connection = http.client.HTTPConnection(*address, timeout=LIMIT_S)
     try:
         connection.request("GET", "/health")
         response = connection.getresponse()
         if response.status != http.client.OK:
             return None
         page = json.loads(response.read(MAX_PAGE_BYTES))
-        return page if isinstance(page, dict) and "conditions" in page else None
+        return page if _is_page(page) else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
     finally:
         connection.close()
+
+
+def _is_page(page: Any) -> bool:
+    """Whether a document is such a page: somebody else may listen at the address."""
+    return (
+        isinstance(page, dict)
+        and isinstance(page.get("broker"), int)
+        and isinstance(page.get("conditions"), list)
+        and all(
+            isinstance(row, dict) and row.keys() >= _FIELDS and isinstance(row["since_ms"], int)
+            for row in page["conditions"]
+        )
+    )

@@ -20,7 +20,7 @@ from tools.health.view import ClusterView, GroupView, Key, LagView, Reassignment
 
 STEP_MS = 1_000
 SETTLED_MS = 1_500
-"""Open transactions, disagreements and reassignments are judged after this time at the earliest."""
+"""Open transactions and disagreements are judged after this time."""
 MARGIN_MS = 1_000
 """What is left of the time of a look for the questions behind the window."""
 
@@ -43,7 +43,7 @@ class Watching:
         }
         self._rebalancing = {group.group for group in view.groups if group.state in REBALANCING}
         self._sizes = self._sizes_now() if view.reassignments else {}
-        self._moving = {each.key for each in view.reassignments or ()}
+        self._moving = {each.key for each in view.reassignments or () if each.adding}
         self._coordinators = {group.group: group.coordinator for group in view.groups}
 
     def run(self, blocked: set[Key], window_ms: int) -> ClusterView:
@@ -55,9 +55,9 @@ class Watching:
         while True:
             passed_ms = self._asking.clock.monotonic_ms() - begun_ms
             needs_ms = 0
-            if self._standing or self._rebalancing:
+            if self._standing or self._rebalancing or self._moving:
                 needs_ms = window_ms
-            elif self._moving or disagrees or any(each.is_known is False for each in told.values()):
+            elif disagrees or any(each.is_known is False for each in told.values()):
                 needs_ms = min(SETTLED_MS, window_ms)
             pause_ms = min(needs_ms - passed_ms, STEP_MS, self._asking.left_ms - MARGIN_MS)
             if pause_ms <= 0:
@@ -214,7 +214,7 @@ class Watching:
         if self._view.reassignments is None:
             return None
         return tuple(
-            replace(each, stood_ms=watched_ms if each.key in self._moving and watched_ms >= SETTLED_MS else None)
+            replace(each, stood_ms=watched_ms if each.key in self._moving else None)
             for each in self._view.reassignments
         )
 
@@ -222,7 +222,8 @@ class Watching:
         """Ask once more what brokers say, so that a change that is on its way is no disagreement."""
         from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
 
-        said = self._asking.everybody("metadata", lambda: MetadataRequest(topics=None))
+        compares = any(statement.leaders for each in self._view.brokers.values() for statement in each.statements)
+        said = self._asking.everybody("metadata", lambda: MetadataRequest(topics=None if compares else []))
         self._view = replace(
             self._view,
             brokers={

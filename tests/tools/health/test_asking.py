@@ -64,6 +64,14 @@ def test_a_refusal_is_told_by_its_name_and_the_broker_is_asked_on() -> None:
     assert asking.answering == {1, 2}
 
 
+def test_rows_that_may_not_be_seen_are_counted() -> None:
+    rows = [SimpleNamespace(error_code=29), SimpleNamespace(error_code=0), SimpleNamespace(error_code=29)]
+    answer = SimpleNamespace(topics=[SimpleNamespace(partitions=rows)])
+    asking, _, _ = made(lambda broker, request: answer)
+    assert asking.each("producers", {1: object()}) == {1: answer}
+    assert asking.unseen == ["producers of broker 1: TOPIC_AUTHORIZATION_FAILED for 2 of them"]
+
+
 def test_a_broker_that_is_too_old_for_a_request_is_asked_on() -> None:
     def too_old(broker: int, request: Any) -> Unanswered:
         error = Unanswered("the broker is too old for this request")
@@ -163,7 +171,7 @@ def test_a_move_stands_still_whose_new_replicas_do_not_grow() -> None:
         return answer
 
     moving = ReassignmentView(("orders", 0), (2, 1), adding=(1,), removing=(2,))
-    for told, stood_ms in ((sizes(10, 10, 10, 10), 1_500), (sizes(10, 20, 20, 20), None)):
+    for told, stood_ms in ((sizes(*[10] * 10), WINDOW_MS), (sizes(10, 20, 20, 20), None)):
         asking, _, _ = made(told)
         view = ClusterView(brokers=group_view().brokers, controller=1, partitions=(), reassignments=(moving,))
         seen = Watching(asking, view, {}).run(set(), WINDOW_MS)

@@ -301,10 +301,15 @@ def transaction(**changes: object) -> ClusterView:
 
 
 def test_a_transaction_hangs_that_no_coordinator_knows() -> None:
-    problem = only(transaction(is_known=False), "hanging transaction")
+    young = only(transaction(is_known=False), "hanging transaction")
+    assert young.severity is Severity.WARNING
+    assert young.next_step.startswith("if this user may describe all transactional ids: barnabas transactions abort")
+    old_ms = NOW_MS - 900_000
+    problem = only(transaction(is_known=False, last_written_ms=old_ms), "hanging transaction")
+    assert problem.severity is Severity.ERROR
     assert "producer id 4000 hangs in it from offset 17 on" in problem.cause
     assert problem.next_step == "barnabas transactions abort orders --partition 3 --start-offset 17 --execute"
-    assert problem.since == Since(NOW_MS - 9_000, "time of its last record")
+    assert problem.since == Since(old_ms, "time of its last record")
     assert names(transaction(is_known=None)) == [], "not every coordinator has answered"
     assert names(transaction()) == []
 

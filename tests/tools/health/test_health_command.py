@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -70,3 +71,22 @@ def test_what_a_user_may_not_see_is_said(capfd: pytest.CaptureFixture[str]) -> N
     out = capfd.readouterr().out
     assert ": healthy as far as it was seen;" in out
     assert "not seen: log directories of broker 0: CLUSTER_AUTHORIZATION_FAILED" in out
+
+
+def test_a_secured_cluster_is_seen_by_its_users_and_refuses_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with EmbeddedBroker(security="sasl_ssl", users=["alice"]) as broker:
+        settings = broker.security.java_settings("alice")
+        command = ["cluster", "health", "--bootstrap-server", broker.bootstrap_servers, "--command-config"]
+        for name, changed in (("right", ""), ("wrong", "not ")):
+            jaas = settings["sasl.jaas.config"].replace('password="', f'password="{changed}')
+            lines = settings | {"sasl.jaas.config": jaas}
+            (tmp_path / name).write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        assert main([*command, str(tmp_path / "right")]) == 0
+        assert ": healthy;" in capfd.readouterr().out
+        assert main([*command, str(tmp_path / "wrong")]) == 1
+        refused = capfd.readouterr().err
+        assert f"{broker.bootstrap_servers} refuses the connection: " in refused
+        assert "Authentication failed" in refused
+        assert broker.security.passwords["alice"] not in refused

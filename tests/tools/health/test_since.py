@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import threading
+
+import pytest
 
 from broker.observability import conditions
-from tools.health.since import began, read_pages
+from tools.client_settings import SettingsError
+from tools.health.since import addresses_of, began, read_pages
 from tools.health.view import Condition, Since
 
 
@@ -32,5 +37,33 @@ def test_the_earliest_time_counts_with_who_tells_it() -> None:
 def test_addresses_that_do_not_answer_tell_nothing() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound and not listening: refused
-        assert read_pages([f"127.0.0.1:{nobody.getsockname()[1]}"]) == []
+        assert read_pages([("127.0.0.1", nobody.getsockname()[1])]) == []
     assert read_pages([]) == []
+
+
+def test_addresses_are_read_and_others_refused() -> None:
+    assert addresses_of("") == []
+    assert addresses_of("one:8080, [::1]:8081,") == [("one", 8080), ("::1", 8081)]
+    for wrong in ("one", "one:", ":8080", "one:http"):
+        with pytest.raises(SettingsError, match=f"{wrong} is not of the form HOST:PORT"):
+            addresses_of(wrong)
+
+
+def served(content: bytes) -> tuple[str, int]:
+    """The address of somebody who answers one request with this JSON."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with server, server.accept()[0] as client:
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content) + content)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return "127.0.0.1", server.getsockname()[1]
+
+
+def test_pages_of_somebody_else_tell_nothing() -> None:
+    rows = page(1, 10)
+    assert read_pages([served(json.dumps(rows).encode())]) == [rows]
+    for other in (b"[]", b"{}", b'{"broker": 1, "conditions": [{}]}', b"no JSON", b'{"broker": 1, "conditions": 3}'):
+        assert read_pages([served(other)]) == []
