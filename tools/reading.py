@@ -9,13 +9,14 @@ done are not fetched any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
+from tools import parsing
 from tools.cluster import TIMED_OUT, Cluster
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_of
@@ -60,6 +61,26 @@ class ReadPlan:
             if start != OFFSET_END and ends[index] > max(start, first[index])
         }
         self.ends = {index: ends[index] for index in self.starts}
+
+    def limit(self, ends: Mapping[int, int]) -> None:
+        """End earlier: before these offsets. Partitions that have nothing left leave the plan, which has ends already."""
+        self.ends = {index: min(end, ends.get(index, end)) for index, end in self.ends.items()}
+        self.starts = {index: start for index, start in self.starts.items() if self.ends[index] > start}
+        self.ends = {index: self.ends[index] for index in self.starts}
+
+
+def earlier_ends(
+    cluster: Cluster, topic: str, indexes: Iterable[int], until_time: str | None, until_offset: int | None
+) -> dict[int, int]:
+    """Return what `--until-time` and `--until-offset` mean in each partition. Raises click.BadParameter."""
+    ends: dict[int, int] = {}
+    if until_time is not None:
+        until_ms = parsing.time_ms(until_time, "--until-time", cluster.clock.wall_ms())
+        until = offsets_of(cluster, [(topic, index) for index in indexes], until_ms)
+        ends = {key[1]: offset for key, offset in until.items() if offset is not None}
+    if until_offset is not None:
+        ends = {index: min(ends.get(index, until_offset), until_offset) for index in indexes}
+    return ends
 
 
 def known_offsets(offsets: dict[Key, int | None]) -> dict[int, int]:

@@ -56,9 +56,9 @@ class RecordFilter:
 
     @classmethod
     def of(
-        cls, key: str | None, headers: Iterable[str], value_contains: str | None, paths: Iterable[str] = ()
+        cls, key: bytes | None, headers: Iterable[str], value_contains: str | None, paths: Iterable[str] = ()
     ) -> RecordFilter:
-        """From the texts of options. Raises click.BadParameter."""
+        """From the bytes of the key, and texts of options. Raises click.BadParameter."""
         pairs = []
         for text in headers:
             name, separator, value = text.partition("=")
@@ -66,7 +66,7 @@ class RecordFilter:
                 raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint="--header")
             pairs.append((name, value.encode()))
         return cls(
-            None if key is None else key.encode(),
+            key,
             tuple(pairs),
             None if value_contains is None else value_contains.encode(),
             tuple(JsonField.parse(path) for path in paths),

@@ -261,8 +261,8 @@ def test_offsets_are_reset_only_when_asked(tool: Tool) -> None:
         return offset
 
     assert committed() == 3
-    for options, expected in ((("--shift-by", "-2"), 1), (("--to-latest",), 4), (("--to-offset", "99"), 4),
-                              (("--to-datetime", "1h"), 0), (("--by-duration", "PT1H"), 0)):  # fmt: skip
+    for options, expected in ((("--shift-by", "-2"), 1), (("--to-latest",), 4), (("--to-offset", "0"), 0),
+                              (("--to-offset", "99"), 4), (("--to-datetime", "1h"), 0), (("--by-duration", "PT1H"), 0)):  # fmt: skip
         ok(tool("groups", "reset", "resetters", "--all-topics", *options, "--execute"))
         assert committed() == expected
     assert tool("groups", "reset", "resetters", "--all-topics").code == 2
@@ -287,6 +287,78 @@ def test_offsets_are_exported_taken_back_and_deleted(tool: Tool, tmp_path: Any) 
     gone = tool("groups", "delete-offsets", "keepers", "--topic", "kept:1", "--execute")
     assert gone.code == 1
     assert "has committed nothing for kept:1" in gone.err
+
+
+def test_keys_and_values_may_be_numbers_or_bytes(tool: Tool) -> None:
+    ok(tool("topics", "create", "typed", "--partitions", "3"))
+    forms = ("--key-serializer", "long", "--value-serializer", "hex")
+    write(tool, "typed", ["7=00ff", "-1=0a", "8="], "--key-separator", "=", *forms, "--tombstones")
+    shown = (
+        "--key-deserializer",
+        "org.apache.kafka.common.serialization.LongDeserializer",
+        "--value-deserializer",
+        "hex",
+    )
+    lines = ok(tool("consume", "typed", "--until-end", "--format", "%k=%v", *shown)).lines
+    assert sorted(lines) == ["-1=0a", "7=00ff", "8=null"]
+    assert ok(tool("find", "typed", "--key", "7", "--key-partition-only", "--format", "%k=%v", *shown)).lines == [
+        "7=00ff"
+    ]
+    printed = ok(tool("consume", "typed", "--until-end", "--key", "7", "--json", *shown)).out
+    ok(tool("produce", "typed", "--input", "json", *forms, stdin=printed.encode()))
+    assert len(ok(tool("find", "typed", "--key", "7", *shown)).lines) == 2
+    short = tool(
+        "consume",
+        "typed",
+        "--until-end",
+        "--key",
+        "-1",
+        "--key-deserializer",
+        "long",
+        "--value-deserializer",
+        "integer",
+    )
+    assert short.code == 1
+    assert "1 bytes are no integer" in short.err
+    wrong = tool("produce", "typed", "--value-serializer", "integer", stdin=b"1\nx\n")
+    assert (wrong.code, wrong.lines) == (1, ["1 records written to typed"])
+    assert "record 2 cannot be written: 'x' is no integer" in wrong.err
+    assert tool("find", "typed", "--key", "x", "--key-deserializer", "long").code == 2
+    assert "is none of string, short" in tool("consume", "typed", "--key-deserializer", "avro").err
+
+
+def test_a_reading_ends_before_an_offset_or_a_time(tool: Tool) -> None:
+    ok(tool("topics", "create", "ended"))
+    records = [{"value": str(number), "timestamp": 1_700_000_000_000 + number * 1000} for number in range(10)]
+    ok(tool("produce", "ended", "--input", "json", stdin="\n".join(map(json.dumps, records)).encode()))
+    assert ok(tool("consume", "ended", "--offset", "3", "--until-offset", "5")).lines == ["3", "4"]
+    assert ok(tool("consume", "ended", "--until-time", "1700000001500")).lines == ["0", "1"]
+    assert ok(tool("consume", "ended", "--last", "3", "--until-offset", "8")).lines == ["7"]
+    assert ok(tool("consume", "ended", "--from-beginning", "--until-offset", "99")).lines == [str(n) for n in range(10)]
+    assert ok(tool("consume", "ended", "--until-offset", "0")).lines == []
+    assert tool("consume", "ended", "--group", "g", "--until-offset", "5").code == 2
+
+
+def test_topics_are_deleted_by_pattern_only_when_asked(tool: Tool) -> None:
+    ok(tool("topics", "create", "old-1", "old-2", "older"))
+    dry = ok(tool("topics", "delete", "--pattern", r"old-\d"))
+    assert dry.lines == ["TOPIC", "old-1", "old-2"]
+    assert "--execute" in dry.err
+    ok(tool("topics", "delete", "--pattern", r"old-\d", "--execute"))
+    left = ok(tool("topics", "list")).lines
+    assert "older" in left and not {"old-1", "old-2"} & set(left)
+    assert tool("topics", "delete", "--pattern", "(").code == 2
+    assert "no topic has such a name" in ok(tool("topics", "delete", "--pattern", "none", "--execute")).err
+
+
+def test_partitions_that_may_soon_take_no_writes_are_listed(tool: Tool) -> None:
+    ok(tool("topics", "create", "strict"))
+    rows = ok(tool("topics", "describe", "strict", "--at-min-isr-partitions", "--json")).json
+    assert [row["partition"] for row in rows] == [0]
+    assert ok(tool("topics", "describe", "strict", "--under-min-isr-partitions", "--json")).json == []
+    ok(tool("configs", "alter", "--topic", "strict", "--add-config", "min.insync.replicas=2"))
+    rows = ok(tool("topics", "describe", "strict", "--under-min-isr-partitions", "--json")).json
+    assert [row["partition"] for row in rows] == [0]
 
 
 def test_offsets_of_a_topic_are_shown(tool: Tool) -> None:

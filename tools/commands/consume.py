@@ -20,11 +20,13 @@ from tools.commands.topics import partition_keys
 from tools.format_option import Line, format_option
 from tools.group_lag import offsets_of
 from tools.output import Output
-from tools.reading import BATCH, SETTINGS, Reading, ReadPlan, deleted_text, known_offsets
+from tools.reading import BATCH, SETTINGS, Reading, ReadPlan, deleted_text, earlier_ends, known_offsets
 from tools.record_filter import RecordFilter
 from tools.record_view import RecordView
+from tools.serialization import Serialization, decoded, key_bytes, serialization_options
 
 _STARTS = ("from_beginning", "from_time", "offset", "last")
+_ENDS = ("until_end", "until_offset", "until_time")
 
 
 @click.command("consume")
@@ -35,6 +37,10 @@ _STARTS = ("from_beginning", "from_time", "offset", "last")
 )
 @click.option("--offset", type=click.IntRange(0), help="start at this offset in each partition")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="print the last N records of each partition, and end")
+@click.option(
+    "--until-offset", type=click.IntRange(0), metavar="N", help="end before this offset, or at what is there now"
+)
+@click.option("--until-time", metavar="TIME", help="end before the first record since then, or at what is there now")
 @click.option("--until-end", is_flag=True, help="end at the records that are there now")
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="read only these")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N records")
@@ -44,6 +50,7 @@ _STARTS = ("from_beginning", "from_time", "offset", "last")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="only records with this header")
 @click.option("--value-contains", metavar="TEXT", help="only records whose value contains this")
 @format_option("%v")
+@serialization_options("deserializer")
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
               help="[read_committed]")  # fmt: skip
 @click.option("--consumer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
@@ -57,6 +64,8 @@ def command(
     timeout_ms: int | None,
     group: str | None,
     key: str | None,
+    key_form: Serialization,
+    value_form: Serialization,
     headers: tuple[str, ...],
     value_contains: str | None,
     line_of: Line,
@@ -65,12 +74,10 @@ def command(
     **start: Any,
 ) -> None:
     """Print the records of TOPIC, from its end on unless another start is named."""
-    wanted = RecordFilter.of(key, headers, value_contains)
+    wanted = RecordFilter.of(key_bytes(key, key_form), headers, value_contains)
     is_committed_only = isolation_level == "read_committed"
     plan = _plan(cluster, topic, start, is_committed_only=is_committed_only)
-    if group is not None and (
-        start["until_end"] or any(start[name] is not None for name in (*_STARTS[1:], "partitions"))
-    ):
+    if group is not None and any(_is_given(start[name]) for name in (*_STARTS[1:], *_ENDS, "partitions")):
         raise click.UsageError("with --group, the group says where to start and which partitions to read")
     settings = {
         "group.id": group or "barnabas-consume",
@@ -79,7 +86,10 @@ def command(
         "isolation.level": isolation_level,
     } | parsing.settings(properties, "--consumer-property")
     consumer = cluster.consumer(settings)
-    printing = _Printing(consumer, line_of, wanted, output, max_messages, commits=group is not None)
+    printing = _Printing(
+        consumer, line_of, wanted, output, max_messages,
+        decode=lambda record: decoded(record, key_form, value_form), commits=group is not None,
+    )  # fmt: skip
     try:
         if group is not None:
             consumer.subscribe([topic], on_assign=printing.on_assigned)
@@ -95,7 +105,7 @@ def command(
 
 def _plan(cluster: Cluster, topic: str, start: dict[str, Any], *, is_committed_only: bool) -> ReadPlan:
     """Return what is to be read. Raises click.UsageError, Failure, KafkaException."""
-    named = [name for name in _STARTS if start[name] not in (None, False)]
+    named = [name for name in _STARTS if _is_given(start[name])]
     if len(named) > 1:
         raise click.UsageError("name one start: --from-beginning, --from-time, --offset or --last")
     keys = partition_keys(cluster, topic, start["partitions"])
@@ -108,13 +118,19 @@ def _plan(cluster: Cluster, topic: str, start: dict[str, Any], *, is_committed_o
     elif start["last"] is not None:
         ends = known_offsets(offsets_of(cluster, keys, "latest", is_committed_only=is_committed_only))
         plan = ReadPlan({index: max(end - start["last"], 0) for index, end in ends.items()})
-    elif start["from_beginning"] or start["until_end"]:
+    elif any(_is_given(start[name]) for name in ("from_beginning", *_ENDS)):
         plan = ReadPlan(dict.fromkeys((index for _, index in keys), OFFSET_BEGINNING))
     else:
         plan = ReadPlan(dict.fromkeys((index for _, index in keys), OFFSET_END))
-    if start["until_end"] or start["last"] is not None:
+    if any(_is_given(start[name]) for name in ("last", *_ENDS)):
         plan.bound(cluster, topic, is_committed_only=is_committed_only)
+        plan.limit(earlier_ends(cluster, topic, list(plan.starts), start["until_time"], start["until_offset"]))
     return plan
+
+
+def _is_given(value: Any) -> bool:
+    """Whether an option is there: 0 is a value."""
+    return value is not None and value is not False
 
 
 class _Printing:
@@ -128,6 +144,7 @@ class _Printing:
         output: Output,
         max_messages: int | None,
         *,
+        decode: Callable[[RecordView], RecordView],
         commits: bool,
     ) -> None:
         self._consumer = consumer
@@ -135,6 +152,7 @@ class _Printing:
         self._wanted = wanted
         self._output = output
         self._max_messages = max_messages
+        self._decode = decode
         self._commits = commits
         self._is_assigned = not commits
         self.printed = 0
@@ -167,6 +185,7 @@ class _Printing:
             return
         record = RecordView.of(message)
         if self._wanted.takes(record):
+            record = self._decode(record)
             self._output.line(record.as_json() if self._output.as_json else {}, self._line_of(record))
             self.printed += 1
         if self._commits:

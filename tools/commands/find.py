@@ -8,6 +8,7 @@ of what was asked, or it fails and says how far it came: an exit code of 0 means
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -22,9 +23,10 @@ from tools.format_option import Line, format_option
 from tools.group_lag import offsets_of
 from tools.output import Output
 from tools.progress import Progress
-from tools.reading import SETTINGS, Reading, ReadPlan, deleted_text
+from tools.reading import SETTINGS, Reading, ReadPlan, deleted_text, earlier_ends
 from tools.record_filter import RecordFilter
 from tools.record_view import RecordView
+from tools.serialization import Serialization, decoded, key_bytes, serialization_options
 
 
 @click.command("find")
@@ -44,6 +46,7 @@ from tools.record_view import RecordView
 @click.option("--until-offset", type=click.IntRange(0), metavar="N", help="before this offset")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N hits")
 @format_option("%t-%p@%o %D %k %v")
+@serialization_options("deserializer")
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
               help="[read_committed]")  # fmt: skip
 @cluster_command
@@ -53,6 +56,8 @@ def command(
     *,
     topic: str,
     key: str | None,
+    key_form: Serialization,
+    value_form: Serialization,
     headers: tuple[str, ...],
     value_contains: str | None,
     paths: tuple[str, ...],
@@ -65,13 +70,14 @@ def command(
     **bounds: Any,
 ) -> None:
     """Find records of TOPIC by key, header, part of the value or a field of its JSON."""
-    wanted = RecordFilter.of(key, headers, value_contains, paths)
+    key_data = key_bytes(key, key_form)
+    wanted = RecordFilter.of(key_data, headers, value_contains, paths)
     if wanted == RecordFilter():
         raise click.UsageError("say what to look for: --key, --header, --value-contains or --json-path")
     indexes = [index for _, index in partition_keys(cluster, topic, partitions)]
     groups = [indexes]
-    if key is not None and partitions is None:
-        first = PARTITIONERS[partitioner](key.encode(), len(indexes))
+    if key_data is not None and partitions is None:
+        first = PARTITIONERS[partitioner](key_data, len(indexes))
         groups = [[first], [] if key_partition_only else [index for index in indexes if index != first]]
     elif key_partition_only:
         raise click.UsageError("--key-partition-only goes with --key and without --partitions")
@@ -79,7 +85,7 @@ def command(
     search.plan(groups, bounds)
     for plan in search.plans:
         if not search.is_full:
-            search.run(plan, wanted, line_of)
+            search.run(plan, wanted, line_of, lambda record: decoded(record, key_form, value_form))
     search.report()
 
 
@@ -113,7 +119,9 @@ class _Search:
         total = sum(end - plan.starts[index] for plan in self.plans for index, end in plan.ends.items())
         self._progress = Progress("records looked through", total, self._cluster.clock)
 
-    def run(self, plan: ReadPlan, wanted: RecordFilter, line_of: Line) -> None:
+    def run(
+        self, plan: ReadPlan, wanted: RecordFilter, line_of: Line, decode: Callable[[RecordView], RecordView]
+    ) -> None:
         """Raises Failure when a partition cannot be read."""
         settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
                     "queued.min.messages": 100_000}  # fmt: skip
@@ -125,7 +133,7 @@ class _Search:
                 for message in reading.poll():
                     self._looked += 1
                     if wanted.takes_message(message) and not self.is_full:
-                        record = RecordView.of(message)
+                        record = decode(RecordView.of(message))
                         self._hits += 1
                         self._output.line(record.as_json() if self._output.as_json else {}, line_of(record))
                         sys.stdout.flush()
@@ -167,14 +175,5 @@ def _bounded_plan(
         since = offsets_of(cluster, keys, parsing.time_ms(bounds["from_time"], "--from-time", now_ms))
         plan.starts = {key[1]: OFFSET_END if offset is None else offset for key, offset in since.items()}
     plan.bound(cluster, topic, is_committed_only=is_committed_only)
-    limits: dict[int, int] = {}
-    if bounds["until_time"] is not None:
-        until = offsets_of(cluster, keys, parsing.time_ms(bounds["until_time"], "--until-time", now_ms))
-        limits = {key[1]: offset for key, offset in until.items() if offset is not None}
-    if bounds["until_offset"] is not None:
-        limits = {index: min(limits.get(index, bounds["until_offset"]), bounds["until_offset"]) for index in indexes}
-    plan.ends = {index: min(end, limits.get(index, end)) for index, end in plan.ends.items()}
-    empty = [index for index, end in plan.ends.items() if end <= plan.starts[index]]
-    for index in empty:
-        del plan.starts[index], plan.ends[index]
+    plan.limit(earlier_ends(cluster, topic, list(plan.starts), bounds["until_time"], bounds["until_offset"]))
     return plan

@@ -204,7 +204,7 @@ class _Target:
 
 def _target(cluster: Cluster, from_file: str | None, targets: dict[str, Any]) -> _Target:
     """Return where offsets are set to. Raises click.UsageError unless it is said once."""
-    given = [name for name, value in targets.items() if value not in (None, False)]
+    given = [name for name, value in targets.items() if value is not None and value is not False]
     if len(given) + (from_file is not None) != 1:
         raise click.UsageError(
             "say once where to: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "

@@ -21,6 +21,7 @@ from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, told
 from tools.output import Output
 from tools.sending import finish, send
+from tools.serialization import Serialization, serialization_options
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class _Progress:
 )
 @click.option("--partition", type=click.IntRange(0), help="write to this partition")
 @click.option("--input", "form", type=click.Choice(["lines", "json"]), default="lines", help="what a line is [lines]")
+@serialization_options("serializer")
 @click.option("--tombstones", is_flag=True, help="an empty value becomes none: a tombstone")
 @click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none",
               help="how batches are compressed [none]")  # fmt: skip
@@ -73,6 +75,8 @@ def command(
     headers: tuple[str, ...],
     partition: int | None,
     form: str,
+    key_form: Serialization,
+    value_form: Serialization,
     tombstones: bool,
     compression_type: str,
     acks: str,
@@ -98,12 +102,16 @@ def command(
     progress = _Progress()
     read = _json_records if form == "json" else _line_records
     try:
-        for record in read(sys.stdin.buffer, key_separator):
+        for number, record in enumerate(read(sys.stdin.buffer, key_separator), 1):
             record.headers += given
             record.key = key.encode() if key is not None else record.key
             record.partition = partition if partition is not None else record.partition
             if tombstones and not record.value:
                 record.value = None
+            try:
+                record.key, record.value = key_form.to_bytes(record.key), value_form.to_bytes(record.value)
+            except ValueError as error:
+                raise Failure(f"record {number} cannot be written: {error}") from error
             _produce(producer, topic, record, progress)
     except KeyboardInterrupt:
         Output.note("interrupted: what was read until then is written")

@@ -5,6 +5,7 @@ Source: kafka-topics.sh, kafka-get-offsets.sh.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -49,6 +50,10 @@ def list_topics(cluster: Cluster, output: Output, *, exclude_internal: bool) -> 
 @click.argument("topics", nargs=-1)
 @click.option("--under-replicated-partitions", is_flag=True, help="only partitions with too few replicas in sync")
 @click.option("--unavailable-partitions", is_flag=True, help="only partitions without a leader")
+@click.option(
+    "--at-min-isr-partitions", is_flag=True, help="only those that take no writes when one replica more is lost"
+)
+@click.option("--under-min-isr-partitions", is_flag=True, help="only those that take no writes with acks=all")
 @cluster_command
 def describe_topics(
     cluster: Cluster,
@@ -57,6 +62,8 @@ def describe_topics(
     topics: tuple[str, ...],
     under_replicated_partitions: bool,
     unavailable_partitions: bool,
+    at_min_isr_partitions: bool,
+    under_min_isr_partitions: bool,
 ) -> None:
     """Describe TOPICS, or all: leader, replicas and replicas in sync of each partition."""
     rows = [
@@ -66,6 +73,14 @@ def describe_topics(
         if not (under_replicated_partitions and len(row["isr"]) >= len(row["replicas"]))
         and not (unavailable_partitions and row["leader"] is not None)
     ]
+    if at_min_isr_partitions or under_min_isr_partitions:
+        least = _min_isr(cluster, {str(row["topic"]) for row in rows})
+        rows = [
+            row
+            for row in rows
+            if (under_min_isr_partitions and len(row["isr"]) < least[row["topic"]])
+            or (at_min_isr_partitions and len(row["isr"]) == least[row["topic"]])
+        ]
     output.table(rows, ("topic", "partition", "leader", "replicas", "isr"))
 
 
@@ -148,9 +163,21 @@ def create_topics(
 @command.command("delete")
 @click.argument("topics", nargs=-1, required=True)
 @click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
+@click.option(
+    "--pattern", is_flag=True, help="TOPICS are regular expressions for whole names; a dry run without --execute"
+)
+@click.option("--execute", is_flag=True, help="delete what the patterns name; without it the topics are only shown")
 @cluster_command
-def delete_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], if_exists: bool) -> None:
+def delete_topics(
+    cluster: Cluster, output: Output, *, topics: tuple[str, ...], if_exists: bool, pattern: bool, execute: bool
+) -> None:
     """Delete TOPICS with all of their records."""
+    if pattern:
+        topics = _matching(cluster, topics)
+        if not execute or not topics:
+            output.table([{"topic": topic} for topic in topics], ("topic",))
+            Output.note("nothing was deleted: --execute deletes these topics" if topics else "no topic has such a name")
+            return
     results = cluster.results(cluster.admin.delete_topics(list(topics)))
     _report(output, results, "deleted", {"UNKNOWN_TOPIC_OR_PART"} if if_exists else set())
 
@@ -165,6 +192,34 @@ def alter_topic(cluster: Cluster, output: Output, *, topic: str, partitions: int
 
     results = cluster.results(cluster.admin.create_partitions([NewPartitions(topic, partitions)]))
     _report(output, results, f"has {partitions} partitions", set())
+
+
+def _matching(cluster: Cluster, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the topics that a pattern names, but for internal ones. Raises click.BadParameter."""
+    try:
+        wanted = [re.compile(pattern) for pattern in patterns]
+    except re.error as error:
+        raise click.BadParameter(
+            f"{error.pattern!r} is no regular expression: {error.msg}", param_hint="TOPICS"
+        ) from None
+    return tuple(
+        str(topic.name)
+        for topic in described(cluster)
+        if not topic.is_internal and any(pattern.fullmatch(str(topic.name)) for pattern in wanted)
+    )
+
+
+def _min_isr(cluster: Cluster, topics: set[str]) -> dict[str, int]:
+    """Return min.insync.replicas of topics. Raises Failure."""
+    from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
+
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(topics)]
+    found = {}
+    for resource, entries in cluster.results(cluster.admin.describe_configs(asked) if asked else {}).items():
+        if isinstance(entries, KafkaError):
+            raise Failure(f"topic {resource.name}: {told(entries)}")
+        found[str(resource.name)] = int(entries["min.insync.replicas"].value)
+    return found
 
 
 def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
