@@ -262,7 +262,8 @@ def test_offsets_are_reset_only_when_asked(tool: Tool) -> None:
 
     assert committed() == 3
     for options, expected in ((("--shift-by", "-2"), 1), (("--to-latest",), 4), (("--to-offset", "0"), 0),
-                              (("--to-offset", "99"), 4), (("--to-datetime", "1h"), 0), (("--by-duration", "PT1H"), 0)):  # fmt: skip
+                              (("--to-offset", "99"), 4), (("--to-datetime", "1h"), 0),
+                              (("--by-duration", "PT1H"), 0)):  # fmt: skip
         ok(tool("groups", "reset", "resetters", "--all-topics", *options, "--execute"))
         assert committed() == expected
     assert tool("groups", "reset", "resetters", "--all-topics").code == 2
