@@ -78,6 +78,7 @@ class Acceptor:
         self._listeners: dict[str, Listener] = {}
         self._resuming: dict[str, TimerEntry] = {}  # of the listeners that are paused
         self._count_by_listener: dict[str, int] = {}
+        self._admitted_by_listener: dict[str, int] = {}
         self._delayed: dict[RequestConnection, TimerEntry] = {}  # they are closed after their throttle time
         self._timer = timer
         self._early_keys = early_keys
@@ -140,6 +141,10 @@ class Acceptor:
         """Return how many connections are open, of listeners that ever had one."""
         return dict(self._count_by_listener)
 
+    def admitted_by_listener(self) -> dict[str, int]:
+        """Return how many connections were admitted in all."""
+        return dict(self._admitted_by_listener)
+
     # --- called by connections ---
 
     def admit(self, connection: RequestConnection) -> str | None:
@@ -175,6 +180,7 @@ class Acceptor:
             self._make_room()
         self._count_by_host[host] = count + 1
         self._count_by_listener[listener] = listener_count + 1
+        self._admitted_by_listener[listener] = self._admitted_by_listener.get(listener, 0) + 1
         self._open[connection] = None
         if not self._is_open:
             connection.serve_only(self._early_keys)

@@ -27,6 +27,7 @@ from broker.observability.process_metrics import broker_samples, disk_samples, l
 from broker.observability.quota_gauges import connection_samples, quota_samples
 from broker.observability.readiness import readiness
 from runtime.os_memory import RETURNED_AT_ONCE_BYTES
+from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection, Listener, Network
 
@@ -158,17 +159,21 @@ class HttpServer:
         samples = page_samples(self._broker, self._loop_times, self._filesystem)
         page = _Page()
         page.add(process_text(self._filesystem))
+        slices = Slices(self._clock)
         last: tuple[Metric, str] | None = None
         lines: list[str] = []
         for sample in samples:
+            is_due = len(lines) >= SAMPLES_PER_SLICE
             if (family := family_of(sample)) != last:
                 last = family
+                is_due = is_due or slices.is_over  # the value of a single sample may be the sum of 10,000
                 lines += header(*family)
             lines.append(sample_line(sample))
-            if len(lines) >= SAMPLES_PER_SLICE:
+            if is_due:
                 page.add("".join(lines))
                 lines.clear()
                 await asyncio.sleep(0)
+                slices = Slices(self._clock)
         page.add("".join(lines))
         return page.content()
 

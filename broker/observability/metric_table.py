@@ -291,6 +291,8 @@ CONNECTIONS_BY_CLIENT = Metric("kafka.server", "socket-server-metrics", "connect
                                        "networkProcessor",
                                        "kafka.server:type=socket-server-metrics,cipher,protocol,listener,networkProcessor"))
 UNSENT_BYTES       = _own_gauge("barnabas", "connections", "unsent-bytes", doc="Bytes of responses not taken yet.")
+CONNECTIONS_MADE   = _listener("connection-creation-total", "Connections that were admitted.")
+CONNECTIONS_CLOSED = _listener("connection-close-total", "Those of them that are closed.")
 CONNECTIONS        = Metric("kafka.server", "socket-server-metrics", "connection-count", Kind.GAUGE,
                             ("listener", "networkProcessor"), "Open connections.", attribute=True)
 BROKER_ACCEPT_RATE = Metric("kafka.server", "socket-server-metrics", "broker-connection-accept-rate", Kind.GAUGE, (),

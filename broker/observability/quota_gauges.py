@@ -78,8 +78,14 @@ def _clients(acceptor: Acceptor) -> Iterator[Sample]:
 
 def connection_samples(acceptor: Acceptor, now_ms: int) -> Iterator[Sample]:
     """Yield the open connections, and how fast they are made."""
-    for listener, count in acceptor.counts_by_listener().items():
+    counts = acceptor.counts_by_listener()
+    for listener, count in counts.items():
         yield Sample(table.CONNECTIONS, (listener, PROCESSOR), count)
+    admitted = acceptor.admitted_by_listener()
+    for listener, count in admitted.items():
+        yield Sample(table.CONNECTIONS_MADE, (listener, PROCESSOR), count)
+    for listener, count in admitted.items():
+        yield Sample(table.CONNECTIONS_CLOSED, (listener, PROCESSOR), count - counts[listener])
     yield from _clients(acceptor)
     yield Sample(table.UNSENT_BYTES, (), acceptor.unsent_bytes)
     yield Sample(table.CONNECTIONS_REFUSED, (), acceptor.refused_count)

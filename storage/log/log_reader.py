@@ -239,6 +239,7 @@ class LogReader:
 
         async def attempt() -> tuple[Buffer, list[AbortedTxn]]:
             chunk, upper_bound_offset = await self.cold.run(read)
+            self._environment.disk_use.disk_bytes += len(chunk)
             if upper_bound_offset == start_offset:
                 return chunk, []
             return chunk, await self._aborted_between(start_offset, upper_bound_offset, needs_all=True)

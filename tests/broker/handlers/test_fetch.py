@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.fetch import fetch
+from broker.observability.metric_table import FETCHES_EXPIRED
 from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
@@ -110,6 +111,19 @@ def test_a_fetch_between_the_high_watermark_and_the_log_end_is_empty(tmp_path: P
         found = await row(broker, asked(1))
         assert (found.error_code, values(found)) == (0, [])
         assert (await row(broker, asked(2))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    play(tmp_path, scenario)
+
+
+def test_fetches_that_wait_in_vain_are_counted(tmp_path: Path) -> None:
+    async def scenario(broker: ReplicaBroker) -> None:
+        broker.one.lead(isr=(1, 2))
+        waiting = [start(broker, asked(0, replica=2, wait_ms=500)), start(broker, asked(0, wait_ms=500))]
+        waiting.append(start(broker, asked(0, wait_ms=400)))
+        broker.wait(500)
+        assert all([row_of(await each.now()).error_code == 0 for each in waiting])
+        expired = {one.labels: one.value for one in broker.metrics.samples() if one.metric is FETCHES_EXPIRED}
+        assert expired == {("follower",): 1, ("consumer",): 2}
 
     play(tmp_path, scenario)
 

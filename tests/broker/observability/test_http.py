@@ -18,7 +18,7 @@ from broker.observability import http
 from broker.observability.exposition import header, sample_line
 from broker.observability.http import HttpServer
 from broker.observability.metric import Sample
-from broker.observability.metric_table import LOG_SIZE
+from broker.observability.metric_table import LOG_END_OFFSET, LOG_SIZE, LOG_START_OFFSET
 from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
 from metadata.image import BrokerImage, ClusterImage, MetadataCache
@@ -26,6 +26,7 @@ from runtime.filesystem import FileSystem
 from runtime.loop_times import LoopTimes
 from runtime.os_filesystem import OsFileSystem
 from runtime.os_transport import OsNetwork
+from runtime.slices import SLICE_MS
 from storage.free_space import FreeSpace
 from tests.broker.harness import Broker as HarnessBroker
 from tests.broker.quota_world import quotas_of
@@ -169,6 +170,25 @@ def test_a_long_page_lets_the_loop_go_on() -> None:
         assert page.count(b"kafka_log_log_size{") == rows_count
         assert page.count(b"# TYPE kafka_log_log_size gauge") == 1
         assert turns >= 20
+
+    serve(scenario, gauges)
+
+
+def test_a_value_that_takes_long_lets_the_loop_go_on() -> None:
+    """Such as a sum over ten thousand partitions."""
+    turns: list[int] = []
+
+    def gauges(services: Any) -> Any:
+        for number, metric in enumerate((LOG_SIZE, LOG_START_OFFSET, LOG_END_OFFSET)):
+            services.clock.now_ms += SLICE_MS
+            turns.append(asyncio.get_running_loop().call_soon(turns.append, -1) is None)
+            yield Sample(metric, ("t", "0"), number)
+
+    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
+        broker.is_ready = True
+        broker.services.clock = server._clock
+        await server._metrics()
+        assert turns == [0, -1, 0, -1, 0, -1], "one turn of the loop after each"
 
     serve(scenario, gauges)
 

@@ -78,6 +78,8 @@ def test_connections() -> None:
     broker.acceptor.limits = limits
     for host, listener in [("10.1.1.1", "OTHER")] * 2 + [("10.9.9.9", "PLAINTEXT")] * 9:
         broker.connect(host, listener)
+    broker.acceptor.closed(next(iter(broker.acceptor)))
+    broker.connect("10.1.1.1", "OTHER")
     peer = broker.connect("10.2.2.2")
     assert peer.handler.client is not None
     peer.handler.client.software = ("librdkafka", "2.6")
@@ -92,12 +94,16 @@ def test_connections() -> None:
                 *("socket-server-metrics connections", "librdkafka", "2.6", "PLAINTEXT", "0"),
                 *("TLS_AES_128_GCM_SHA256", "TLSv1.3"),
             ): 1,
+            ("socket-server-metrics connection-creation-total", "OTHER", "0"): 2,
+            ("socket-server-metrics connection-creation-total", "PLAINTEXT", "0"): 1,
+            ("socket-server-metrics connection-close-total", "OTHER", "0"): 1,
+            ("socket-server-metrics connection-close-total", "PLAINTEXT", "0"): 0,
             ("connections unsent-bytes",): 0,
             ("connections refused",): 1,
-            ("socket-server-metrics broker-connection-accept-rate",): 1.2,
-            ("socket-server-metrics connection-accept-rate", "OTHER"): 0.2,
+            ("socket-server-metrics broker-connection-accept-rate",): 1.3,
+            ("socket-server-metrics connection-accept-rate", "OTHER"): 0.3,
             ("socket-server-metrics connection-accept-rate", "PLAINTEXT"): 1.0,
-            ("connections accept-delay-ms",): 2_000,
+            ("connections accept-delay-ms",): 3_000,
             ("connections address-throttled",): 9,
         }
     )
