@@ -35,7 +35,7 @@ def stuck_groups(view: ClusterView) -> Iterator[Problem]:
         grown = sum(lag.grown for lag in standing)
         yield Problem(
             Severity.ERROR if is_old else Severity.WARNING, f"group {group.group}",
-            f"it is stuck: its {group.members} members have committed nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
+            f"it is stuck: {_members(group)} committed nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
             f"{_partitions(standing)}; lag {sum(lag.lag for lag in standing)}"
             f"{f', {grown} more records came meanwhile' if grown else ''}",
             f"`barnabas groups describe {group.group}` names the member; look at its log: it waits, or fails again and again "
@@ -44,6 +44,10 @@ def stuck_groups(view: ClusterView) -> Iterator[Problem]:
             if oldest_ms is not None
             else Since(),
         )  # fmt: skip
+
+
+def _members(group: GroupView) -> str:
+    return "its member has" if group.members == 1 else f"its {group.members} members have"
 
 
 def _partitions(lags: list[LagView]) -> str:

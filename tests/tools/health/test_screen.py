@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from tools.commands.cluster import with_first_seen
-from tools.health.checks import Finding
+from tools.health.checks import CHECKS, Finding
 from tools.health.screen import SHOWN_OF_A_CHECK, document, is_healthy, lines
 from tools.health.view import ClusterView, Problem, Severity, Since
 
@@ -67,3 +70,12 @@ def test_a_watch_tells_when_it_saw_a_problem_first_until_it_is_gone() -> None:
     assert with_first_seen([NOTICE], seen, 20)[0].problem.since.at_ms == 10
     assert with_first_seen([ERROR], seen, 30) == [ERROR], "a broker tells"
     assert with_first_seen([NOTICE], seen, 40)[0].problem.since.at_ms == 40, "it began again"
+
+
+def test_every_check_stands_in_the_page_of_everyday_questions() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (`.*?) \| .* \|$", page.partition("| check | what it finds |")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    named = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert sorted(named) == sorted(check.name for check in CHECKS)
