@@ -1,7 +1,15 @@
-"""The build: the wheel installs one name, `barnabas`, with the server's packages as files under `barnabas/_server/`."""
+"""The build: the wheel installs one name, `barnabas`, with the server's packages as files under `barnabas/_server/`, and the
+man pages of its commands."""
+
+import os
+import sys
 
 from setuptools import find_packages, setup
 
+from distutils.command.install_data import install_data  # isort: skip  that of setuptools, which comes first
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MAN = os.path.join("share", "man", "man1")
 SERVER = [
     "broker",
     "config",
@@ -16,6 +24,39 @@ SERVER = [
     "tools",
 ]
 
+
+class InstallManPages(install_data):
+    """Makes a page of each command. Without the libraries that commands are made of there are none, and the build says so."""
+
+    def run(self):
+        try:
+            pages = self.pages()
+        except ModuleNotFoundError as error:
+            self.warn(f"no man pages: {error.name} is not installed")
+            pages = {}
+        folder = os.path.join(self.get_finalized_command("build").build_base, "man")
+        os.makedirs(folder, exist_ok=True)
+        paths = []
+        for name, text in pages.items():
+            paths.append(os.path.join(folder, name))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                file.write(text)
+        self.data_files = [(MAN, paths)]
+        super().run()
+
+    @staticmethod
+    def pages():
+        sys.path.insert(0, HERE)
+        try:
+            from barnabas.runner import all_commands  # noqa: PLC0415  a build without pages needs none of these
+            from broker.start_options import VERSION  # noqa: PLC0415
+            from tools.man_pages import man_pages  # noqa: PLC0415
+
+            return man_pages(all_commands(), VERSION)
+        finally:
+            sys.path.remove(HERE)
+
+
 server_packages = find_packages(include=[*SERVER, *(f"{name}.*" for name in SERVER)])
 
 setup(
@@ -25,4 +66,6 @@ setup(
     ],
     package_dir={"barnabas": "barnabas", **{f"barnabas._server.{name}": name for name in SERVER}},
     package_data={"barnabas": ["py.typed"]},
+    data_files=[(MAN, [])],
+    cmdclass={"install_data": InstallManPages},
 )

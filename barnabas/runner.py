@@ -11,6 +11,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
 
 COMPLETION = "_BARNABAS_COMPLETE"
 """What a shell sets when it asks for completions."""
@@ -34,20 +38,39 @@ def run() -> int:
         sys.path.append(packages)
     from tools.names import COMMANDS  # noqa: PLC0415  the path above comes first
 
-    if COMPLETION in os.environ or (sys.argv[1:2] and sys.argv[1] in COMMANDS):
+    if COMPLETION in os.environ:
+        return run_tool([], completes=True)
+    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
         return run_tool(sys.argv[1:])
     from broker.__main__ import main  # noqa: PLC0415
 
     return main(sys.argv[1:], COMMANDS)
 
 
-def run_tool(arguments: list[str]) -> int:
-    """Run a command of the extra `cli`, or say how to get it."""
+def all_commands() -> click.Group:
+    """Return the command line with the server's commands, for completion and man pages: those are not run from there. Raises
+    ModuleNotFoundError without the extra `cli`."""
+    from broker.__main__ import command_parser  # noqa: PLC0415  the path of `run` comes first
+    from tools.command import root  # noqa: PLC0415
+    from tools.server_commands import server_commands  # noqa: PLC0415
+
+    for command in server_commands(command_parser({})):
+        root.add_command(command)
+    return root
+
+
+def run_tool(arguments: list[str], *, completes: bool = False) -> int:
+    """Run a command of the extra `cli`, or say how to get it. With `completes` a shell asks for completions."""
     try:
         from tools.command import main  # noqa: PLC0415
+
+        if completes:
+            all_commands()
     except ModuleNotFoundError as error:
         if error.name not in ("click", "confluent_kafka", "kafka", "rich"):
             raise
+        if completes:
+            return 1  # nobody reads what it says
         message = f'barnabas: `barnabas {arguments[0]}` needs the command line: pip install "barnabas[cli]"'
         print(message, file=sys.stderr)  # noqa: T201  a command's result
         return 1

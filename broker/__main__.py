@@ -35,7 +35,7 @@ _EXIT_CODES = "Exit codes: 0 after a stop, 1 when it could not start or not cont
 def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = MappingProxyType({})) -> int:
     """Run a command of the server; `others` are those that are run elsewhere, by name, and listed here."""
     started_ms = SystemClock().monotonic_ms()
-    parser = _parser(others)
+    parser = command_parser(others)
     options = parser.parse_args(arguments)
     if options.command == "settings":
         from broker.commands import settings_command  # noqa: PLC0415  no broker needs it
@@ -73,7 +73,8 @@ def _start_overrides(options: argparse.Namespace) -> list[str]:
     return [*options.override, *(f"{name}={value}" for name, value in given if value is not None)]
 
 
-def _parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
+def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Return what reads the arguments; `others` are commands that are only listed, by name."""
     parser = argparse.ArgumentParser(
         prog="barnabas", description="A broker compatible with Apache Kafka.", epilog=_EPILOG, allow_abbrev=False
     )

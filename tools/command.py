@@ -23,12 +23,12 @@ _EXIT_INTERRUPTED = 128 + signal.SIGINT
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return list(COMMANDS)
+        return [*COMMANDS, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
         if cmd_name not in COMMANDS:
-            return None
+            return self.commands.get(cmd_name)
         command: click.Command = importlib.import_module(f"tools.commands.{cmd_name}").command
         return command
 

@@ -39,7 +39,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"barnabas"}
+    beside = (".dist-info/", ".data/data/share/man/man1/")
+    assert {name.split("/")[0] for name in names if not any(each in name for each in beside)} == {"barnabas"}
+    pages = {name.rpartition("/")[2] for name in names if name.endswith(".1")}
+    assert {"barnabas.1", "barnabas-start.1", "barnabas-topics.1", "barnabas-topics-create.1"} <= pages
     for expected in (
         "cli.py",
         "py.typed",
@@ -66,6 +69,8 @@ def test_installed_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path
     surroundings = {**os.environ, "PYTHONPATH": str(project), "TMPDIR": str(tmp_path)}
     version = call(environment / "bin" / "barnabas", "--version", cwd=project, env=surroundings)
     assert version.stdout == "barnabas 0.1.0\n"
+    page = environment / "share" / "man" / "man1" / "barnabas-topics-create.1"
+    assert "\\-\\-partitions" in page.read_text(), "where `man` looks for the pages of a command that is in bin"
     loaded = call(python, "-c", SPARK_CODE, cwd=project, env=surroundings).stdout.strip()
     assert loaded == str(packages_of(python) / "barnabas" / "_server" / "protocol" / "__init__.py")
     user = subprocess.Popen(
