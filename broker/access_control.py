@@ -16,7 +16,7 @@ from security.authorizer import Authorizer, EverybodyAllowed
 from security.principal import Principal
 
 if TYPE_CHECKING:
-    from broker.server import Dependencies
+    from broker.dependencies import Dependencies
     from config.broker import BrokerSettings
     from config.inter_broker_version import InterBrokerVersion
     from metadata.store.port import Store

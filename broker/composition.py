@@ -45,9 +45,9 @@ from runtime.transport import Address
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from broker.dependencies import Dependencies
     from broker.network.sasl.exchange import SaslRules
     from broker.network.sasl.sources import SaslSources
-    from broker.server import Dependencies
     from broker.services import Services
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings

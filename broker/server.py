@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from broker.access_control import AccessControl
 from broker.cluster.brokers_network import brokers_network
@@ -47,13 +46,14 @@ from broker.composition import (
     registration,
     tls_listeners,
 )
+from broker.dependencies import Dependencies
 from broker.handlers import ALL
 from broker.network.acceptor import Acceptor
 from broker.network.connection_shared import ConnectionShared
 from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
-from broker.network.listen_errors import listen_error
 from broker.network.listeners import ListenerPlan, with_host_name
 from broker.network.memory_budget import MemoryBudget
+from broker.network.open_ports import OpenPorts, drain
 from broker.network.request_log import RequestLog
 from broker.network.sasl.sources import SaslSources
 from broker.observability.metrics import BrokerMetrics
@@ -72,50 +72,20 @@ from metadata.store.znodes import BrokerRegistration
 from protocol.errors import KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from replication.isr_expiry import expire_lagging_replicas
-from runtime.clock import Clock
-from runtime.disk import Disk, DiskQueue
-from runtime.documents import Documents, NoDocuments
 from runtime.error_texts import reason_of
-from runtime.filesystem import FileSystem
-from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from runtime.tls_stream import TlsWork
-from runtime.transport import Address, Listener, Network
+from runtime.transport import Address
 from storage.directories.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
 READY_TIMEOUT_MS = 30_000
-# How long the broker waits, when it stops, for responses to requests in progress.
-DRAIN_TIMEOUT_MS = 2_000
-REBALANCE_DRAIN_TIMEOUT_MS = 500
 # Session timeouts until a controller has removed this broker from ISRs: one for this broker's session, and one until another
 # controller is elected.
 POWER_LOSS_SESSIONS = 2
 # queued.max.request.bytes=-1 sets no limit.
 NO_LIMIT_BYTES = 2**63 - 1
-
-OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
-
-
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """Access to the outside of the process. `open_store` opens the store of a broker whose first log directory is at a path:
-    the embedded store, or a ZooKeeper session (a simulation passes its own). `host_name` is this machine's name on the
-    network; `tls_work` does what takes TLS long; `documents` reads keys and tokens; `boot_id` returns the id of the machine's
-    boot, None if it is unknown."""
-
-    clock: Clock
-    randomness: Randomness
-    filesystem: FileSystem
-    disk: Disk
-    network: Network
-    open_store: OpenStore
-    host_name: str = "localhost"
-    boot_id: Callable[[], str | None] = lambda: None
-    tls_work: TlsWork = field(default_factory=TlsWork)
-    documents: Documents = field(default_factory=NoDocuments)
 
 
 class Broker:
@@ -141,14 +111,12 @@ class Broker:
         )
         self._store_tasks = TaskScope("store")
         self._timer = Timer(dependencies.clock, loop.call_later)
-        self._listeners: list[Listener] = []
         self._plans = with_host_name(listener_plans(settings), dependencies.host_name)
         self._version = inter_broker_version(settings)
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._access = AccessControl(settings, dependencies, self._tasks)
         self._sasl = SaslSources(dependencies.randomness, dependencies.documents, dependencies.clock, self._tasks)
         self._metrics = BrokerMetrics(dependencies.clock)
-        self.bound: dict[str, Address] = {}
         self._store: Store | None = None
         self._store_path: str | None = None
         self._services: Services | None = None
@@ -160,6 +128,7 @@ class Broker:
             brokers_listener=inter_broker_listener(self._plans) if len(self._plans) > 1 else None,
             rates=connection_rates(settings, self._plans),
         )
+        self._ports = OpenPorts(dependencies.network, self._acceptor)
         limit_bytes = settings.queued_max_request_bytes
         self.request_budget = MemoryBudget(limit_bytes if limit_bytes > 0 else NO_LIMIT_BYTES)
         self.plain_budget = MemoryBudget(self.request_budget.limit_bytes)
@@ -202,6 +171,11 @@ class Broker:
         return self._acceptor
 
     @property
+    def bound(self) -> dict[str, Address]:
+        """The address of each listener that is open, by its name."""
+        return self._ports.bound
+
+    @property
     def plans(self) -> list[ListenerPlan]:
         return self._plans
 
@@ -232,7 +206,7 @@ class Broker:
             await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
         await self._sasl.start_tokens(services.delegation_tokens)
-        await self._bind()
+        await self._ports.open(self._plans, self._tls)
         if self.has_others:
             self._enter("waiting to leave ISRs after a possible loss of power")
             await self._wait_until_out_of_isrs()
@@ -391,18 +365,6 @@ class Broker:
         self._request_log = RequestLog(shared, self._dependencies.clock)
         self._acceptor.serve(shared)
 
-    async def _bind(self) -> None:
-        """Open the ports. Clients may connect; they are served once `Acceptor.open` says so. Raises OSError."""
-        for plan in self._plans:
-            factory = self._tls.factory(plan.name, self._acceptor.factory(plan.name, plan.security_protocol))
-            try:
-                listener = await self._dependencies.network.listen(plan.bind.host, plan.bind.port, factory)
-            except OSError as error:
-                raise listen_error(f"listener {plan.name}", error) from error
-            self._listeners.append(listener)
-            self._acceptor.listening(plan.name, listener)
-            self.bound[plan.name] = listener.address
-
     def _registration(self) -> BrokerRegistration:
         host_name = self._dependencies.host_name if self.has_others else "localhost"
         now_ms = self._dependencies.clock.wall_ms()
@@ -447,10 +409,8 @@ class Broker:
                 services.fetchers.stop_accepting()
         if was_serving and self.has_others and self.settings.controlled_shutdown_enable:
             await self._request_controlled_shutdown()
-        for listener in self._listeners:
-            await listener.close()
-        self._listeners.clear()
-        await self._drain()
+        await self._ports.close()
+        await drain(self._acceptor, self._end_rebalances)
         if services is not None:
             await services.controller.retire()
             services.groups.close()
@@ -493,6 +453,12 @@ class Broker:
         """Open the audit log anew. Returns whether there is one."""
         return self._access.audit.reopen()
 
+    def _end_rebalances(self) -> None:
+        """Members that wait for others get NOT_COORDINATOR."""
+        if self._services is not None:
+            self._services.groups.close()
+            self._services.transactions.close()
+
     async def _request_controlled_shutdown(self) -> None:
         assert self._controller_channel is not None
         if await self._is_alone_within(0):
@@ -505,26 +471,3 @@ class Broker:
 
     async def _is_alone_within(self, timeout_ms: int) -> bool:
         return await wait_for_image(self.metadata, lambda image: image.brokers.keys() <= {self.broker_id}, timeout_ms)
-
-    async def _drain(self) -> None:
-        """Wait until requests in progress are complete and their responses sent.
-
-        JoinGroup requests may wait longer than a stop should take: after `REBALANCE_DRAIN_TIMEOUT_MS` they are answered with
-        NOT_COORDINATOR.
-        """
-        self._acceptor.finish_all("the broker is stopping")
-        if await self._emptied_within(REBALANCE_DRAIN_TIMEOUT_MS):
-            return
-        if self._services is not None:
-            self._services.groups.close()
-            self._services.transactions.close()
-        if not await self._emptied_within(DRAIN_TIMEOUT_MS - REBALANCE_DRAIN_TIMEOUT_MS):
-            logger.warning("connections closed before their requests were done: connections=%d", len(self._acceptor))
-
-    async def _emptied_within(self, timeout_ms: int) -> bool:
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self._acceptor.emptied()
-        except TimeoutError:
-            return False
-        return True

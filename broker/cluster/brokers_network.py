@@ -17,9 +17,9 @@ from runtime.tls import TlsNetwork
 
 if TYPE_CHECKING:
     from broker.cluster.broker_login import BrokerLogin
+    from broker.dependencies import Dependencies
     from broker.network.listeners import ListenerPlan
     from broker.network.tls_listeners import TlsListeners
-    from broker.server import Dependencies
     from runtime.transport import Network
 
 

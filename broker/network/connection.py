@@ -35,15 +35,14 @@ from broker.network.connection_phase import (
 )
 from broker.network.connection_shared import SMALLEST_FRAME_BYTES, ConnectionShared, KiB
 from broker.network.dispatch import Route
+from broker.network.frame_checks import FrameChecks
+from broker.network.frame_memory import FrameMemory
 from broker.network.header_reader import SIZE, START
 from broker.network.large_frame import LARGE_FRAME_BYTES, LargeFrame
-from broker.network.memory_budget import SMALL_REQUEST_BYTES, BudgetTicket, FrameReservation
-from broker.network.request_checks import foreign_protocol, impossible_length, not_served
 from broker.network.request_context import ClientConnection
 from broker.network.request_starter import RequestStarter
 from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
 from broker.network.sasl.authentication import Authentication
-from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -69,18 +68,15 @@ class RequestConnection:
 
     __slots__ = (
         "_authentication",
-        "_budget_ticket",
+        "_checks",
         "_connection",
         "_finish_reason",
         "_frame",
-        "_granted_bytes",
         "_in_flight",
         "_is_reading",
         "_is_scheduled",
         "_listener",
         "_mute_timer",
-        "_queued_tick",
-        "_reservation",
         "_responses",
         "_routes",
         "_security_protocol",
@@ -91,8 +87,8 @@ class RequestConnection:
         "_view",
         "_waits",
         "active_tick",
-        "budget",
         "client",
+        "memory",
         "phase",
     )
 
@@ -111,10 +107,11 @@ class RequestConnection:
         common = shared.authentication
         if common is not None and listener in common.rules:
             self._authentication = Authentication(listener, common, shared, self)
+        self._checks = FrameChecks(shared, self, security_protocol, self._authentication)
         # Receiving.
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
         self._frame: LargeFrame | None = None
-        self._reservation: FrameReservation | None = None  # of a frame that is not complete
+        self.memory = FrameMemory(shared, self)
         # Starting requests and sending responses.
         self._responses = ResponseQueue(shared, self)
         self._in_flight = self._responses.in_flight
@@ -122,10 +119,6 @@ class RequestConnection:
         # Waiting.
         self._waits = 0  # why the next request does not start now: bits of `connection_phase`
         self._served_keys: frozenset[int] | None = None  # the APIs that may start; None: all
-        self._granted_bytes = 0  # reserved for the next frame, which is complete
-        self.budget = shared.budget  # of these bytes, or of those it reserves or waits for
-        self._budget_ticket: BudgetTicket | None = None
-        self._queued_tick = 0  # when it joined the queue of the budget
         self._mute_timer: TimerEntry | None = None
         self._is_reading = True
         self._is_scheduled = False  # to continue in the next turn of the loop
@@ -173,7 +166,7 @@ class RequestConnection:
             if frame.received(count):
                 self._on_frame_complete(frame)
             elif frame.needs_more:
-                self._reserve_more(frame)
+                self.memory.reserve_more(frame)
             return
         end = len(self._tail) + count
         if self._waits or frame is not None:
@@ -198,14 +191,7 @@ class RequestConnection:
         self.phase = _CLOSED
         self._connection = None
         self._responses.close()
-        if self._budget_ticket is not None:
-            self.budget.leave_queue(self._budget_ticket)
-            self._budget_ticket = None
-        if self._reservation is not None:
-            self._reservation.drop()
-            self._reservation = None
-        self.budget.release(self._granted_bytes)
-        self._granted_bytes = 0
+        self.memory.close()
         self._frame, self._tail = None, b""
         if self._mute_timer is not None:
             self._mute_timer.cancel()
@@ -227,18 +213,10 @@ class RequestConnection:
     def has_requests(self) -> bool:
         return bool(self._in_flight)
 
-    @property
-    def is_waiting_for_a_frame(self) -> bool:
-        """Whether it has reserved memory for a frame whose next bytes could come."""
-        return self._reservation is not None and self._budget_ticket is None
-
-    def has_waited_for_memory(self, ticks: int) -> bool:
-        return self._budget_ticket is not None and self._shared.tick - self._queued_tick > ticks
-
     def is_slow_sender(self, after_ticks: int, within_ticks: int) -> bool:
         """Whether its frame comes too slowly (`LargeFrame.is_slow`). A frame that waits for memory itself is not slow."""
         frame = self._frame
-        if frame is None or not self.is_waiting_for_a_frame:
+        if frame is None or not self.memory.is_waiting_for_a_frame:
             return False
         return frame.is_slow(self._shared.tick, after_ticks, within_ticks)
 
@@ -394,10 +372,10 @@ class RequestConnection:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
             if route is None or self.phase != _SERVING:
-                if not self._check_served_or_close(view[position:], api_key, version):
+                if not self._checks.request(view[position:], api_key, version):
                     return
                 route = self._shared.dispatch.table.route(api_key, version)
-            if not SMALLEST_FRAME_BYTES <= size <= max_plain_bytes and not self._check_size_or_close(size, route):
+            if not SMALLEST_FRAME_BYTES <= size <= max_plain_bytes and not self._checks.size(size, route):
                 return
             start = position + SIZE.size
             stop = start + size
@@ -416,101 +394,39 @@ class RequestConnection:
             if self._waits:
                 break
         if position < end:
-            if SIZE.size <= end - position < START.size and not self._check_start_or_close(view[position:]):
+            if SIZE.size <= end - position < START.size and not self._checks.start(view[position:]):
                 return
             self._tail = bytes(view[position:end])
             if self._waits:
                 self._pause()
 
-    def _check_served_or_close(self, view: memoryview, api_key: int, version: int) -> bool:
-        """Check a connection's first request, any behind its session's end, and any without a known route; close if it cannot
-        be served."""
-        if not self._check_start_or_close(view) or not self._check_session_or_close(api_key):
-            return False
-        if self.phase == _FIRST_REQUEST:
-            self.phase = _SERVING
-        return self._close_if_refused(not_served(self._shared.dispatch.table, api_key, version))
-
-    def _check_session_or_close(self, api_key: int) -> bool:
-        """Close when the session is over, unless the client authenticates again."""
-        authentication = self._authentication
-        if self.phase != _SESSION_EXPIRED or authentication is None or api_key == SaslHandshakeRequest.api_key:
-            return True
-        authentication.count_expired()
-        self.close("the session has ended, and the client has not authenticated again")
-        return False
-
-    def _check_start_or_close(self, view: memoryview) -> bool:
-        """Check the length prefix at the start of `view`; close if no frame begins so."""
-        prefix = bytes(view[: SIZE.size])
-        is_first = self.phase == _FIRST_REQUEST
-        reason = foreign_protocol(prefix, self._security_protocol) if is_first else None
-        return self._close_if_refused(reason or impossible_length(prefix, self._shared.limits))
-
-    def _check_size_or_close(self, size: int, route: Route | None) -> bool:
-        """Close when a request of this kind may not have this size."""
-        may_be_large = route is not None and (route.has_records or route.is_control)
-        return self._close_if_refused(self._shared.limits.refusal(size, may_be_large=may_be_large))
-
-    def _close_if_refused(self, reason: str | None) -> bool:
-        """Close for `reason`, if there is one. Returns whether there is none."""
-        if reason is not None:
-            self.close(reason)
-        return reason is None
-
     def _receive_large_frame(self, begun: memoryview, size: int, route: Route | None) -> None:
         """Give a large frame, of which a part is there with its length, a buffer of its own once the budget has room. It must
         not keep that while it waits for an earlier request, which may be a long poll."""
-        shared = self._shared
         if self._in_flight and not (self._in_flight[-1].route.overlaps and self._may_overlap(route)):
             self._waits |= WAITS_FOR_EARLIER
             self._tail = bytes(begun)
             self._pause()
             return
-        reservation = self._reservation
+        reservation = self.memory.reserve_frame(route, size, len(self._view))  # what is there fits
         if reservation is None:
-            step_bytes = max(SMALL_REQUEST_BYTES, len(self._view))  # what is there fits
-            self.budget = shared.budget_of(route)
-            reservation = self._reservation = FrameReservation(self.budget, size, step_bytes)
-            if not reservation.take():
-                self._tail = bytes(begun)
-                self._wait_for_memory(reservation.wait(self._on_frame_granted))
-                self._pause()
-                return
-        assert reservation.size_bytes == size
-        self._frame = LargeFrame(reservation, begun[SIZE.size :], shared.tick)
-
-    def _reserve_more(self, frame: LargeFrame) -> None:
-        """Reserve the next step for a frame that has received all that was reserved for it."""
-        if not frame.reservation.take():
-            self._wait_for_memory(frame.reservation.wait(self._on_frame_granted))
-            self._pause()
+            self._tail = bytes(begun)
+        else:
+            self._frame = LargeFrame(reservation, begun[SIZE.size :], self._shared.tick)
 
     def _on_frame_complete(self, frame: LargeFrame) -> None:
-        """A frame with a buffer of its own is complete. Its bytes are released by the request that starts from it."""
-        frame.reservation.complete()
-        self._reservation = None
-        self._granted_bytes = frame.reservation.size_bytes
+        """A frame with a buffer of its own is complete."""
+        self.memory.complete(frame)
         if self.phase < _FINISHING and not self._waits & WAITS_LONG:
             self._start_pending()
 
-    def _wait_for_memory(self, ticket: BudgetTicket) -> None:
+    # --- called by the memory of its next frame ---
+
+    def wait_for_memory(self) -> None:
         self._waits |= WAITS_FOR_MEMORY
-        self._budget_ticket = ticket
-        self._queued_tick = self._shared.tick
+        self._pause()
 
-    def _on_granted(self) -> None:
-        assert self._budget_ticket is not None
-        self._granted_bytes = self._budget_ticket.size_bytes
-        self._end_memory_wait()
-
-    def _on_frame_granted(self) -> None:
-        if self._frame is not None:
-            self._frame.waited(self._shared.tick - self._queued_tick)
-        self._end_memory_wait()
-
-    def _end_memory_wait(self) -> None:
-        self._budget_ticket = None
+    def memory_granted(self) -> None:
         self.active_tick = self._shared.tick  # it was not the client that was quiet
         self._stop_waiting(WAITS_FOR_MEMORY)
         self.continue_soon()
@@ -531,12 +447,13 @@ class RequestConnection:
         if route is None:
             self._responses.respond_unsupported_version(version, correlation_id)
         elif route.has_records:
-            size = len(frame)
-            if not self._granted_bytes and not self._shared.budget.has_room(size):
-                self.budget = self._shared.budget
-                self._wait_for_memory(self.budget.reserve_later(size, self._on_granted))
+            size, memory = len(frame), self.memory
+            granted = memory.granted_bytes
+            if granted:
+                memory.granted_bytes = 0
+            elif not self._shared.budget.has_room(size):
+                memory.reserve_later(size)
                 return False
-            granted, self._granted_bytes = self._granted_bytes, 0
             content = bytearray(frame)
             if granted or not self._starter.start_repeated(route, content, correlation_id):
                 self._starter.start(route, memoryview(content), correlation_id, client_id_bytes, granted)
@@ -553,7 +470,7 @@ class RequestConnection:
             return True
         if route is None or not in_flight[-1].overlaps or not self._may_overlap(route):
             return False
-        if self._granted_bytes:  # its memory is reserved already
+        if self.memory.granted_bytes:  # its memory is reserved already
             return True
         budget = self._shared.parking_of(route)
         return budget.has_parking_room and (budget.available_bytes > 0 or not route.has_records)
@@ -601,15 +518,15 @@ class RequestConnection:
                 SIZE.pack(0) + bytes(frame.content[:SMALLEST_FRAME_BYTES])
             )
             route = self._shared.dispatch.table.route(api_key, version)
-            if not self._check_session_or_close(api_key):
+            if not self._checks.session(api_key):
                 return
             if not self._may_start(route):
                 self._waits |= WAITS_FOR_EARLIER
                 return
-            reserved_bytes, self._granted_bytes = self._granted_bytes, 0
+            reserved_bytes = self.memory.take_granted()
             self._frame = None
             if route is None:
-                self.budget.release(reserved_bytes)
+                self.memory.budget.release(reserved_bytes)
                 self._responses.respond_unsupported_version(version, correlation_id)
             else:
                 self._starter.start(route, frame.content, correlation_id, client_id_bytes, reserved_bytes)

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from broker.dependencies import Dependencies
 from broker.process import open_embedded_store
-from broker.server import Broker, Dependencies
+from broker.server import Broker
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from protocol.client import Client

@@ -9,8 +9,9 @@ from pathlib import Path
 import uvloop
 
 from broker.cluster.topics_at_start import TopicAtStart
+from broker.dependencies import Dependencies
 from broker.process import open_embedded_store
-from broker.server import Broker, Dependencies
+from broker.server import Broker
 from config.broker import BrokerSettings
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from runtime.clock import SystemClock

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from broker.__main__ import EXIT_USAGE, _parser
+from broker.network.open_ports import DRAIN_TIMEOUT_MS
 from broker.process import HANG_MS
-from broker.server import DRAIN_TIMEOUT_MS
 from config.broker import BrokerSettings
 
 UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"

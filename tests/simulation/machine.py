@@ -16,7 +16,8 @@ from enum import Enum
 from typing import TypeVar
 
 from broker.cluster.topics_at_start import TopicAtStart
-from broker.server import Broker, Dependencies
+from broker.dependencies import Dependencies
+from broker.server import Broker
 from config.broker import BrokerSettings
 from metadata.store.port import Store
 from protocol.topic_partition import TopicPartition

@@ -10,7 +10,8 @@ import pytest
 
 from broker.cluster import power_loss
 from broker.cluster.power_loss import POLL_PAUSE_S, BootFile, wait_until_out_of_isrs
-from broker.server import Broker, Dependencies
+from broker.dependencies import Dependencies
+from broker.server import Broker
 from metadata.store import znodes
 from metadata.store.port import Create, Stat, Watch
 from metadata.store.registration import ensure_persistent_paths

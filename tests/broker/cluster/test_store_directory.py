@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from broker.cluster.topics_at_start import TopicAtStart
+from broker.dependencies import Dependencies
 from broker.process import open_embedded_store
-from broker.server import Broker, Dependencies
+from broker.server import Broker
 from config.broker import BrokerSettings
 from metadata.store.embedded import FILE_NAME
 from runtime.clock import SystemClock

@@ -12,9 +12,10 @@ import pytest
 import uvloop
 
 from broker.cluster.topics_at_start import TopicAtStart
+from broker.dependencies import Dependencies
 from broker.network.quotas.connection_rates import RateLimits
 from broker.process import open_embedded_store
-from broker.server import Broker, Dependencies
+from broker.server import Broker
 from config.broker import BrokerSettings
 from config.definition import Update
 from config.layers import Throttles
