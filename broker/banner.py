@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.network.listeners import ListenerPlan
+from broker.network.listening.listeners import ListenerPlan
 from runtime.transport import Address, is_every_interface
 
 

@@ -24,14 +24,14 @@ from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.coordinator_elections import CoordinatorElections
-from broker.cluster.delegation_tokens import DelegationTokens, TokenSettings
 from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.group_lag import GroupLag
 from broker.cluster.internal_topics import ACKS_ALL, InternalLog, InternalTopics
-from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
-from broker.cluster.producer_id_blocks import producer_id_blocks
-from broker.cluster.transaction_markers import TransactionMarkerSender
-from broker.cluster.transaction_verification import CoordinatorVerification
+from broker.cluster.logins.delegation_tokens import DelegationTokens, TokenSettings
+from broker.cluster.transactions.offset_commit_verification import OffsetsPartitionVerification
+from broker.cluster.transactions.producer_id_blocks import producer_id_blocks
+from broker.cluster.transactions.transaction_markers import TransactionMarkerSender
+from broker.cluster.transactions.transaction_verification import CoordinatorVerification
 from broker.composition import (
     client_quotas,
     group_coordinator_settings,
@@ -40,7 +40,7 @@ from broker.composition import (
     selector,
     transaction_coordinator_settings,
 )
-from broker.network.advertised_addresses import AdvertisedAddresses
+from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
 from broker.network.response_memory import ResponseMemory
 from broker.services import Services
@@ -72,7 +72,7 @@ from runtime.transport import Address
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
     from broker.network.dispatch import ApiVersionRow
-    from broker.network.listeners import ListenerPlan
+    from broker.network.listening.listeners import ListenerPlan
     from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings

@@ -9,26 +9,26 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.cluster.broker_login import BrokerLogin, broker_login
 from broker.cluster.isr_writer import StoreIsrWriter
+from broker.cluster.logins.broker_login import BrokerLogin, broker_login
 from broker.network.acceptor import AcceptLimits
 from broker.network.admission import AccessAdmission
 from broker.network.connection_shared import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
-from broker.network.listeners import (
+from broker.network.listening.listeners import (
     ListenerPlan,
     ListenerSettings,
     advertised_endpoints,
     needs_advertised,
     parse_listeners,
 )
+from broker.network.listening.tls_listeners import TlsListeners
 from broker.network.memory_budget import MemoryBudget
 from broker.network.quotas.client_quota import Windows
 from broker.network.quotas.client_quotas import Quotas
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.network.sasl.mechanisms import sasl_rules
-from broker.network.tls_listeners import TlsListeners
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from config.listener_values import ListenerValues

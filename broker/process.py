@@ -24,7 +24,7 @@ import uvloop
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.commands.output import drop_unprinted
 from broker.dependencies import Dependencies
-from broker.network.host_name import own_host_name
+from broker.network.listening.host_name import own_host_name
 from broker.observability.http import HttpServer
 from broker.observability.logging_setup import report_refusal
 from broker.server import Broker

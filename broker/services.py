@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
     from broker.cluster.control_requests import ControlRequests
-    from broker.cluster.delegation_tokens import DelegationTokens
     from broker.cluster.group_lag import GroupLag
     from broker.cluster.internal_topics import InternalTopics
-    from broker.cluster.transaction_markers import TransactionMarkerSender
-    from broker.cluster.transaction_verification import CoordinatorVerification
-    from broker.network.advertised_addresses import AdvertisedAddresses
+    from broker.cluster.logins.delegation_tokens import DelegationTokens
+    from broker.cluster.transactions.transaction_markers import TransactionMarkerSender
+    from broker.cluster.transactions.transaction_verification import CoordinatorVerification
     from broker.network.dispatch import ApiVersionRow
+    from broker.network.listening.advertised_addresses import AdvertisedAddresses
     from broker.network.memory_budget import MemoryBudget
     from broker.network.quotas.client_quotas import Quotas
     from broker.network.response_memory import ResponseMemory

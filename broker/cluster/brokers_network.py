@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.cluster.sasl_network import SaslNetwork
-from broker.network.tls_listeners import TLS_PROTOCOLS
+from broker.cluster.logins.sasl_network import SaslNetwork
+from broker.network.listening.tls_listeners import TLS_PROTOCOLS
 from runtime.tls import TlsNetwork
 
 if TYPE_CHECKING:
-    from broker.cluster.broker_login import BrokerLogin
+    from broker.cluster.logins.broker_login import BrokerLogin
     from broker.dependencies import Dependencies
-    from broker.network.listeners import ListenerPlan
-    from broker.network.tls_listeners import TlsListeners
+    from broker.network.listening.listeners import ListenerPlan
+    from broker.network.listening.tls_listeners import TlsListeners
     from runtime.transport import Network
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.dependencies import Dependencies
-from broker.network.host_name import own_host_name
+from broker.network.listening.host_name import own_host_name
 from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session_file import LogDirectorySessionFile

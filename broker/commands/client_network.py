@@ -6,8 +6,8 @@ Source: Kafka ClientUtils, SaslConfigs, SslConfigs.
 
 from __future__ import annotations
 
-from broker.cluster.broker_login import BrokerLogin
-from broker.cluster.sasl_network import SaslNetwork
+from broker.cluster.logins.broker_login import BrokerLogin
+from broker.cluster.logins.sasl_network import SaslNetwork
 from config.client_settings import ClusterAccess
 from runtime.clock import SystemClock
 from runtime.randomness import Randomness

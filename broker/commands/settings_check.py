@@ -17,9 +17,9 @@ from broker.access_control import authorizer
 from broker.commands.output import print_result
 from broker.commands.settings_options import given_overrides, properties_from, read_text
 from broker.composition import inter_broker_version, listener_plans, logins, selector
-from broker.network.listeners import ListenerPlan
+from broker.network.listening.listeners import ListenerPlan
+from broker.network.listening.tls_listeners import TlsListeners
 from broker.network.sasl.sources import SaslSources
-from broker.network.tls_listeners import TlsListeners
 from broker.settings.stored_passwords import StoredPasswords
 from config.broker import LISTENER_PREFIX, BrokerSettings
 from config.errors import ConfigError

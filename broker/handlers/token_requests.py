@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    from broker.cluster.delegation_tokens import DelegationTokens
+    from broker.cluster.logins.delegation_tokens import DelegationTokens
     from broker.network.request_context import RequestContext
 
 logger = logging.getLogger(__name__)

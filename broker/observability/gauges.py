@@ -20,8 +20,8 @@ from security.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
 
 if TYPE_CHECKING:
-    from broker.cluster.delegation_tokens import DelegationTokens
     from broker.cluster.group_lag import GroupLag
+    from broker.cluster.logins.delegation_tokens import DelegationTokens
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
     from controller.event_times import EventTimes

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from broker.network.listen_errors import listen_error
+from broker.network.listening.listen_errors import listen_error
 from broker.observability.conditions import DIRECTORY_OFFLINE, DISK_FULL, Began, ConditionTimes
 from broker.observability.conditions import row as condition_row
 from broker.observability.exposition import family_of, header, sample_line

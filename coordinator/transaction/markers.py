@@ -43,7 +43,7 @@ class MarkerOutcome(Enum):
 
 
 class MarkerWriter(Protocol):
-    """Writes markers to the leaders of their partitions. `broker.cluster.transaction_markers` implements it."""
+    """Writes markers to the leaders of their partitions. `broker.cluster.transactions.transaction_markers` implements it."""
 
     def write(self, markers: TransactionMarkers, done: Callable[[MarkerOutcome], None]) -> None:
         """Send the markers until every partition has responded.

@@ -14,7 +14,7 @@ from protocol.topic_partition import TopicPartition
 
 
 class TransactionVerification(Protocol):
-    """Implemented by `broker.cluster.transaction_verification`."""
+    """Implemented by `broker.cluster.transactions.transaction_verification`."""
 
     async def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]

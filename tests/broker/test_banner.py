@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.banner import BannerFacts, banner, bootstrap_server
-from broker.network.listeners import ListenerSettings, parse_listeners
+from broker.network.listening.listeners import ListenerSettings, parse_listeners
 from runtime.transport import Address
 
 

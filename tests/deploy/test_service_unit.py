@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.__main__ import EXIT_USAGE, _parser
-from broker.network.open_ports import DRAIN_TIMEOUT_MS
+from broker.network.listening.open_ports import DRAIN_TIMEOUT_MS
 from broker.process import HANG_MS
 from config.broker import BrokerSettings
 

@@ -17,7 +17,7 @@ from typing import Any
 from tests.oracle import java
 from tests.oracle.provider_files import ENVIRONMENT, FOLDER, make_provider_files
 
-LISTENERS = java.HERE.parent / "broker" / "network" / "listeners-3.9.json"
+LISTENERS = java.HERE.parent / "broker" / "network" / "listening" / "listeners-3.9.json"
 PROVIDERS = java.HERE.parent / "config" / "providers-3.9.json"
 
 BASES: dict[Path, dict[str, str]] = {

@@ -29,7 +29,7 @@ from security.scram import MECHANISMS as SCRAM
 from security.scram import NONCE_BYTES, ScramServer
 
 if TYPE_CHECKING:
-    from broker.network.listeners import ListenerPlan
+    from broker.network.listening.listeners import ListenerPlan
     from broker.network.sasl.sources import SaslSources
     from config.broker import BrokerSettings
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.cluster.token_logins import TokenLogins
+from broker.cluster.logins.token_logins import TokenLogins
 from broker.network.sasl.oauth_sources import OAuthSources
 from broker.settings.scram_users import ScramUsers
 
 if TYPE_CHECKING:
-    from broker.cluster.delegation_tokens import DelegationTokens
+    from broker.cluster.logins.delegation_tokens import DelegationTokens
     from runtime.clock import Clock
     from runtime.documents import Documents
     from runtime.randomness import Randomness

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
+from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import ClientConnection, RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.advertised_addresses import AdvertisedAddresses
 from broker.network.dispatch import Handler
+from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import ClientConnection, Deferred, RequestContext
 from broker.network.response_memory import ResponseMemory

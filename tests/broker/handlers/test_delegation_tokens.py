@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.cluster.delegation_tokens import DelegationTokens, TokenSettings
+from broker.cluster.logins.delegation_tokens import DelegationTokens, TokenSettings
 from broker.handlers.create_delegation_token import create_delegation_token
 from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.expire_delegation_token import expire_delegation_token

@@ -10,7 +10,7 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.cluster.delegation_tokens import DelegationTokens
+from broker.cluster.logins.delegation_tokens import DelegationTokens
 from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import _authorizer, _fetchers, _tokens, gauges
 from broker.observability.metric import Metric

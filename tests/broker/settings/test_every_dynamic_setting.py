@@ -170,7 +170,7 @@ ELSEWHERE = {
         ),
         "of a broker with others beside it, after a restart",
     ),
-    "sasl.mechanism.inter.broker.protocol": "of a broker with others beside it: tests/broker/cluster/test_broker_login.py",
+    "sasl.mechanism.inter.broker.protocol": "of a broker with others: tests/broker/cluster/logins/test_broker_login.py",
     "listeners": "refused in flight: docs/differences.md",
     "listener.security.protocol.map": "refused in flight: docs/differences.md",
     "leader.replication.throttled.rate": "of a broker with others beside it: tests/broker/test_cluster.py",
@@ -178,7 +178,7 @@ ELSEWHERE = {
     "num.replica.fetchers": "of a broker with others beside it: tests/replication/test_fetchers.py",
 }
 ELSEWHERE |= {
-    name: "of a listener: tests/broker/network/test_tls_listeners.py"
+    name: "of a listener: tests/broker/network/listening/test_tls_listeners.py"
     for name, row in BrokerSettings.definitions.items()
     if name.startswith("ssl.") and row.effective and row.update is not Update.READ_ONLY
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from broker.cluster.marker_queues import MarkerQueues
+from broker.cluster.transactions.marker_queues import MarkerQueues
 from coordinator.group.offsets import GroupOffsets
 from coordinator.transaction import adding
 from coordinator.transaction.ending import Ending

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from broker.cluster.marker_queues import MarkerQueues
+from broker.cluster.transactions.marker_queues import MarkerQueues
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.transaction import TransactionState
 from storage.log.partition_log import PartitionLog

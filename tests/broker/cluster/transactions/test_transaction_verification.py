@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.cluster.transaction_verification import CoordinatorVerification
+from broker.cluster.transactions.transaction_verification import CoordinatorVerification
 from coordinator.runtime.partitioner import partition_for
 from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from metadata.image import ClusterImage, MetadataCache
@@ -19,8 +19,8 @@ from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVe
 from protocol.schema import Request
 from protocol.topic_partition import TopicPartition
 from runtime.tasks import TaskScope
-from tests.broker.cluster.test_marker_queues import image_of
-from tests.broker.cluster.test_verification_queues import A, B, response
+from tests.broker.cluster.transactions.test_marker_queues import image_of
+from tests.broker.cluster.transactions.test_verification_queues import A, B, response
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 

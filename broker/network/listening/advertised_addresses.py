@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.network.listeners import ListenerPlan, endpoint_for
+from broker.network.listening.listeners import ListenerPlan, endpoint_for
 from metadata.image import BrokerEndpoint, ClusterImage
 from runtime.transport import Address
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.broker_login import BrokerLogin, broker_login
-from broker.cluster.sasl_network import SaslNetwork
+from broker.cluster.logins.broker_login import BrokerLogin, broker_login
+from broker.cluster.logins.sasl_network import SaslNetwork
 from broker.network.sasl.sources import SaslSources
 from broker.settings.scram_users import ScramUsers, user_path
 from config.broker import BrokerSettings
@@ -333,7 +333,7 @@ class SaslWorld(ClusterWorld):
         """What the brokers counted of authentication, together."""
         found: dict[str, float] = {}
         for broker in self.live.values():
-            for metric, _, value in broker._metrics.authentication.values():
+            for metric, _, value in broker._metrics.authentication.values(broker._dependencies.clock.monotonic_ms()):
                 found[metric.name] = found.get(metric.name, 0) + value
         return found
 

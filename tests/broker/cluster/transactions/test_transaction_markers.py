@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import cast
 
-from broker.cluster.transaction_markers import RETRY_MS, TransactionMarkerSender
+from broker.cluster.transactions.transaction_markers import RETRY_MS, TransactionMarkerSender
 from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
 from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
@@ -23,7 +23,7 @@ from protocol.schema import Request
 from replication.marker_appender import MarkerErrors
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from tests.broker.cluster.test_marker_queues import A, B, C, image_of, markers
+from tests.broker.cluster.transactions.test_marker_queues import A, B, C, image_of, markers
 from tests.broker.cluster_world import ClusterWorld
 from tests.broker.test_cluster_transactions import produce_in_transaction, stable_end
 from tests.simulation.clock import SimClock

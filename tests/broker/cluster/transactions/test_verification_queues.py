@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cluster.verification_queues import (
+from broker.cluster.transactions.verification_queues import (
     PendingVerification,
     VerificationErrors,
     VerificationQueues,

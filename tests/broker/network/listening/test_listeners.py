@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.listeners import (
+from broker.network.listening.listeners import (
     ListenerSettings,
     advertised_endpoints,
     endpoint_for,

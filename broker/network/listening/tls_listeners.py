@@ -41,7 +41,7 @@ from security.ssl_settings import PEM, ClientAuth, SslSettings, StoreSettings
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
-    from broker.network.listeners import ListenerPlan
+    from broker.network.listening.listeners import ListenerPlan
     from config.broker import BrokerSettings
     from runtime.disk import DiskQueue
     from runtime.filesystem import FileStat, FileSystem

@@ -27,7 +27,7 @@ from runtime.error_texts import reason_of
 from security.sasl import AuthenticationFailed
 
 if TYPE_CHECKING:
-    from broker.cluster.broker_login import BrokerLogin
+    from broker.cluster.logins.broker_login import BrokerLogin
     from runtime.clock import Clock
     from runtime.randomness import Randomness
     from runtime.tls_stream import Offload

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.network.listen_errors import listen_error
+from broker.network.listening.listen_errors import listen_error
 
 if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
-    from broker.network.listeners import ListenerPlan
-    from broker.network.tls_listeners import TlsListeners
+    from broker.network.listening.listeners import ListenerPlan
+    from broker.network.listening.tls_listeners import TlsListeners
     from runtime.transport import Address, Listener, Network
 
 logger = logging.getLogger(__name__)

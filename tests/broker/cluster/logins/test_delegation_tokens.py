@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker.cluster.delegation_tokens import DelegationTokens, TokenSettings
+from broker.cluster.logins.delegation_tokens import DelegationTokens, TokenSettings
 from config.broker import BrokerSettings
 from metadata.store.port import ConnectionLossError, StoreError, Transaction
 from protocol.errors import ErrorCode, KafkaError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.composition import listener_plans
-from broker.network.listeners import ListenerPlan
+from broker.network.listening.listeners import ListenerPlan
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from tests.oracle import java

@@ -1,7 +1,7 @@
 """Sends the markers that end transactions to the leaders of their partitions: one request at a time to each broker.
 
 Markers for partitions led by this broker are written in process, through the component that also serves WriteTxnMarkers.
-`broker.cluster.marker_queues` decides which markers are sent where, and what a response means.
+`broker.cluster.transactions.marker_queues` decides which markers are sent where, and what a response means.
 Rules: markers that were refused or got no response are sent again after `RETRY_MS` or with the next cluster image, to the
 leader at that time. The connection to a broker that is no longer in the image is closed, so that its markers do not wait for
 a timeout.
@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.cluster.marker_queues import (
+from broker.cluster.transactions.marker_queues import (
     EXPECTED_RETRIES,
     ErrorsByProducer,
     MarkerEntry,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.composition import listener_plans
-from broker.network.tls_listeners import WATCH_PERIOD_MS, TlsListeners
+from broker.network.listening.tls_listeners import WATCH_PERIOD_MS, TlsListeners
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from runtime.filesystem import FileStat

@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from broker.composition import listener_plans
-from broker.network.listeners import needs_host_name
+from broker.network.listening.listeners import needs_host_name
 
 if TYPE_CHECKING:
     from config.broker import BrokerSettings

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from security.scram import MECHANISMS, MIN_ITERATIONS, SALT_BYTES, ScramCredential, TokenLogin
 
 if TYPE_CHECKING:
-    from broker.cluster.delegation_tokens import DelegationTokens
+    from broker.cluster.logins.delegation_tokens import DelegationTokens
     from runtime.randomness import Randomness
 
 KEPT_MAX: Final = 10_000

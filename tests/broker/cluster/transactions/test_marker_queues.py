@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.cluster.marker_queues import (
+from broker.cluster.transactions.marker_queues import (
     EXPECTED_RETRIES,
     MarkerEntry,
     MarkerQueues,

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from broker.cluster.delegation_tokens import DelegationTokens, TokenSettings
-from broker.cluster.token_logins import TokenLogins
+from broker.cluster.logins.delegation_tokens import DelegationTokens, TokenSettings
+from broker.cluster.logins.token_logins import TokenLogins
 from broker.settings.scram_users import ScramUsers
 from config.broker import BrokerSettings
 from runtime.tasks import TaskScope
@@ -70,7 +70,7 @@ def test_a_login_with_a_token(mechanism: str) -> None:
 
 def test_credentials_are_kept_for_some_tokens_only(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        monkeypatch.setattr("broker.cluster.token_logins.KEPT_MAX", 2)
+        monkeypatch.setattr("broker.cluster.logins.token_logins.KEPT_MAX", 2)
         async with TaskScope("test") as tasks:
             clock = ManualClock(10**12)
             settings = TokenSettings.of(BrokerSettings({"delegation.token.secret.key": "secret"}))

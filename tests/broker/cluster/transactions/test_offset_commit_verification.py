@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.cluster.internal_topics import InternalLog
-from broker.cluster.offset_commit_verification import OffsetsPartitionVerification
+from broker.cluster.transactions.offset_commit_verification import OffsetsPartitionVerification
 from coordinator.runtime.contract import BatchProducer
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker

@@ -1,7 +1,7 @@
 """Asks transaction coordinators whether partitions belong to an ongoing transaction, before its first write there.
 
 The coordinator on this broker is called in process, any other one by AddPartitionsToTxn: one request at a time to a broker,
-with all its waiting verifications. `broker.cluster.verification_queues` decides what a response means.
+with all its waiting verifications. `broker.cluster.transactions.verification_queues` decides what a response means.
 Rules: a new connection begins with ApiVersions. If a broker cannot verify (before Apache Kafka 3.5), everything counts as
 verified, as in Apache Kafka. The connection to a broker that is no longer in the image is closed, and its verifications fail.
 Invariants: every verification gets an outcome, after `request.timeout.ms` or when the broker stops at the latest.
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
-from broker.cluster.verification_queues import (
+from broker.cluster.transactions.verification_queues import (
     PendingVerification,
     VerificationErrors,
     VerificationQueues,

@@ -1,0 +1,1 @@
+"""How this broker logs in to others, and the delegation tokens of the cluster."""
