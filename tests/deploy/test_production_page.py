@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.__main__ import _parser
+from broker.__main__ import command_parser
 from config.acl_settings import READ_BY_AUTHORIZER
 from config.broker import BrokerSettings
 from tools.command import root
@@ -28,7 +28,7 @@ COMMANDS = sorted({command.split("#")[0].strip() for command in CALLED.findall(f
 def test_a_command_has_its_words_and_options(line: str) -> None:
     words = shlex.split(line)
     if words[0] in SERVER_COMMANDS:
-        _parser({}).parse_args(words)
+        command_parser({}).parse_args(words)
         return
     if words[0] == "pipeline":
         assert (ROOT / "barnabas" / "pipeline" / f"{words[1]}.py").exists()

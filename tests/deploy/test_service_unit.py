@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.__main__ import EXIT_USAGE, _parser
+from broker.__main__ import EXIT_USAGE, command_parser
 from broker.network.listening.open_ports import DRAIN_TIMEOUT_MS
 from broker.process import HANG_MS
 from config.broker import BrokerSettings
@@ -48,7 +48,7 @@ def test_its_commands_are_those_of_the_command_line(service: configparser.Sectio
     for name in ("ExecStart", "ExecStartPre"):
         command, *arguments = shlex.split(service[name].removeprefix("-"))
         assert command == COMMAND
-        _parser({}).parse_args(arguments)
+        command_parser({}).parse_args(arguments)
     assert "start" in service["ExecStart"]
 
 
