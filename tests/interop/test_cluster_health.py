@@ -322,7 +322,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def broker_of(kind: str, settings: dict[str, str]) -> Broker:
-    return Barnabas(settings) if kind == OURS else ApacheKafka(settings)
+    if kind == KAFKA:
+        return ApacheKafka(settings)
+    return Barnabas(settings | {"barnabas.http.port": str(lasting_port())})
+
+
+def page_of(broker: Broker) -> tuple[str, ...]:
+    """The option that names the page /health of a broker, if it has one."""
+    port = broker.settings.get("barnabas.http.port")
+    return ("--http", f"127.0.0.1:{port}") if port else ()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -330,9 +338,10 @@ def test_a_full_disk_is_told(kind: str, small_disk: Path) -> None:
     need_java()
     settings = {"log.dirs": str(small_disk / "data"), "log.index.size.max.bytes": "4096"}
     if kind == OURS:
-        settings["barnabas.disk.free.min.bytes"] = "1000000"
+        settings["barnabas.disk.free.min.bytes"] = str(16 << 20)
     with broker_of(kind, settings) as broker:
         servers = broker.bootstrap_servers
+        page = page_of(broker)
         assert is_healthy(servers)
         free_bytes = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
         filler = small_disk / "filler"
@@ -342,6 +351,10 @@ def test_a_full_disk_is_told(kind: str, small_disk: Path) -> None:
         assert full["severity"] == "error"
         assert is_documented(full)
         assert "the disk is full: " in full["cause"] and "of 256.0 MiB are free" in full["cause"]
+        if page:
+            assert f"barnabas.disk.free.min.bytes={16 << 20}: records are refused" in full["cause"]
+            # The broker measures the disk about once a second.
+            assert wait_until(lambda: found(servers, "disk full", *page)[0]["since"] is not None, TIMEOUT_S)
         filler.unlink()
         assert is_healthy(servers)
 
@@ -364,7 +377,9 @@ def test_a_log_directory_that_is_offline_is_told(kind: str, tmp_path: Path) -> N
         for _ in range(4):
             producer.produce("orders", bytes(4000), partition=index)
             producer.flush(TIMEOUT_S)
-        [offline] = found(servers, "log directory offline")
+        page = page_of(broker)
+        [offline] = found(servers, "log directory offline", *page)
+        assert (offline["since"] is not None) == bool(page)
         assert offline["subject"] == f"broker 0, {paths[1]}"
         assert is_documented(offline)
         leaderless = found(servers, "partition without leader")
