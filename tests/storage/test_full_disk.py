@@ -209,8 +209,10 @@ def test_whoever_fills_the_disk_between_two_looks_is_stopped(tmp_path: Path) -> 
             assert plenty_bytes - floor_bytes // 4 > taken_bytes > plenty_bytes - floor_bytes - 2 * len(records)
             assert space.room is Room.RESERVE
             assert not other.has_room, "it is told as well"
+            assert list(here.logs.space.full_since_ms.values()) == [here.clock.wall_ms()]
             disk.free = PLENTY
             await goes_on(here, other)
+            assert here.logs.space.full_since_ms == {}
             await append(log, "after")
 
     asyncio.run(run())

@@ -69,6 +69,7 @@ def test_a_directory_that_cannot_be_opened_is_offline_and_the_others_serve(
     async def run() -> None:
         async with broker(a, b, filesystem=filesystem) as one:
             assert (one.logs.online_directories, one.logs.offline_directories) == ([str(a)], [str(b)])
+            assert not one.logs.offline_since_ms, "nobody knows since when"
             await append(await one.logs.log_for("t", 0, TOPIC_ID), "x")
         assert f"log directory offline: directory={b} " in caplog.text
         with pytest.raises(DirectoryRefused, match=f"None of the log directories can be used: {b} "):

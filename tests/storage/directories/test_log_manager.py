@@ -347,7 +347,9 @@ def test_a_failing_directory_goes_offline_alone(tmp_path: Path) -> None:
             with pytest.raises(KafkaError) as refused:
                 await append(bad, "y")
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert one.failed == one.logs.offline_directories == [str(tmp_path / "a")]
+            assert (
+                one.failed == one.logs.offline_directories == list(one.logs.offline_since_ms) == [str(tmp_path / "a")]
+            )
             assert one.logs.find("t", 0) is None and one.logs.find("t", 2) is None
             with pytest.raises(KafkaError):
                 await append(logs[2], "y")
