@@ -16,7 +16,7 @@ from tools.health import answers
 from tools.health.asking import Asking
 from tools.health.broker_checks import disagreeing
 from tools.health.client_checks import REBALANCING
-from tools.health.view import ClusterView, GroupView, Key, LagView, ReassignmentView, TransactionView
+from tools.health.view import ClusterView, GroupView, Key, LagView, ReassignmentView, TransactionView, name_of
 
 STEP_MS = 1_000
 SETTLED_MS = 1_500
@@ -68,6 +68,12 @@ class Watching:
         if disagrees:
             self._hear_again()
         still = self._open_transactions({key for key, _ in opened}).keys() if opened else set()
+        for (key, start_offset), each in told.items():
+            if each.is_known is None:
+                self._asking.unseen.append(
+                    f"whether the transaction of {name_of(key)} from offset {start_offset} on hangs: "
+                    "not all coordinators answer"
+                )
         return replace(
             self._view,
             groups=self._judged_groups(watched_ms),

@@ -11,7 +11,7 @@ from tests.clocks import ManualClock
 from tools.health.asking import ROUND_LIMIT_MS, Asking
 from tools.health.requests import BrokerRequests, Unanswered
 from tools.health.view import BrokerView, ClusterView, GroupView, LagView, PartitionView, ReassignmentView
-from tools.health.watching import MARGIN_MS, STEP_MS, Watching
+from tools.health.watching import MARGIN_MS, SETTLED_MS, STEP_MS, Watching
 
 LIMIT_MS = 9_000
 WINDOW_MS = 6_000
@@ -177,3 +177,35 @@ def test_a_move_stands_still_whose_new_replicas_do_not_grow() -> None:
         seen = Watching(asking, view, {}).run(set(), WINDOW_MS)
         assert seen.reassignments is not None
         assert seen.reassignments[0].stood_ms == stood_ms
+
+
+def opened(*answering: int) -> Callable[[int, Any], Any]:
+    """A partition has a transaction open from offset 17 on; these coordinators tell that they have none."""
+
+    def answer(broker: int, request: Any) -> Any:
+        match type(request).__name__:
+            case "DescribeProducersRequest":
+                producer = SimpleNamespace(producer_id=4000, current_txn_start_offset=17, last_timestamp=5)
+                row = SimpleNamespace(error_code=0, partition_index=0, active_producers=[producer])
+                return SimpleNamespace(topics=[SimpleNamespace(name="orders", partitions=[row])])
+            case "ListTransactionsRequest":
+                return SimpleNamespace(error_code=0 if broker in answering else 14, transaction_states=[])
+            case name:
+                raise AssertionError(name)
+
+    return answer
+
+
+def test_a_transaction_hangs_when_every_coordinator_has_answered_and_it_stays_open() -> None:
+    view = replace(group_view(), groups=())
+    asking, _, clock = made(opened(1, 2))
+    [found] = Watching(asking, view, {2: {("orders", 0)}}).run({("orders", 0)}, WINDOW_MS).transactions
+    assert (found.is_known, found.start_offset, found.last_written_ms) == (False, 17, 5)
+    assert clock.now_ms == SETTLED_MS
+    asking, _, _ = made(opened(1))
+    [found] = Watching(asking, view, {2: {("orders", 0)}}).run({("orders", 0)}, WINDOW_MS).transactions
+    assert found.is_known is None
+    assert asking.unseen == [
+        "transactions of broker 2: COORDINATOR_LOAD_IN_PROGRESS",
+        "whether the transaction of orders-0 from offset 17 on hangs: not all coordinators answer",
+    ]
