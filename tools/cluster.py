@@ -78,6 +78,11 @@ class Cluster:
             self._other_admin = KafkaAdminClient(**self.settings.for_admin())
         return self._other_admin
 
+    def forget_other_admin(self) -> None:
+        """Have a new client at the next use: one that has lost the controller goes on asking the broker that it was."""
+        self.close()
+        self._other_admin = None
+
     def close(self) -> None:
         if self._other_admin is not None:
             self._other_admin.close()

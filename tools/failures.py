@@ -36,7 +36,7 @@ _HINTS = {
     "of --command-config lets it take longer",
     "COORDINATOR_NOT_AVAILABLE": "`barnabas cluster health` shows whether the internal topics have leaders",
 }
-_UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE")
+UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 
 class Unreachable(Exception):
@@ -62,7 +62,7 @@ def failure_of(error: Exception, servers: str | None) -> Failure | None:
     if not isinstance(error, KafkaException | Unreachable):
         return None
     inner: KafkaError | None = error.args[0] if error.args else None
-    if inner is None or inner.name() in _UNREACHABLE:
+    if inner is None or inner.name() in UNREACHABLE:
         return Failure(f"no broker answers at {servers}: is one running there, and is security.protocol right?")
     if inner.name() in ("_AUTHENTICATION", "_SSL"):
         return Failure(f"{servers} refuses the connection: {inner.str()}")

@@ -201,31 +201,19 @@ def test_brokers_are_evened_out_drained_and_led_by_the_preferred_replicas(operat
     operator.reassign(back, "--execute")
 
 
+def started(operator: Operator, *options: str) -> subprocess.Popen[str]:
+    """`barnabas balance` in a process of its own."""
+    line = ("balance", *options, "--sample-seconds", "0", "--execute")
+    command = [sys.executable, "-m", "barnabas.cli", *line, "--bootstrap-server", operator.cluster.bootstrap_servers]
+    return subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                            preexec_fn=hear_interrupts)  # fmt: skip
+
+
 def test_an_interrupted_balance_leaves_neither_moves_nor_throttles(operator: Operator) -> None:
     operator.filled("stopped", "2:1,2:1,2:1")
     before = operator.rows("topics", "describe", "stopped")
-    arguments = [
-        "balance",
-        "--drain",
-        "2",
-        "--topics",
-        "stopped",
-        "--sample-seconds",
-        "0",
-        "--execute",
-        "--throttle",
-        SLOWLY,
-    ]
-    command = [
-        sys.executable,
-        "-m",
-        "barnabas.cli",
-        *arguments,
-        "--bootstrap-server",
-        operator.cluster.bootstrap_servers,
-    ]
-    with subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-                          preexec_fn=hear_interrupts) as process:  # fmt: skip
+    options = ("--drain", "2", "--topics", "stopped", "--throttle", SLOWLY)
+    with started(operator, *options) as process:
         eventually(lambda: len(operator.rows("partitions", "reassignments")) == 3)
         assert any(operator.throttles("stopped").values())
         process.send_signal(signal.SIGINT)
@@ -237,3 +225,22 @@ def test_an_interrupted_balance_leaves_neither_moves_nor_throttles(operator: Ope
     assert [row["replicas"] for row in operator.rows("topics", "describe", "stopped")] == [
         row["replicas"] for row in before
     ]
+
+
+@pytest.mark.long
+def test_a_balance_goes_on_while_the_controller_is_killed_and_comes_back(operator: Operator, cluster: Cluster) -> None:
+    operator.filled("carried", "2:1,2:1,2:1")
+    with started(
+        operator, "--drain", "2", "--topics", "carried", "--throttle", "300000", "--batch-size", "1"
+    ) as process:
+        eventually(lambda: len(operator.rows("partitions", "reassignments")) == 1)
+        killed = cluster.controller
+        killed.kill()
+        cluster.wait_for("another controls", lambda: cluster.controller_id not in (-1, killed.broker_id))
+        killed.start()
+        _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert "3 partitions have changed" in said
+    assert operator.rows("partitions", "reassignments") == []
+    assert not any(operator.throttles("carried").values())
+    assert all(2 not in row["replicas"] for row in operator.rows("topics", "describe", "carried"))

@@ -90,7 +90,11 @@ def command(
         moves = balance(layout, threshold)
     except PlanError as error:
         raise Failure(f"{error} (`barnabas brokers list` shows the brokers)") from error
-    _show(output, seen, before, _View.of(seen, layout, threshold), moves)
+    try:
+        _show(output, seen, before, _View.of(seen, layout, threshold), moves)
+    except BrokenPipeError:  # who has read enough of the table still wants what it shows
+        if not execute:
+            raise
     if seen.leaderless:
         Output.note(f"{len(seen.leaderless)} partitions have no leader and stay: `barnabas cluster health` tells more")
     if path is not None:

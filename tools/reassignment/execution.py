@@ -9,7 +9,8 @@ Source: Kafka ReassignPartitionsCommand, LeaderElectionCommand; KIP-455.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tools.balance.layout import Key
@@ -22,12 +23,14 @@ from tools.progress import Progress
 from tools.reassignment.elections import elect_preferred
 from tools.reassignment.interruption import Interruption
 from tools.reassignment.moves import transfers
-from tools.reassignment.reassignments import alter, moving, places
+from tools.reassignment.reassignments import Unanswered, alter, moving, places
 from tools.reassignment.throttles import remove_throttles, throttle_brokers
 
 POLL_S = 1.0
 PATIENCE = 60
 """So many looks in a row may fail before the command gives up."""
+LAST_PATIENCE = 10
+"""So many attempts to put the cluster in order may fail."""
 _TOLD_EVERY_MS = 30_000
 
 
@@ -73,36 +76,53 @@ class Execution:
 
     def _move(self, batch: list[Move], interruption: Interruption, progress: Progress) -> bool:
         """Return whether a batch is over. Raises Failure."""
-        wanted = {move.key: move.after for move in batch if move.added}
-        if self.throttle_bytes_per_s is not None and wanted:
-            current = {move.key: move.before for move in batch}
-            throttle_brokers(self.cluster, transfers({}, wanted, current), self.throttle_bytes_per_s)
         self._pending = {move.key: move for move in batch}
-        alter(self.cluster, {move.key: move.after for move in batch})
-        failures = 0
+        if not self._patiently(lambda: self._begin(batch), interruption):
+            return False
         while True:
-            try:
-                active = moving(self.cluster)
-            except Exception as error:
-                failures += 1
-                if failures > PATIENCE or not (isinstance(error, Failure) or failure_of(error, None)):
-                    raise
-            else:
-                failures = 0
-                self._end_moves([key for key in self._pending if key not in active])
-                self._show(progress)
+            if not self._patiently(self._end_moves, interruption):
+                return False
+            self._show(progress)
             if not self._pending:
                 return True
             if interruption.wait(POLL_S):
                 return False
 
-    def _end_moves(self, over: list[Key]) -> None:
+    def _patiently(self, action: Callable[[], None], interruption: Interruption | None) -> bool:
+        """Do something, again and again while nobody answers; return False when somebody interrupts. Without `interruption`
+        the cluster is put in order, for which there is less time. Raises Failure."""
+        failures = 0
+        while True:
+            try:
+                action()
+            except Exception as error:
+                failures += 1
+                if failures > (LAST_PATIENCE if interruption is None else PATIENCE) or not _may_pass(error):
+                    raise
+                self.cluster.forget_other_admin()
+            else:
+                return True
+            if interruption is None:
+                time.sleep(POLL_S)
+            elif interruption.wait(POLL_S):
+                return False
+
+    def _begin(self, batch: list[Move]) -> None:
+        wanted = {move.key: move.after for move in batch if move.added}
+        if self.throttle_bytes_per_s is not None and wanted:
+            current = {move.key: move.before for move in batch}
+            throttle_brokers(self.cluster, transfers({}, wanted, current), self.throttle_bytes_per_s)
+        alter(self.cluster, {move.key: move.after for move in batch})
+
+    def _end_moves(self) -> None:
         """Elect the leaders of what is over; one that cannot be elected is told, and ends nothing."""
-        ended = [self._pending.pop(key) for key in over]
+        active = moving(self.cluster)
+        ended = [self._pending.pop(key) for key in list(self._pending) if key not in active]
         self.done += ended
         try:
             elect_preferred(self.cluster, [move.key for move in ended if move.before[0] != move.after[0]])
-        except Failure as failure:
+        except Exception as error:  # noqa: BLE001  what the cluster has not caused is raised again
+            failure = self._failure_of(error)
             Output.note(f"not elected: {failure.message}; `barnabas partitions elect` tries again")
 
     def _show(self, progress: Progress) -> None:
@@ -125,7 +145,8 @@ class Execution:
             return 0
         try:
             found = places(self.cluster, {broker for move in copying.values() for broker in move.added}, copying)
-        except Failure:
+        except Exception as error:  # noqa: BLE001  what the cluster has not caused is raised again
+            self._failure_of(error)
             return 0
         return sum(
             min(found[*key, broker].bytes, move.copied_bytes // len(move.added))
@@ -138,18 +159,19 @@ class Execution:
         """Take back what is still being moved, and remove the throttles. Raises Failure, which says how to do it by hand."""
         try:
             if self._pending:
-                self._take_back()
+                self._patiently(self._take_back, None)
             if self.throttle_bytes_per_s is not None:
-                remove_throttles(self.cluster, {move.key[0] for move in self.moves})
+                self._patiently(self._remove_throttles, None)
         except Exception as error:
-            servers = self.cluster.settings.bootstrap_servers
-            failure = error if isinstance(error, Failure) else failure_of(error, servers)
-            if failure is None:
-                raise
+            failure = self._failure_of(error)
             raise Failure(
                 f"{failure.message}; moves go on and throttles are left: `barnabas partitions reassignments` shows the moves, "
                 "`barnabas partitions cancel --execute` ends them and removes the throttles"
             ) from error
+
+    def _remove_throttles(self) -> None:
+        taking_part = {broker for move in self.moves for broker in (*move.before, *move.after)}
+        remove_throttles(self.cluster, {move.key[0] for move in self.moves}, taking_part)
 
     def _take_back(self) -> None:
         """End what is being moved, and give the replicas the order that they had. Raises Failure."""
@@ -169,5 +191,17 @@ class Execution:
                 f"somebody else has moved {', '.join(differing)}; `barnabas topics describe` shows the replicas"
             )
 
+    def _failure_of(self, error: Exception) -> Failure:
+        """Return how an error of the cluster is told; any other is raised again."""
+        failure = error if isinstance(error, Failure) else failure_of(error, self.cluster.settings.bootstrap_servers)
+        if failure is None:
+            raise error
+        return failure
+
     def _tell_interruption(self) -> None:
         Output.note("interrupted: what is being moved is taken back, and throttles are removed")
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether it is an error of the connection or of the controller, which another try may not meet."""
+    return isinstance(error, Unanswered) or (not isinstance(error, Failure) and failure_of(error, None) is not None)

@@ -22,6 +22,10 @@ _AGAIN_AFTER_S = 0.1
 _NOT_AVAILABLE = "REPLICA_NOT_AVAILABLE"
 
 
+class Unanswered(Failure):
+    """Nobody has answered who could; asking again may help."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaPlace:
     """Where a replica is, and where it is on its way to. `bytes` is the size of what is there; `lag` is behind the high
@@ -34,7 +38,7 @@ class ReplicaPlace:
 
 
 def alter(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> None:
-    """Begin reassignments, or end those of partitions whose target is None. Raises Failure."""
+    """Begin reassignments, or end those of partitions whose target is None. Raises Failure, Unanswered, OtherClientError."""
     from kafka.structs import TopicPartition as OtherTopicPartition  # noqa: PLC0415
 
     if not targets:
@@ -51,7 +55,7 @@ def alter(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> None
 
 
 def moving(cluster: Cluster) -> dict[Key, Reassignment]:
-    """Return the partitions that are being moved. Raises Failure."""
+    """Return the partitions that are being moved. Raises Unanswered, OtherClientError."""
     answers = _of_controller(cluster.other_admin.list_partition_reassignments)
     return {
         (partition.topic, partition.partition): Reassignment(
@@ -66,6 +70,7 @@ def places(
 ) -> dict[ReplicaKey, ReplicaPlace]:
     """Return where the replicas of these brokers are, of all partitions or of some. Raises Failure when a broker does not
     answer: its replicas would seem to be gone."""
+    from kafka.errors import for_code  # noqa: PLC0415
     from kafka.protocol.admin import DescribeLogDirsRequest as Request  # noqa: PLC0415
 
     topics: dict[str, list[int]] | None = None
@@ -83,7 +88,10 @@ def places(
         except Exception as error:
             if type(error).__module__ != "kafka.errors":
                 raise
-            raise Failure(f"broker {broker} does not tell its log directories: {error}") from error
+            raise Unanswered(f"broker {broker} does not tell its log directories: {error}") from error
+        if getattr(response, "error_code", 0):  # brokers before 3.0 have none
+            name = str(for_code(response.error_code).message)
+            raise Failure(f"log directories of broker {broker}: {with_hint(name, None)}")
         for directory in response.results:
             _read_directory(directory, broker, found, future_paths)
     return {
@@ -132,4 +140,4 @@ def _of_controller(ask: Callable[[], T]) -> T:
     try:
         return ask()
     except RuntimeError as error:
-        raise Failure(with_hint("NOT_CONTROLLER", "no broker says that it controls the cluster")) from error
+        raise Unanswered(with_hint("NOT_CONTROLLER", "no broker says that it controls the cluster")) from error

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaError
 
 from tools.cluster import Cluster
-from tools.failures import Failure, told
+from tools.failures import UNREACHABLE, Failure, told
 from tools.output import Output
 from tools.reassignment.moves import (
     BROKER_SETTINGS,
@@ -24,6 +24,7 @@ from tools.reassignment.moves import (
     brokers_of,
     topic_throttles,
 )
+from tools.reassignment.reassignments import Unanswered
 
 BROKER, TOPIC = "BROKER", "TOPIC"
 Changes = Mapping[tuple[str, str], Mapping[str, str | None]]
@@ -46,14 +47,21 @@ def throttle_directories(cluster: Cluster, moving: Iterable[int], bytes_per_s: i
     _alter(cluster, {(BROKER, str(broker)): {LOG_DIRS_RATE: str(bytes_per_s)} for broker in sorted(moving)})
 
 
-def remove_throttles(cluster: Cluster, topics: Iterable[str]) -> None:
-    """Remove all throttles of all brokers that are there, and of these topics, and say so. Raises Failure."""
+def remove_throttles(cluster: Cluster, topics: Iterable[str], throttled: Iterable[int] = ()) -> None:
+    """Remove all throttles of all brokers that are there, and of these topics, and say so, and which of the `throttled` brokers
+    keep theirs, because they are gone. Raises Failure."""
     alive, names = sorted(brokers(cluster)), sorted(topics)
     changes: dict[tuple[str, str], Mapping[str, str | None]] = {
         (BROKER, str(broker)): dict.fromkeys(BROKER_SETTINGS) for broker in alive
     }
     _alter(cluster, changes | {(TOPIC, topic): dict.fromkeys(TOPIC_SETTINGS) for topic in names}, are_gone_missing=True)
     Output.note(f"throttles are removed from brokers {_list(alive)} and topics {_list(names)}")
+    gone = sorted(set(throttled) - set(alive))
+    if gone:
+        Output.note(
+            f"brokers {_list(gone)} are gone and keep their throttles: `barnabas partitions cancel --execute` removes them "
+            "when they are back"
+        )
 
 
 def brokers(cluster: Cluster) -> set[int]:
@@ -78,12 +86,13 @@ def _alter(cluster: Cluster, changes: Changes, *, are_gone_missing: bool = False
         resource = ConfigResource(ConfigResource.Type[kind], name, incremental_configs=entries)
         # One a request: those of a broker go to that broker.
         futures[kind, name] = cluster.admin.incremental_alter_configs([resource])[resource]
-    failures = []
+    failures, is_silent = [], True
     for (kind, name), result in cluster.results(futures).items():
         if isinstance(result, KafkaError) and not (are_gone_missing and result.name() == "UNKNOWN_TOPIC_OR_PART"):
             failures.append(f"throttle of {kind.lower()} {name}: {told(result)}")
+            is_silent = is_silent and result.name() in (*UNREACHABLE, "_TIMED_OUT")
     if failures:
-        raise Failure("; ".join(failures))
+        raise (Unanswered if is_silent else Failure)("; ".join(failures))
 
 
 def _list(things: Iterable[object]) -> str:

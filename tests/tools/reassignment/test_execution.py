@@ -15,6 +15,7 @@ from tools.failures import Failure
 from tools.reassignment import execution
 from tools.reassignment.execution import Execution
 from tools.reassignment.moves import Reassignment
+from tools.reassignment.reassignments import Unanswered
 
 MOVES = [
     Move(("t", 0), (1, 2), (2, 1), 0),
@@ -35,11 +36,15 @@ class PlayedCluster:
         self.events: list[Any] = []
         self.is_stuck = False
         self.silent = 0
+        self.deaf = 0
         self.on_look: Any = None
 
     def alter(self, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
         if not targets:
             return
+        if self.deaf:
+            self.deaf -= 1
+            raise Unanswered("nobody answers")
         self.events.append(("alter", {key[1]: None if each is None else list(each) for key, each in targets.items()}))
         for key, replicas in targets.items():
             if replicas is None:
@@ -50,12 +55,15 @@ class PlayedCluster:
             else:
                 self.moving[key] = Reassignment(tuple(replicas))
 
+    def forget_other_admin(self) -> None:
+        self.events.append(("renewed",))
+
     def look(self) -> dict[tuple[str, int], Reassignment]:
         if self.on_look is not None:
             self.on_look()
         if self.silent:
             self.silent -= 1
-            raise Failure("nobody answers")
+            raise Unanswered("nobody answers")
         return dict(self.moving)
 
 
@@ -64,7 +72,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
     cluster = PlayedCluster()
 
     def record(name: str) -> Any:
-        return lambda _cluster, *arguments: cluster.events.append((name, *arguments[-1:]))
+        shown = 0 if name == "remove_throttles" else -1  # topics, rate, partitions
+        return lambda _cluster, *arguments: cluster.events.append((name, arguments[shown]))
 
     monkeypatch.setattr(execution, "alter", lambda cluster, targets: cluster.alter(targets))
     monkeypatch.setattr(execution, "moving", lambda cluster: cluster.look())
@@ -83,9 +92,9 @@ def run(cluster: PlayedCluster, throttle: int | None = 7) -> bool:
 
 
 def test_orders_change_first_then_batches_from_the_smallest_and_throttles_go(played: PlayedCluster) -> None:
-    played.silent = 3
+    played.silent = played.deaf = 3
     assert run(played)
-    assert [event for event in played.events if event[0] != "elect_preferred"] == [
+    assert [event for event in played.events if event[0] not in ("elect_preferred", "renewed")] == [
         ("alter", {0: [2, 1]}),
         ("throttle_brokers", 7),
         ("alter", {2: [1, 3], 1: [3, 2]}),
@@ -139,6 +148,20 @@ def test_a_cluster_that_cannot_be_put_in_order_is_told_with_the_commands(
     monkeypatch.setattr(execution, "remove_throttles", fail)
     with pytest.raises(Failure, match=r"nobody answers; .*`barnabas partitions cancel --execute` ends them"):
         run(played)
+
+
+def test_what_the_cluster_refuses_is_not_tried_again(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def refuse(_cluster: object, targets: Mapping[tuple[str, int], object]) -> None:
+        tried.append(targets)
+        if None not in targets.values():
+            raise Failure("INVALID_REPLICA_ASSIGNMENT")
+
+    monkeypatch.setattr(execution, "alter", refuse)
+    with pytest.raises(Failure, match="INVALID_REPLICA_ASSIGNMENT"):
+        run(played)
+    assert tried[:2] == [{("t", 0): (2, 1)}, {("t", 0): None}], "begun once, and taken back"
 
 
 def test_moves_of_somebody_else_are_told(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
