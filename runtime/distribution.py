@@ -22,11 +22,11 @@ bucket count as 0."""
 BUCKETS_COUNT = len(BOUNDS) + 1
 
 TABLE_SIZE = 1 << 14
-BUCKETS = bytes(bisect_left(BOUNDS, value) for value in range(TABLE_SIZE))
-"""The bucket of each small value, for where `bisect` would cost too much."""
 UNIT_BITS = 12
 UNIT_BUCKETS = bytes(bisect_left(BOUNDS, units << UNIT_BITS) for units in range(TABLE_SIZE))
-"""The same for values in units of 4096, rounded down: times in units of 4 us, up to 67 ms."""
+"""The bucket of each small value in units of 4096, rounded down, for where `bisect` would cost too much: times in units of
+4 us, up to 67 ms."""
+DISTINCT_MAX = 256
 
 QUANTILES = {"0.50": 0.5, "0.75": 0.75, "0.95": 0.95, "0.98": 0.98, "0.99": 0.99, "0.999": 0.999}
 """By the label of each."""
@@ -109,6 +109,34 @@ class Distribution:
     def quantiles(self, now_ms: int) -> list[tuple[str, float]]:
         """Return the quantiles of the recent values, with their labels."""
         return self._recent.quantiles(self.counts, now_ms)
+
+
+class ValueCounts(dict[int, int]):
+    """How often each value occurred, for where adding one must cost as little as possible: `counts[value] += 1`. At most
+    `DISTINCT_MAX` values stand apart."""
+
+    __slots__ = ("_counts", "_total")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts = no_values()
+        self._total = 0
+
+    def __missing__(self, value: int) -> int:
+        if len(self) >= DISTINCT_MAX:
+            self._fold()
+        return 0
+
+    def read(self) -> tuple[list[int], int]:
+        """Return the counts by bucket, which remain the owner's, and the sum of all values."""
+        self._fold()
+        return self._counts, self._total
+
+    def _fold(self) -> None:
+        for value, count in self.items():
+            self._counts[bisect_left(BOUNDS, value)] += count
+            self._total += value * count
+        self.clear()
 
 
 def cumulative(counts: Sequence[int], bounds: Sequence[int]) -> list[int]:

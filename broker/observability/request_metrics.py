@@ -24,11 +24,11 @@ from broker.observability.metric import Metric, Sample, summary_samples
 from protocol.errors import ErrorCode
 from runtime.distribution import (
     BOUNDS,
-    BUCKETS,
     TABLE_SIZE,
     UNIT_BITS,
     UNIT_BUCKETS,
     Distribution,
+    ValueCounts,
     cumulative,
     no_values,
 )
@@ -57,11 +57,8 @@ class _RouteCounters:
     __slots__ = (
         "errors",
         "has_error_code",
-        "late_local",
-        "late_remote",
-        "late_times",
+        "late",
         "names",
-        "size_bytes",
         "sizes",
         "time_ns",
         "times",
@@ -76,23 +73,35 @@ class _RouteCounters:
             field.name == "error_code" and field.versions.covers(route.version)
             for field in request_type.response_type.__fields__
         )
-        self.size_bytes = self.time_ns = 0
-        self.sizes, self.times = no_values(), no_values()
-        self.late_times: Distribution | None = None
-        self.late_local: Distribution | None = None
-        self.late_remote: Distribution | None = None
+        self.time_ns = 0
+        self.sizes, self.times = ValueCounts(), no_values()
+        self.late: _LateTimes | None = None
         self.errors: Counter[int] = Counter()
 
     @property
     def requests(self) -> int:
-        return sum(self.sizes)
+        return sum(self.sizes.read()[0])
 
-    def answered_late(self, local_ns: int, remote_ns: int) -> None:
-        if self.late_times is None or self.late_local is None or self.late_remote is None:
-            self.late_times, self.late_local, self.late_remote = Distribution(), Distribution(), Distribution()
-        self.late_times.add(local_ns + remote_ns)
-        self.late_local.add(local_ns)
-        self.late_remote.add(remote_ns)
+
+class _LateTimes:
+    """The times of requests that had to wait."""
+
+    __slots__ = ("local", "local_ns", "remote", "remote_ns", "total")
+
+    def __init__(self) -> None:
+        self.total, self.local, self.remote = no_values(), no_values(), no_values()
+        self.local_ns = self.remote_ns = 0
+
+    def add(self, local_ns: int, remote_ns: int) -> None:
+        self.local_ns += local_ns
+        self.remote_ns += remote_ns
+        units = local_ns >> UNIT_BITS
+        self.local[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, local_ns)] += 1
+        units = remote_ns >> UNIT_BITS
+        self.remote[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, remote_ns)] += 1
+        total_ns = local_ns + remote_ns
+        units = total_ns >> UNIT_BITS
+        self.total[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, total_ns)] += 1
 
 
 class _Distributions:
@@ -108,18 +117,15 @@ class _Distributions:
         for each in (self.total, self.local, self.remote, self.sizes):
             each.counts, each.total = no_values(), 0
         for counters in routes:
-            _add(self.sizes, counters.sizes, counters.size_bytes)
-            for each, late in (
-                (self.total, counters.late_times),
-                (self.local, counters.late_local),
-                (self.remote, counters.late_remote),
-            ):
-                if each is not self.remote:
-                    _add(each, counters.times, counters.time_ns)
-                else:
-                    each.counts[0] += sum(counters.times)
-                if late is not None:
-                    _add(each, late.counts, late.total)
+            _add(self.sizes, *counters.sizes.read())
+            _add(self.total, counters.times, counters.time_ns)
+            _add(self.local, counters.times, counters.time_ns)
+            self.remote.counts[0] += sum(counters.times)
+            late = counters.late
+            if late is not None:
+                _add(self.total, late.total, late.local_ns + late.remote_ns)
+                _add(self.local, late.local, late.local_ns)
+                _add(self.remote, late.remote, late.remote_ns)
 
 
 def _add(distribution: Distribution, counts: list[int], total: int) -> None:
@@ -139,8 +145,7 @@ class RequestMetrics:
         counters = self._routes.get(route)
         if counters is None:
             counters = self._routes[route] = _RouteCounters(route)
-        counters.size_bytes += size_bytes
-        counters.sizes[BUCKETS[size_bytes] if size_bytes < TABLE_SIZE else bisect_left(BOUNDS, size_bytes)] += 1
+        counters.sizes[size_bytes] += 1
         return self._now_ns()
 
     def waits(self) -> int:
@@ -149,7 +154,10 @@ class RequestMetrics:
     def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
         counters = self._routes[route]
         if waiting_since:
-            counters.answered_late(waiting_since - stamp, self._now_ns() - waiting_since)
+            late = counters.late
+            if late is None:
+                late = counters.late = _LateTimes()
+            late.add(waiting_since - stamp, self._now_ns() - waiting_since)
         else:
             time_ns = self._now_ns() - stamp
             counters.time_ns += time_ns

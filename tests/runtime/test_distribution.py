@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from runtime.distribution import (
     BOUNDS,
-    BUCKETS,
+    DISTINCT_MAX,
     TABLE_SIZE,
     UNIT_BITS,
     UNIT_BUCKETS,
     Distribution,
+    ValueCounts,
     cumulative,
 )
 
@@ -79,9 +80,18 @@ def test_values_that_were_not_added_are_0() -> None:
     assert distribution.count == 1
 
 
+@given(st.lists(st.integers(0, 10**6), max_size=900))
+def test_counts_of_values_are_those_of_a_distribution(values: list[int]) -> None:
+    counts = ValueCounts()
+    for value in values:
+        counts[value] += 1
+        assert len(counts) <= DISTINCT_MAX
+    for _ in range(2):
+        assert counts.read() == (_of(values).counts, sum(values))
+
+
 def test_the_tables_say_what_the_bounds_say() -> None:
     for value in (0, 1, 10, 11, 999, 1_000, 1_001, TABLE_SIZE - 1):
-        assert BUCKETS[value] == bisect_left(BOUNDS, value)
         assert UNIT_BUCKETS[value] == bisect_left(BOUNDS, value << UNIT_BITS)
 
 
