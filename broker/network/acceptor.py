@@ -295,17 +295,19 @@ class Acceptor:
         idle_sweeps = self.limits.max_idle_ms // self._sweep_period_ms
         broker_wait_sweeps = BROKER_WAIT_MS // self._sweep_period_ms
         short = {budget for budget in (self._shared.budget, self._shared.plain_budget) if budget.waiting_count}
-        kept_waiting = short and {one.memory.budget for one in self._open if one.memory.has_waited(STALLED_SWEEPS)}
+        kept_waiting = short and {
+            one.intake.memory.budget for one in self._open if one.intake.memory.has_waited(STALLED_SWEEPS)
+        }
         for connection in list(self._open):
-            quiet_sweeps, memory = tick - connection.active_tick, connection.memory
+            quiet_sweeps, memory = tick - connection.active_tick, connection.intake.memory
             if connection.is_closing:
                 if tick - self._closing.setdefault(connection, tick) >= CLOSING_SWEEPS:
                     connection.abort()
             elif memory.budget in short and quiet_sweeps > STALLED_SWEEPS and memory.is_waiting_for_a_frame:
                 connection.close("stopped in the middle of a request while others wait for memory")
-            elif memory.budget in kept_waiting and connection.is_slow_sender(STALLED_SWEEPS, broker_wait_sweeps):
+            elif memory.budget in kept_waiting and connection.intake.is_slow_sender(STALLED_SWEEPS, broker_wait_sweeps):
                 connection.close("sends a request too slowly while others wait for memory")
-            elif connection.waits_for_broker and quiet_sweeps > broker_wait_sweeps:
+            elif connection.intake.waits_for_broker and quiet_sweeps > broker_wait_sweeps:
                 connection.close("a request waited too long for the broker to be ready")
             elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:
                 connection.close("idle for connections.max.idle.ms", level=logging.INFO)

@@ -164,11 +164,11 @@ def test_before_it_opens_a_broker_answers_early_requests_and_holds_the_others() 
     peer.send(METADATA, 9)
     peer.send(ASK, 3)  # behind one that waits
     assert peer.answers() == []
-    assert peer.handler.waits_for_broker
+    assert peer.handler.intake.waits_for_broker
     broker.acceptor.open()
     peer.go_on()
     assert [type(answer) for answer in peer.answers()] == [MetadataResponse, ApiVersionsResponse]
-    assert not peer.handler.waits_for_broker
+    assert not peer.handler.intake.waits_for_broker
     late = broker.connect()
     late.send(METADATA, 9)
     assert len(late.answers()) == 1
