@@ -152,6 +152,7 @@ class BrokerProcess:
             self._close_notices(manager)
             watchdog.close()
             http_network.close()
+            await network.drain()  # the files that they send from are closed by the disk's threads
             network.close()
             for threads in tls_threads:
                 threads.close()

@@ -21,6 +21,7 @@ from replication.partition import NO_LEADER, Partition
 if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from replication.fetch_sessions import FetchItem
+    from runtime.file_range import FileRange
     from runtime.filesystem import Buffer
     from storage.log.partition_log import PartitionLog
     from storage.segments.txn_index import AbortedTxn
@@ -147,7 +148,7 @@ class PartitionRead:
         # (epoch, its end offset) where the client's log diverges.
         self.diverging: tuple[int, int] | None = None
         self.preferred_read_replica = NO_REPLICA
-        self.records: Buffer | None = EMPTY
+        self.records: Buffer | FileRange | None = EMPTY
         # The aborted transactions among the records for a read_committed client; None for others.
         self.aborted: list[AbortedTxn] | None = None
 
@@ -294,10 +295,10 @@ def first_batch_bytes(read: PartitionRead) -> int | None:
     return None if found is None else len(found)
 
 
-def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
+def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool, takes_ranges: bool = False) -> int:
     """Read the records into `read`, up to `max_bytes`; returns the number of bytes, or -1 when they are cold.
 
-    `at_least_one`: the first batch is returned however large it is.
+    `at_least_one`: the first batch is returned however large it is. `takes_ranges`: records may be a range of a file.
     """
     item, partition = read.item, read.partition
     if partition is None or not read.has_records:
@@ -307,8 +308,10 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool) -> int:
         return 0
     if (overtaken := read.overtaken()) is not None:
         return read.fail(overtaken)
+    log = partition.log
+    read_log = log.read_to_send if takes_ranges else log.read
     try:
-        read.records = partition.log.read(
+        read.records = read_log(
             item.fetch_offset, limit_offset=read.limit_offset, max_bytes=max(limit_bytes, 0), at_least_one=at_least_one
         )
         if read.records is None:

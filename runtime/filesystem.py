@@ -8,7 +8,7 @@ Invariant: nothing outside `runtime/` opens a file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,6 +47,13 @@ class File(Protocol):
     def read_hot(self, length: int, position: int) -> Buffer | None:
         """Return the bytes that are in the page cache, without waiting for a disk: at least one unless at the end of the file
         (then an empty buffer); None when the pages are cold or the file system cannot tell. The caller owns the buffer."""
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        """Give a non-blocking socket up to `length` bytes, without copying them into the process; returns how many it accepted:
+        at least one unless `position` is at the end of the file. May wait for the disk. Raises BlockingIOError."""
+
+    def identity(self) -> Hashable:
+        """Return what all open files have in common that are the same file, whatever its name is. Never waits for a disk."""
 
     def size(self) -> int: ...
 

@@ -249,14 +249,22 @@ class OsReaders:
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = READER_THREADS) -> None:
         self._loop = loop
         self._threads = OsThreads(loop, threads, "cold read")
+        self._is_closed = False
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
         future: asyncio.Future[T] = self._loop.create_future()
+        if self._is_closed:  # a file is let go of that a connection was still sending
+            try:
+                future.set_result(job())
+            except OSError as error:
+                future.set_exception(error)
+            return future
         self._threads.start(lambda: None if future.cancelled() else job(), partial(_resolve, future))
         return future
 
     async def close(self) -> None:
-        """Drop jobs that have not begun; those that have are not waited for."""
+        """Drop jobs that have not begun; those that have are not waited for. What comes later runs on the loop."""
+        self._is_closed = True
         self._threads.close()
 
 

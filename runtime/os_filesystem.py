@@ -17,7 +17,7 @@ import fcntl
 import os
 import shutil
 import struct
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from runtime.filesystem import Buffer, File, FileLock, FileStat, unwritten
 
@@ -125,6 +125,13 @@ class OsFile:
     def _advise(self, position: int, length: int, advice: int) -> None:
         with contextlib.suppress(OSError):  # reads and writes will report an error of the file
             os.posix_fadvise(self._descriptor, position, length, advice)
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        return os.sendfile(descriptor, self._descriptor, position, length)
+
+    def identity(self) -> Hashable:
+        found = os.fstat(self._descriptor)
+        return found.st_dev, found.st_ino
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

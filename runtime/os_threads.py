@@ -37,6 +37,7 @@ class OsThreads:
         self._threads = 0
         self._under_way = 0  # submitted jobs that have not reported yet
         self._jobs: SimpleQueue[Given | None] = SimpleQueue()
+        self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
 
     @property
@@ -91,6 +92,14 @@ class OsThreads:
     ) -> None:
         self._under_way -= 1
         done(result, error)
+        if self._idle is not None and not self._under_way and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def drain(self) -> None:
+        """Return when every job has reported that was started."""
+        while self._under_way:
+            self._idle = self._loop.create_future()
+            await self._idle
 
     def close(self) -> None:
         """Drop jobs that have not begun; those that have are not waited for."""

@@ -1,36 +1,36 @@
 """Sockets: the asyncio (uvloop) adapter of `runtime.transport`.
 
 Rules: this module moves bytes and has no policy. Received bytes go directly into the handler's buffer (BufferedProtocol).
-A large write begins in a thread, which writes as much as the socket accepts within some milliseconds; the loop writes the
-remainder, and everything while the threads are busy. So copying a long response into the kernel delays no other connection.
-After a peer let a thread wait in vain, threads do not wait for its next large writes: slow peers cost others nothing.
+A large write begins in a thread (`runtime.os_large_write`), which sends as much as the socket accepts within some milliseconds.
+Of buffers the loop writes the remainder, and everything while the threads are busy. So copying a long response into the kernel
+delays no other connection. Ranges of files leave by threads alone: with a remainder the loop waits for room in the socket, and
+a thread goes on. After a peer let a thread wait in vain, threads do not wait for its next large writes: slow peers cost others
+nothing.
 The highest descriptors of the process are for files: a client that gets one of them is disconnected immediately.
-`listen` binds every address of a host name, on one port: `localhost` is both loopbacks, an empty host is every interface of
-both families, and so are 0.0.0.0 and :: (as in Java, whose sockets are of both families). Port 0 picks a port that is free on
-all of them. A family that the machine lacks is skipped.
 Invariants: the handler is called with `connected` first and `disconnected` last, once each, or not at all; `writing_paused`
-and `writing_resumed` alternate. A write after one that a thread is sending waits for it. A thread has its own duplicate of the
-descriptor, so that it cannot write to another connection that reuses the number.
+and `writing_resumed` alternate. A write after one that a thread is sending waits for it. Each range is released, at the latest
+when the connection is lost and no thread sends it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import logging
 import os
-import select
 import socket
+import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from runtime.clock import SystemClock
-from runtime.filesystem import Buffer, unwritten
-from runtime.os_filesystem import MAX_BUFFERS_PER_WRITE
+from runtime.file_range import FileRange, Piece, ShortFile, in_memory, ranges_of, release_ranges
+from runtime.filesystem import Buffer
+from runtime.os_addresses import bind_addresses, bind_all, peer_addresses
+from runtime.os_large_write import LargeWrite
 from runtime.os_threads import OsThreads
-from runtime.transport import Address, Connection, ConnectionHandler, Listener, is_every_interface
+from runtime.transport import Address, Connection, ConnectionHandler, Listener
 
 # Above the high mark a peer counts as a slow reader; below the low one it is served again.
 # Each connection can use memory up to the mark, in addition to the kernel's buffers of some megabytes.
@@ -44,16 +44,15 @@ SENDING_THREADS = 8
 PATIENCE_MS = 20
 # The number of large writes without waiting after a peer took longer.
 HASTY_WRITES = 16
+# How long a stop waits for the threads: they see that their connections are closed, unless a disk does not answer.
+DRAIN_S = 1.0
 # How long a listener waits for a free descriptor before it tries to accept connections again.
 RESUME_AGAIN_S = 1.0
 # The minimum time between two log lines about refused connections.
 REFUSALS_TOLD_EVERY_S = 60.0
-# Attempts to find a port that is free on every address of a listener.
-PORT_ATTEMPTS = 32
-# The errors of a machine without IPv6 (or IPv4) when that family's address is bound.
-FAMILY_MISSING = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT})
+# SO_LINGER: on, 0 s. Closing resets the connection, and the kernel drops what it has not sent.
+_RESET = struct.pack("ii", 1, 0)
 
-_clock = SystemClock()
 logger = logging.getLogger(__name__)
 
 
@@ -71,16 +70,21 @@ class SocketOptions:
 class OsConnection(asyncio.BufferedProtocol):
     """Both interfaces of a stream: asyncio's protocol, and the `Connection` of its handler."""
 
+    takes_ranges = True
+
     def __init__(self, handler: ConnectionHandler, options: SocketOptions, senders: OsThreads) -> None:
         self._handler = handler
         self._options = options
         self._senders = senders
         self._transport: asyncio.Transport | None = None
         self._is_reading = True
-        # The write in a thread, and the chunks that wait for its end.
-        self._leaving: _LargeWrite | None = None
+        # The large write, and whether it waits for room in the socket, not in a thread.
+        self._leaving: LargeWrite | None = None
+        self._waits_for_room = False
         self._hasty_writes = 0
-        self._behind: list[Buffer] = []
+        # What waits for the end of the large write, or, with ranges in it, until the transport has nothing to send.
+        self._is_held = False
+        self._behind: list[Piece] = []
         self._behind_bytes = 0
         self._error: Exception | None = None
         # Whether the handler was notified of a slow peer, and one of the reasons.
@@ -109,6 +113,10 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_transport_full = False
+        if self._is_held and self._leaving is None:
+            assert self._transport is not None
+            self._transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
+            self._write_behind(self._transport)
         self._tell_pace()
 
     def eof_received(self) -> bool:
@@ -116,23 +124,30 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._drop_leaving()
+        leaving = self._leaving
+        if leaving is not None:
+            leaving.is_dropped = True
+            if self._waits_for_room:  # no thread will report
+                self._end_waiting(leaving)
+                self._leaving = None
+                leaving.close()
+        release_ranges(self._behind)
         self._behind.clear()
         self._handler.disconnected(error or self._error)
 
     # --- the handler's side ---
 
-    def write(self, chunks: Sequence[Buffer]) -> None:
+    def write(self, pieces: Sequence[Piece]) -> None:
         transport = self._transport
         if transport is None or self._is_closing or transport.is_closing():
-            return
-        if self._leaving is not None:
-            self._behind += chunks
-            self._behind_bytes += sum(map(len, chunks))
-        elif len(chunks) == 1 and len(chunks[0]) < LARGE_WRITE_BYTES:
-            transport.write(chunks[0])
-        elif not self._is_left_to_a_thread(transport, chunks):
-            transport.writelines(chunks)
+            release_ranges(pieces)
+        elif self._is_held:
+            self._behind += pieces
+            self._behind_bytes += sum(map(len, pieces))
+        elif len(pieces) == 1 and len(pieces[0]) < LARGE_WRITE_BYTES and not isinstance(pieces[0], FileRange):
+            transport.write(pieces[0])
+        else:
+            self._write_large(transport, pieces)
 
     def unsent_bytes(self) -> int:
         if self._transport is None:
@@ -155,7 +170,7 @@ class OsConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         if self._transport is None:
             return
-        if self._leaving is not None:
+        if self._is_held:
             self.pause_reading()
             self._is_closing = True
         else:
@@ -163,54 +178,128 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         if self._transport is not None:
-            self._drop_leaving()
+            if self._leaving is not None:
+                self._leaving.is_dropped = True
             self._transport.abort()
 
     # --- large writes ---
 
-    def _is_left_to_a_thread(self, transport: asyncio.Transport, chunks: Sequence[Buffer]) -> bool:
-        size = sum(map(len, chunks))
-        if size < LARGE_WRITE_BYTES or self._senders.is_busy or transport.get_write_buffer_size():
-            return False
+    def _write_large(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        """Begin a write in a thread, or leave it to the transport, if it has no ranges."""
+        ranges = ranges_of(pieces)
+        if any(each.is_revoked for each in ranges):
+            release_ranges(pieces)
+            self._reset("what it was to be sent was truncated")
+            return
+        size = sum(map(len, pieces))
+        is_sending = bool(transport.get_write_buffer_size())
+        if not ranges and (size < LARGE_WRITE_BYTES or is_sending or self._senders.is_busy):
+            transport.writelines(cast("Sequence[Buffer]", pieces))
+            return
+        for each in ranges:
+            each.leave_by(self._revoke)
+        if is_sending:
+            self._hold(pieces, size)
+            transport.set_write_buffer_limits(0, 0)  # `resume_writing` is called when it has sent everything
+            return
         try:
-            descriptor = os.dup(transport.get_extra_info("socket").fileno())
+            stream = self._duplicate(transport)
         except OSError:  # the limit of descriptors is reached: the loop needs no other
-            return False
-        patience_ms = 0 if self._hasty_writes else PATIENCE_MS
-        self._hasty_writes = max(self._hasty_writes - 1, 0)
-        self._leaving = _LargeWrite(descriptor, list(chunks), size, patience_ms)
+            self._write_in_memory(transport, pieces)
+            return
+        self._is_held = True
+        self._leaving = LargeWrite(stream, pieces, size, self._patience_ms())
         self._senders.start(self._leaving.send, self._sent)
         self._tell_pace()
-        return True
 
-    def _drop_leaving(self) -> None:
-        if self._leaving is not None:
-            self._leaving.is_dropped = True
+    def _hold(self, pieces: Sequence[Piece], size: int) -> None:
+        self._is_held = True
+        self._behind += pieces
+        self._behind_bytes += size
 
-    def _sent(self, rest: list[Buffer] | None, error: BaseException | None) -> None:
+    def _duplicate(self, transport: asyncio.Transport) -> socket.socket:
+        """Raises OSError."""
+        stream = transport.get_extra_info("socket")
+        return socket.socket(stream.family, stream.type, stream.proto, fileno=os.dup(stream.fileno()))
+
+    def _write_in_memory(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        try:
+            transport.writelines(in_memory(pieces))
+        except OSError as error:
+            release_ranges(pieces)
+            self._fail(transport, error)
+
+    def _patience_ms(self) -> int:
+        patience_ms = 0 if self._hasty_writes else PATIENCE_MS
+        self._hasty_writes = max(self._hasty_writes - 1, 0)
+        return patience_ms
+
+    def _end_waiting(self, leaving: LargeWrite) -> None:
+        self._waits_for_room = False
+        asyncio.get_running_loop().remove_writer(leaving.descriptor)
+
+    def _sent(self, rest: list[Piece] | None, error: BaseException | None) -> None:
         """Called when the thread has finished; `rest` is what the socket did not accept."""
-        leaving, self._leaving = self._leaving, None
+        leaving, transport = self._leaving, self._transport
         assert leaving is not None
-        os.close(leaving.descriptor)
         if rest and leaving.patience_ms:
             self._hasty_writes = HASTY_WRITES
+        is_over = leaving.is_dropped or transport is None or transport.is_closing()
+        if rest and not is_over and ranges_of(rest):
+            leaving.resume(rest, 0)
+            self._waits_for_room = True
+            asyncio.get_running_loop().add_writer(leaving.descriptor, self._on_room, leaving)
+            return
+        self._leaving = None
+        leaving.close()
+        if is_over:
+            return
+        assert transport is not None
+        if rest is None:
+            self._fail(transport, error)
+            return
+        if rest:
+            transport.writelines(cast("Sequence[Buffer]", rest))
+        self._write_behind(transport)
+
+    def _on_room(self, leaving: LargeWrite) -> None:
+        """The socket has room for more of a write with ranges."""
+        self._end_waiting(leaving)
+        self._senders.start(leaving.send, self._sent)
+
+    def _fail(self, transport: asyncio.Transport, error: BaseException | None) -> None:
+        self._error = error if isinstance(error, Exception) else None
+        if isinstance(error, OSError) and (isinstance(error, ShortFile) or error.errno == errno.EIO):
+            logger.error("connection reset, its records cannot be read: address=%s error=%s", self.peer, error)
+        transport.abort()
+
+    def _write_behind(self, transport: asyncio.Transport) -> None:
+        """Write what has waited, and close if that is all."""
+        self._is_held = False
         behind, self._behind, self._behind_bytes = self._behind, [], 0
+        if behind:
+            self._write_large(transport, behind)
+        if self._is_closing and not self._is_held:
+            transport.close()
+        elif not transport.is_closing():
+            self._tell_pace()
+
+    def _revoke(self) -> None:
+        """Bytes of a file that is being sent are about to change."""
+        self._reset("what it is being sent is truncated")
+
+    def _reset(self, reason: str) -> None:
+        """Close immediately, and have the kernel drop what it has not sent: it may refer to pages of a file."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if rest is None:
-            self._error = error if isinstance(error, Exception) else None
-            transport.abort()
-            return
-        if rest or behind:
-            transport.writelines([*rest, *behind])
-        if self._is_closing:
-            transport.close()
-        else:
-            self._tell_pace()
+        logger.warning("connection reset: address=%s reason=%s", self.peer, reason)
+        with suppress(OSError):  # its peer has closed it
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.abort()
 
     def _tell_pace(self) -> None:
-        is_slow = self._is_transport_full or self._leaving is not None
+        is_slow = self._is_transport_full or self._is_held
         if is_slow != self._is_slow:
             self._is_slow = is_slow
             if is_slow:
@@ -262,47 +351,6 @@ class _AcceptedConnection(OsConnection):
     def connection_lost(self, error: Exception | None) -> None:
         if not self._is_refused:
             super().connection_lost(error)
-
-
-class _LargeWrite:
-    """A write in a thread. It owns the buffers, unchanged, until it has finished. The connection closes the descriptor."""
-
-    __slots__ = ("_chunks", "descriptor", "is_dropped", "patience_ms", "size")
-
-    def __init__(self, descriptor: int, chunks: list[Buffer], size: int, patience_ms: int) -> None:
-        self.descriptor = descriptor
-        self.size = size
-        """The size in bytes."""
-        self.patience_ms = patience_ms
-        """The time that the thread goes on after the socket was full for the first time."""
-        self.is_dropped = False
-        """True when the connection is aborted, so that the thread stops waiting to send the remainder."""
-        self._chunks = chunks
-
-    def send(self) -> list[Buffer]:
-        """Send in the thread; return what the socket did not accept. Raises OSError."""
-        chunks, self._chunks = self._chunks, []
-        deadline_ms: int | None = None
-        while chunks and not self.is_dropped:
-            try:
-                written = os.writev(self.descriptor, chunks[:MAX_BUFFERS_PER_WRITE])
-            except BlockingIOError:
-                if deadline_ms is None:
-                    deadline_ms = _clock.monotonic_ms() + self.patience_ms
-                if not self._has_room_by(deadline_ms):
-                    break
-            else:
-                chunks = unwritten(chunks, written)
-        return chunks
-
-    def _has_room_by(self, deadline_ms: int) -> bool:
-        """Wait until the socket has room; return False if it has none by the deadline."""
-        left_ms = deadline_ms - _clock.monotonic_ms()
-        if left_ms <= 0:
-            return False
-        room = select.poll()
-        room.register(self.descriptor, select.POLLOUT)
-        return bool(room.poll(left_ms))
 
 
 class OsListener:
@@ -377,10 +425,10 @@ class OsNetwork:
 
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
         try:
-            addresses = await _addresses(host)
+            addresses = await bind_addresses(host)
         except socket.gaierror as error:
             raise OSError(errno.EADDRNOTAVAIL, f"cannot listen on {Address(host, port)}: {error.strerror}") from error
-        sockets = _bind_all(addresses, port)
+        sockets = bind_all(addresses, port)
         bound_port: int = sockets[0].getsockname()[1]
         options, senders = self._options, self._threads()
         spares = _Spares(options.last_descriptor)
@@ -400,7 +448,7 @@ class OsNetwork:
     async def connect(self, host: str, port: int, handler: ConnectionHandler) -> Connection:
         loop, options, senders = asyncio.get_running_loop(), self._options, self._threads()
         refusals: list[OSError] = []
-        for address in await _peer_addresses(host, port):
+        for address in await peer_addresses(host, port):
             try:
                 _, connection = await loop.create_connection(
                     lambda: OsConnection(handler, options, senders), address, port
@@ -418,99 +466,18 @@ class OsNetwork:
             self._senders = OsThreads(asyncio.get_running_loop(), SENDING_THREADS, "large write")
         return self._senders
 
+    async def drain(self) -> None:
+        """Return when no thread sends from a file, after at most a second. Called after all connections are closed."""
+        if self._senders is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN_S):
+                    await self._senders.drain()
+
     def close(self) -> None:
         """Stop the sending threads. Called after all listeners and connections are closed; needed only after large writes."""
         if self._senders is not None:
             self._senders.close()
             self._senders = None
-
-
-@dataclass(frozen=True, slots=True)
-class _BindAddress:
-    """An address to bind. `scope` is the interface of a link-local IPv6 address, else 0."""
-
-    family: socket.AddressFamily
-    host: str
-    scope: int = 0
-
-
-async def _addresses(host: str) -> list[_BindAddress]:
-    """Return the addresses of `host`. Raises gaierror for an unknown name."""
-    if is_every_interface(host):
-        return [_BindAddress(socket.AF_INET, "0.0.0.0"), _BindAddress(socket.AF_INET6, "::")]  # noqa: S104  requested
-    if host == "localhost":  # regardless of the hosts file: clients try either loopback first
-        return [_BindAddress(socket.AF_INET, "127.0.0.1"), _BindAddress(socket.AF_INET6, "::1")]
-    try:  # without a name lookup; uvloop would lose the interface of an address
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    addresses = (
-        _BindAddress(family, str(name[0]), int(cast(Sequence[int], name)[3]) if family == socket.AF_INET6 else 0)
-        for family, _, _, _, name in found
-    )
-    return list(dict.fromkeys(addresses))
-
-
-async def _peer_addresses(host: str, port: int) -> list[str]:
-    """Return the addresses to try one after another. Raises OSError for an unknown name.
-
-    uvloop's `create_connection` would look names up too, but when cancelled it leaves an exception that is never retrieved.
-    """
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
-    return [host]
-
-
-def _bind_all(addresses: list[_BindAddress], port: int) -> list[socket.socket]:
-    """Return sockets bound to all addresses on one port; a family that this machine lacks is skipped if it has another."""
-    for attempt in range(PORT_ATTEMPTS):
-        sockets: list[socket.socket] = []
-        missing: OSError | None = None
-        try:
-            for address in addresses:
-                try:
-                    sockets.append(_bind(address, sockets[0].getsockname()[1] if sockets else port))
-                except OSError as error:
-                    if error.errno not in FAMILY_MISSING:
-                        raise
-                    missing = error
-        except OSError as error:
-            for sock in sockets:
-                sock.close()
-            port_is_free_on_some_only = port == 0 and error.errno == errno.EADDRINUSE and sockets
-            if not port_is_free_on_some_only or attempt == PORT_ATTEMPTS - 1:
-                raise
-            continue
-        if sockets:
-            return sockets
-        assert missing is not None
-        raise missing
-    raise OSError(errno.EADDRINUSE, "no port is free on every address of the listener")
-
-
-def _bind(address: _BindAddress, port: int) -> socket.socket:
-    where = Address(address.host, port)
-    try:
-        sock = socket.socket(address.family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
-    try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if address.family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind((address.host, port, 0, address.scope))
-        else:
-            sock.bind((address.host, port))
-    except OSError as error:
-        sock.close()
-        raise OSError(error.errno, f"cannot listen on {where}: {error.strerror}") from error
-    return sock
 
 
 def _set_options(sock: socket.socket, options: SocketOptions) -> None:

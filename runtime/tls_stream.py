@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from runtime.file_range import Piece, in_memory, release_ranges
 from runtime.filesystem import Buffer
 from runtime.transport import Address, Connection, ConnectionHandler
 
@@ -84,6 +85,8 @@ class TlsStream:
     `secured` is called after the handshake, `failed` with the reason when TLS ends the connection, `ended` when it is closed,
     before the handler's `disconnected`. Without a `host` it is the server's side.
     """
+
+    takes_ranges = False
 
     def __init__(
         self,
@@ -196,9 +199,11 @@ class TlsStream:
 
     # --- the connection ---
 
-    def write(self, chunks: Sequence[Buffer]) -> None:
+    def write(self, pieces: Sequence[Piece]) -> None:
         if self._connection is None or self._failure is not None or self._is_closing:
+            release_ranges(pieces)
             return
+        chunks = in_memory(pieces)
         size = sum(map(len, chunks))
         if not size:
             return

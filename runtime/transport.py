@@ -1,7 +1,8 @@
 """The network interface: listening, connecting and moving bytes.
 
 Rules: the shell owns sockets; decisions are made in the `ConnectionHandler`. All calls are made on the event loop.
-Buffers given to `Connection.write` belong to the transport until they are sent: never change them afterwards.
+Buffers given to `Connection.write` belong to the transport until they are sent: never change them afterwards. Ranges of files
+are released by the transport (`runtime.file_range`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from runtime.filesystem import Buffer
+from runtime.file_range import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,11 @@ class Connection(Protocol):
 
     peer: Address
     local: Address
+    takes_ranges: bool
+    """Whether ranges of files leave without being read into the process. A connection that encrypts reads them first."""
 
-    def write(self, chunks: Sequence[Buffer]) -> None:
-        """Queue `chunks` in order, without copying large ones. Once closing, they are silently dropped."""
+    def write(self, pieces: Sequence[Piece]) -> None:
+        """Queue `pieces` in order, without copying large ones. Once closing, they are silently dropped."""
 
     def unsent_bytes(self) -> int: ...
 

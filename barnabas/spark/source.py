@@ -31,7 +31,7 @@ from pyspark.sql.types import StructType
 
 from barnabas.spark.client.cluster_client import ClusterClient
 from barnabas.spark.client.ranges import OffsetRange, divide
-from barnabas.spark.files.log_files import FileRange, LogPlanner, read_files
+from barnabas.spark.files.log_files import LogPlanner, RangeInFiles, read_files
 from barnabas.spark.reading import streaming
 from barnabas.spark.reading.fetching import RangeReader
 from barnabas.spark.reading.planning import Planner
@@ -119,7 +119,7 @@ class BatchReader(DataSourceReader):
 class FilePartition(InputPartition):
     """What one task reads of log files."""
 
-    def __init__(self, part: FileRange) -> None:
+    def __init__(self, part: RangeInFiles) -> None:
         super().__init__(part)
         self.part = part
 

@@ -116,6 +116,7 @@ class ParkedFetch:
         "_reads",
         "_resolved",
         "_services",
+        "_takes_ranges",
         "_timer",
         "deferred",
         "is_interesting",
@@ -126,6 +127,7 @@ class ParkedFetch:
         self._context = context
         self._services: Services = services
         self._resolved = resolved
+        self._takes_ranges = context.connection.takes_ranges
         self._reader = reader_of(request, context.api_version)
         max_bytes = min(request.max_bytes, services.settings.fetch_max_bytes)
         if services.quotas.fetch.is_on and not self._reader.is_replica:
@@ -335,7 +337,7 @@ class ParkedFetch:
         left = allowed = min(self._max_bytes, room)
         at_least_one = True
         for index, read in enumerate(reads):
-            count = fill(read, left, at_least_one=at_least_one)
+            count = fill(read, left, at_least_one=at_least_one, takes_ranges=self._takes_ranges)
             if count < 0:
                 cold = partial(self._answer_cold, reads, index, left, at_least_one)
                 return self._answer_later(cold, allowed - left + self._may_take(reads, left), "cold fetch")
@@ -370,7 +372,7 @@ class ParkedFetch:
     ) -> FetchResponse:
         """Read from `reads[start]` on, whose records are cold, and respond."""
         for index, read in enumerate(reads[start:]):
-            count = fill(read, left, at_least_one=at_least_one) if index else -1
+            count = fill(read, left, at_least_one=at_least_one, takes_ranges=self._takes_ranges) if index else -1
             if count < 0:
                 count = await fill_cold(read, left, at_least_one=at_least_one)
             if count:
@@ -448,7 +450,7 @@ class LongFetch(ParkedFetch):
     async def _answer_all(self, reads: list[PartitionRead], left: int) -> FetchResponse:
         at_least_one = self._context.api_version >= FIRST_VERSION_WITH_A_WHOLE_BATCH
         async for read in Slices(self._services.clock).over(reads):
-            count = fill(read, left, at_least_one=at_least_one)
+            count = fill(read, left, at_least_one=at_least_one, takes_ranges=self._takes_ranges)
             if count < 0:
                 count = await fill_cold(read, left, at_least_one=at_least_one)
             if count:

@@ -21,8 +21,9 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.records.any_format import begins_compressed
 from protocol.records.legacy import MAGIC_V0, MAGIC_V1
 from replication.fetch_read import PartitionRead
-from replication.fetch_sessions import FetchItem
+from replication.fetch_sessions import FetchItem, ResolvedFetch
 from replication.partition import Partition
+from runtime.file_range import FileRange
 from security.access import Operation, ResourceType, on_each
 from storage.conversion.down_conversion import DownConversion
 
@@ -43,6 +44,10 @@ class ConvertedFetch(LongFetch):
 
     __slots__ = ()
 
+    def __init__(self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch) -> None:
+        super().__init__(request, context, resolved)
+        self._takes_ranges = False
+
     def _refusal(self, item: FetchItem, partition: Partition) -> ErrorCode | None:
         error = super()._refusal(item, partition)
         if error is None and not self._reader.is_replica and not partition.log.config.message_downconversion_enable:
@@ -58,7 +63,8 @@ class ConvertedFetch(LongFetch):
     async def _convert(self, read: PartitionRead) -> None:
         """Replace the batches with a message set."""
         partition, services = read.partition, self._services
-        assert partition is not None and read.records is not None
+        assert partition is not None
+        assert read.records is not None and not isinstance(read.records, FileRange)
         magic = MAGIC_V0 if self._context.api_version < FIRST_VERSION_OF_V1 else MAGIC_V1
         conversion = DownConversion(read.records, magic, read.item.fetch_offset)
         is_compressed = begins_compressed(read.records)

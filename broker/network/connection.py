@@ -108,6 +108,7 @@ class RequestConnection:
             peer=peer,
             local=local,
             principal=ANONYMOUS,
+            takes_ranges=connection.takes_ranges,
         )
         self.intake.connected(self.client)
         refusal = shared.owner.admit(self)

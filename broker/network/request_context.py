@@ -142,6 +142,8 @@ class ClientConnection:
     peer: Address
     local: Address
     principal: Principal
+    takes_ranges: bool = False
+    """Whether ranges of files leave without being read (see `runtime.transport.Connection`)."""
     software: tuple[str, str] | None = None
     is_token_authenticated: bool = False
     reauthentication: Reauthentication | None = None

@@ -8,7 +8,8 @@ the connection is asked to continue in the next turn of the loop.
 Invariants: responses are sent in the order of their requests, each charged once at the gate (`broker.network.gate`); the bytes
 that a request has in the budget are released once, when its response is ready to be sent or the connection is closed (of a
 barrier, when its handler is through); once a request's frame is released, and while a response waits for earlier ones, they are
-few and parked; responses that are not small are counted in the `ResponseMemory` from their encoding on.
+few and parked; responses that are not small are counted in the `ResponseMemory` from their encoding on, as far as they are in
+memory: ranges of files are not. A range is longer than `JOINED_WRITE_BYTES`.
 Source: Kafka Processor's response queue, NetworkSend.
 """
 
@@ -18,7 +19,7 @@ import logging
 import struct
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from broker.network.dispatch import THROTTLE_TIME, FastPath, Outcome, Route
 from broker.network.error_responses import unsupported_api_versions
@@ -28,10 +29,12 @@ from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedRespons
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
 from protocol.schema import Response
+from runtime.file_range import ranges_of
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
     from broker.network.request_context import RequestContext
+    from runtime.file_range import Piece
     from runtime.filesystem import Buffer
     from runtime.transport import Connection
 
@@ -73,6 +76,7 @@ class InFlightRequest:
 
     __slots__ = (
         "chunks",
+        "counted_bytes",
         "deferred",
         "is_parked",
         "is_ready",
@@ -93,8 +97,9 @@ class InFlightRequest:
         self.route = started.route
         self.reserved_bytes = reserved_bytes
         self.is_parked = is_parked  # its bytes are parked, not reserved
-        self.chunks: list[Buffer] = []
+        self.chunks: list[Piece] = []
         self.response_bytes = 0  # of the chunks
+        self.counted_bytes = 0  # of them, in memory, unless they are few
         self.is_ready = False
         self.overlaps = started.route.overlaps
         self.deferred: Deferred[Outcome] | None = None
@@ -134,6 +139,7 @@ class ResponseQueue:
         "_observer",
         "_out",
         "_owner",
+        "_range_bytes",
         "_shared",
         "in_flight",
         "out_bytes",
@@ -147,10 +153,11 @@ class ResponseQueue:
         self._charge = shared.dispatch.gate.charge
         self.stream: Connection | None = None
         self.in_flight: deque[InFlightRequest] = deque()
-        self._out: list[Buffer] = []
+        self._out: list[Piece] = []
         self.out_bytes = 0
         self._buffered: BufferedResponses | None = None  # since the first response that is not small
-        self._counted_out_bytes = 0  # of the responses in `_out` that are not small
+        self._counted_out_bytes = 0  # of the responses in `_out` that are not small, in memory
+        self._range_bytes = 0  # of the response that was encoded last
 
     # --- requests that have started ---
 
@@ -187,8 +194,10 @@ class ResponseQueue:
             return
         self.out_bytes += size
         if size > SMALL_RESPONSE_BYTES:
-            self._counted_out_bytes += size
-            self._count_buffered(size)
+            counted_bytes = size - self._range_bytes
+            if counted_bytes > SMALL_RESPONSE_BYTES:
+                self._counted_out_bytes += counted_bytes
+                self._count_buffered(counted_bytes)
         if self._observer is not None:
             self._observer.answered(started.route, started.stamp, outcome)
 
@@ -224,8 +233,12 @@ class ResponseQueue:
         if size < 0:
             return
         request.response_bytes = size
-        if size > SMALL_RESPONSE_BYTES and not self._count_buffered(size):
-            return  # it was one response too many
+        if size > SMALL_RESPONSE_BYTES:
+            counted_bytes = size - self._range_bytes
+            if counted_bytes > SMALL_RESPONSE_BYTES:
+                request.counted_bytes = counted_bytes
+                if not self._count_buffered(counted_bytes):
+                    return  # it was one response too many
         if self._observer is not None:
             self._observer.answered(request.route, request.started.stamp, outcome, request.waiting_since)
         request.is_ready = True
@@ -237,8 +250,7 @@ class ResponseQueue:
             first = in_flight.popleft()
             self._out += first.chunks
             self.out_bytes += first.response_bytes
-            if first.response_bytes > SMALL_RESPONSE_BYTES:
-                self._counted_out_bytes += first.response_bytes
+            self._counted_out_bytes += first.counted_bytes
             _release(first, self._shared)
         self._owner.continue_soon()
 
@@ -269,9 +281,9 @@ class ResponseQueue:
 
     # --- encoding and sending ---
 
-    def _encode(self, started: StartedRequest, response: Response | None, out: list[Buffer]) -> int:
+    def _encode(self, started: StartedRequest, response: Response | None, out: list[Piece]) -> int:
         """Append the frame of a response to `out`, charge it, and return its size: 0 when nothing is to be sent, -1 when it
-        cannot be expressed, which is a bug and closes the connection."""
+        cannot be expressed, which is a bug and closes the connection. Of one that is not small `_range_bytes` are in files."""
         route = started.route
         if response is None:
             throttle_time_ms = self._charge(route, started.context, started.size_bytes, 0, None)
@@ -289,6 +301,8 @@ class ResponseQueue:
             logger.exception("response not encoded: api=%s version=%d", route.handler.api_name, route.version)
             self._owner.close(f"the response to {route.handler.api_name} cannot be encoded: {error}")
             return -1
+        if size > SMALL_RESPONSE_BYTES:
+            self._range_bytes = sum(map(len, ranges_of(chunks))) if route.overlaps else 0
         out.append(route.head(size + route.head_bytes, started.correlation_id))
         out += chunks
         return size
@@ -316,7 +330,7 @@ class ResponseQueue:
             self._buffered.wrote(sum(map(len, out)), self._counted_out_bytes)
             self._counted_out_bytes = 0
         if self.out_bytes <= JOINED_WRITE_BYTES:
-            self.stream.write([b"".join(out)])
+            self.stream.write([b"".join(cast("list[Buffer]", out))])  # a range would be longer
             out.clear()
         else:
             self._out = []

@@ -8,7 +8,8 @@ The end positions of reads are cached (offset -> segment, position): a consumer 
 the log end, needs no index.
 
 Invariants: a read returns no byte of a batch that ends at or above its limit offset; a cached position is that of the first
-batch whose last offset is at or above its offset.
+batch whose last offset is at or above its offset. A range ends at or below the high watermark, and its bytes are the
+segment's until it is released or revoked (`storage.segments.ranges_in_flight`).
 Source: Kafka LocalLog.read, LogSegment.read, UnifiedLog.fetchOffsetByTimestamp.
 """
 
@@ -17,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
+from typing import cast
 
 from protocol.records.batch import BatchHeader
-from runtime.filesystem import Buffer
+from runtime.file_range import FileRange
+from runtime.filesystem import Buffer, File
 from runtime.slices import SHORT_ROWS, Slices
 from storage.log.cold_reading import ColdReading
 from storage.log.log_environment import LogEnvironment
@@ -46,6 +49,12 @@ _ABORTED_PIECE_BYTES = SHORT_ROWS * ENTRY_BYTES
 # delay everything else, so threads do it. A follower in a burst is less far behind, and its reads stay on the loop, because a
 # delay there delays all producers with acks=all.
 CATCHING_UP_BYTES = 8 * 1024 * 1024
+# From this length on, bytes leave from the page cache: below it, reading them costs less than a thread that sends them.
+RANGE_BYTES = 128 * 1024
+# Of a range, one page in so many bytes is looked at, and the last one: if all are in memory, so is the rest.
+_PROBE_BYTES = 512 * 1024
+# Reads below no offset may be ranges.
+NO_RANGES = -1
 
 
 class LogReader:
@@ -75,7 +84,27 @@ class LogReader:
     ) -> Buffer | None:
         """Return the bytes; None when they are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
         try:
-            records = self._read(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
+            records = self._read_buffer(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
+        except Cold:
+            return None
+        self._environment.disk_use.memory_bytes += len(records)
+        return records
+
+    def read_to_send(
+        self,
+        start_offset: int,
+        limit_offset: int,
+        max_bytes: int,
+        *,
+        at_least_one: bool,
+        log_end_offset: int,
+        ranges_below: int,
+    ) -> Buffer | FileRange | None:
+        """Like `read`; many bytes below the offset `ranges_below` may be a range of the file."""
+        try:
+            records = self._read(
+                self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset, ranges_below
+            )
         except Cold:
             return None
         self._environment.disk_use.memory_bytes += len(records)
@@ -94,11 +123,25 @@ class LogReader:
         meanwhile; it raises the caller's error when the log no longer contains the offset."""
         records = await self.cold.retry_when_replaced(
             lambda: self.cold.run(
-                lambda reader: self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset())
+                lambda reader: self._read_buffer(
+                    reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset()
+                )
             )
         )
         self._environment.disk_use.disk_bytes += len(records)
         return records
+
+    def _read_buffer(
+        self,
+        reader: SegmentReader,
+        start_offset: int,
+        limit_offset: int,
+        max_bytes: int,
+        at_least_one: bool,
+        log_end_offset: int,
+    ) -> Buffer:
+        found = self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset, NO_RANGES)
+        return cast("Buffer", found)
 
     def _read(
         self,
@@ -108,7 +151,8 @@ class LogReader:
         max_bytes: int,
         at_least_one: bool,
         log_end_offset: int,
-    ) -> Buffer:
+        ranges_below: int,
+    ) -> Buffer | FileRange:
         segment, position = self._place(start_offset, reader)
         end = self._limit_position(segment, limit_offset, log_end_offset, reader)
         while position >= end:
@@ -120,6 +164,11 @@ class LogReader:
         if segment is not self._segments.active:
             self._open_segments.touch(segment)
         length = max(min(max_bytes, end - position), LENGTH_OVERHEAD_BYTES)
+        if length >= RANGE_BYTES and ranges_below > start_offset:
+            limit = min(limit_offset, ranges_below)
+            found = self._range(segment, position, max_bytes, limit, log_end_offset, at_least_one=at_least_one)
+            if found is not None:
+                return found
         may_be_hot = length < LONG_READ_BYTES or end - position - length < CATCHING_UP_BYTES
         chunk = reader.log_bytes(segment, length, position, LENGTH_OVERHEAD_BYTES, may_be_hot=may_be_hot)
         first_bytes = LENGTH_OVERHEAD_BYTES + check_length(segment, int.from_bytes(chunk[8:12], "big"), position)
@@ -131,6 +180,40 @@ class LogReader:
             chunk = reader.log_bytes(segment, length, position, first_bytes, may_be_hot=may_be_hot)
         self._remember_end(segment, position, chunk, end, limit_offset, log_end_offset, reader)
         return chunk
+
+    def _range(
+        self,
+        segment: Segment,
+        position: int,
+        max_bytes: int,
+        limit_offset: int,
+        log_end_offset: int,
+        *,
+        at_least_one: bool,
+    ) -> FileRange | None:
+        """Decide whether a read leaves from the page cache: it does when it is long and in memory. Raises Cold.
+
+        The callers have seen to the rest: the connection takes ranges, and a clean election truncates no record below
+        `limit_offset`. What a reader far behind gets is a range, too, since nothing of it is copied on the event loop.
+        """
+        reader, file = self._hot, segment.file
+        end = self._limit_position(segment, limit_offset, log_end_offset, reader)
+        length = min(max_bytes, end - position)
+        if length < RANGE_BYTES or file is None:
+            return None
+        head = reader.log_bytes(segment, LENGTH_OVERHEAD_BYTES, position, LENGTH_OVERHEAD_BYTES)
+        first_bytes = LENGTH_OVERHEAD_BYTES + check_length(segment, int.from_bytes(head[8:12], "big"), position)
+        if at_least_one and length < first_bytes:
+            length = first_bytes
+        if length < first_bytes or length > end - position or not _is_in_memory(file, position, length):
+            return None
+        if position + length == end:
+            self._remember(min(limit_offset, self._segments.end_offset(segment, log_end_offset)), segment, end)
+        else:
+            found = segment.end_of_batches_before(position, position + length, reader)
+            if found is not None:
+                self._remember(found[0], segment, found[1])
+        return self._open_segments.ranges_in_flight.begin(segment, position, length)
 
     def _place(self, offset: int, reader: SegmentReader) -> tuple[Segment, int]:
         """Find the segment and position of the first batch whose last offset is at or above `offset`."""
@@ -232,7 +315,7 @@ class LogReader:
 
         def read(reader: SegmentReader) -> tuple[Buffer, int]:
             end_offset = log_end_offset()
-            chunk = self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, end_offset)
+            chunk = self._read_buffer(reader, start_offset, limit_offset, max_bytes, at_least_one, end_offset)
             if not chunk or not self._segments.has_aborted_from(start_offset):
                 return chunk, start_offset
             return chunk, self._upper_bound_offset(reader, start_offset, len(chunk), end_offset)
@@ -376,3 +459,11 @@ class LogReader:
     def _need_open(self, segment: Segment) -> None:
         if segment.file is None:
             raise Cold(segment, ("", segment, 0, 0), None)
+
+
+def _is_in_memory(file: File, position: int, length: int) -> bool:
+    """Whether some pages of a range, the last among them, are in memory; its first one was read."""
+    last = position + length - 1
+    return all(file.read_hot(1, at) for at in range(position + _PROBE_BYTES, last, _PROBE_BYTES)) and bool(
+        file.read_hot(1, last)
+    )

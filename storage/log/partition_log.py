@@ -21,6 +21,7 @@ from protocol.primitives import ZERO_UUID
 from protocol.records.batch import BatchHeader, patch
 from protocol.records.control import read_marker
 from runtime.error_texts import reason_of
+from runtime.file_range import FileRange
 from runtime.filesystem import Buffer
 from storage.log.append_result import AppendResult, extent_of
 from storage.log.loading import (
@@ -377,6 +378,25 @@ class PartitionLog(LogEnds):
                 max_bytes,
                 at_least_one=at_least_one,
                 log_end_offset=self.log_end_offset,
+            )
+        except OSError as error:
+            raise self._read_error(error) from error
+
+    def read_to_send(
+        self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool
+    ) -> Buffer | FileRange | None:
+        """Like `read`, for a connection that takes ranges of files: many committed bytes may be one."""
+        limit_offset = self._check_range(fetch_offset, limit_offset)
+        if fetch_offset >= limit_offset:
+            return EMPTY
+        try:
+            return self._reader.read_to_send(
+                fetch_offset,
+                limit_offset,
+                max_bytes,
+                at_least_one=at_least_one,
+                log_end_offset=self.log_end_offset,
+                ranges_below=self.high_watermark,
             )
         except OSError as error:
             raise self._read_error(error) from error

@@ -2,9 +2,9 @@
 (`delete_segments_before`).
 
 Rules: while the end is truncated, no write of the log is in progress. The state in memory changes first, on the event loop, so
-that nothing reads the removed records; then a job in the directory's queue changes the files. The log itself truncates its
-leader epochs. Reader threads rebuild its producers at the new end, because reading many batches in the queue would delay the
-directory's other logs; nothing else changes the files of a log during its truncation.
+that nothing reads the removed records; then what is being sent of them is revoked, and a job in the directory's queue changes
+the files. The log itself truncates its leader epochs. Reader threads rebuild its producers at the new end, because reading many
+batches in the queue would delay the directory's other logs; nothing else changes the files of a log during its truncation.
 Invariant: at the end, files of later segments are removed, newest first, before the last remaining segment is shortened, so
 that a crash in between leaves a log without holes. A truncation is on the disk before it completes
 (`storage.log.truncation_marker`).
@@ -81,6 +81,7 @@ async def truncate_segments(
         truncate_files, environment.filesystem, segment.directory, point, list(segments), index_interval_bytes
     )
     with reader.cold.while_truncating():
+        await environment.open_segments.ranges_in_flight.revoke_behind(segment, position)
         opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
         segment.txn_index = txn_index

@@ -1,7 +1,7 @@
 """Bounds the number of open files of old segments: closes the least recently read ones.
 
 Rules: called on the event loop; closing runs in a reader thread. Active segments are not counted: their log holds them.
-Invariant: a file that a thread is using (`Segment.pins`) is closed only when that thread is through.
+Invariant: a file that a thread is using, or a range in flight (`Segment.pins`), is closed only when that is through.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from runtime.disk import Readers
+from storage.segments.ranges_in_flight import RangesInFlight
 from storage.segments.segment import Segment
 
 MAX_OPEN_SEGMENTS = 1000
@@ -17,9 +18,10 @@ MAX_OPEN_SEGMENTS = 1000
 class OpenSegments:
     """The open old segments of all logs of a broker, least recently read first."""
 
-    __slots__ = ("_limit", "_readers", "_segments")
+    __slots__ = ("_limit", "_readers", "_segments", "ranges_in_flight")
 
     def __init__(self, readers: Readers, limit: int = MAX_OPEN_SEGMENTS) -> None:
+        self.ranges_in_flight = RangesInFlight(self)
         self._readers = readers
         self._limit = limit
         self._segments: dict[Segment, None] = {}

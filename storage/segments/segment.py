@@ -46,6 +46,9 @@ _WALK_BYTES = 8192
 # its time, and have the kernel read ahead there what is not.
 LONG_READ_BYTES = 128 * 1024
 
+# How many such pieces are read to find where the batches of a piece end that is not read.
+_MOST_PIECES_BEFORE_AN_END = 8
+
 # Base offset, length, magic, last offset delta. A message of before v2 has its last offset in the place of the first,
 # and no delta; the smallest is a byte shorter than this.
 _unpack_batch_prefix = Struct(">qi4xB6xi").unpack_from
@@ -192,7 +195,7 @@ class Segment:
         self.knows_timestamps = False
         # The folder was flushed since the files were made, so that they are found after a loss of power.
         self.name_is_durable = False
-        # The number of threads that use `file`: it is closed when they have finished.
+        # The number of threads, and of ranges in flight, that use `file`: it is closed when they have finished.
         self.pins = 0
         self.close_when_unpinned = False
         # The segment was removed from its log.
@@ -384,6 +387,44 @@ class Segment:
             base_offset, length, magic, last_offset_delta = _unpack_batch_prefix(chunk, start)
             at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + start)
             if at > end:
+                if found is None and magic >= MAGIC_V2:
+                    found = (base_offset, position + start)
+                break
+            found = (base_offset + (last_offset_delta if magic >= MAGIC_V2 else 0) + 1, position + at)
+        return found
+
+    def end_of_batches_before(self, position: int, end: int, reader: SegmentReader) -> tuple[int, int] | None:
+        """Like `end_of_whole_batches` for a piece from `position` to `end` that is not read: a few headers at its end are.
+        Where the index is coarse, the batch found may not be the last one."""
+        index = self.offset_index
+        found: tuple[int, int] | None = None
+        try:
+            entry = index.floor_by_value(end, partial(reader.index_bytes, self, index))
+            at = position if entry is None else max(entry[1], position)
+            for _ in range(_MOST_PIECES_BEFORE_AN_END):
+                if at + BATCH_PREFIX_BYTES > end:
+                    break
+                piece = reader.log_bytes(self, min(_WALK_BYTES, end - at), at, BATCH_PREFIX_BYTES)
+                next_found = self._walk_before(piece, at, end, found)
+                if next_found is None or next_found[1] <= at:
+                    return next_found or found
+                found = next_found
+                at = found[1]
+        except Cold:
+            pass
+        return found
+
+    def _walk_before(
+        self, piece: Buffer, position: int, end: int, found: tuple[int, int] | None
+    ) -> tuple[int, int] | None:
+        """Walk over the headers in `piece`, read at `position`, of batches that end at or before `end`; `found` is the end of
+        the one before."""
+        at, last_at = 0, len(piece) - BATCH_PREFIX_BYTES
+        while at <= last_at:
+            start = at
+            base_offset, length, magic, last_offset_delta = _unpack_batch_prefix(piece, start)
+            at += LENGTH_OVERHEAD_BYTES + check_length(self, length, position + start)
+            if position + at > end:
                 if found is None and magic >= MAGIC_V2:
                     found = (base_offset, position + start)
                 break

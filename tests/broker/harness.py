@@ -33,6 +33,8 @@ from tests.clocks import ManualClock, Turns
 class FakeStream:
     """The `Connection` of one client."""
 
+    takes_ranges = False
+
     def __init__(self, peer_host: str = "10.1.1.1", peer_port: int = 5555) -> None:
         self.peer = Address(peer_host, peer_port)
         self.local = Address("10.0.0.1", 9092)

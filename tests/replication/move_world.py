@@ -49,6 +49,8 @@ class SteadyClock:
     def monotonic_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
 
+    monotonic_ns = staticmethod(time.monotonic_ns)
+
     def wall_ms(self) -> int:
         return 1_700_000_000_000 + self.monotonic_ms() - STARTED_MS
 

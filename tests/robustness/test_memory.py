@@ -137,6 +137,7 @@ def test_length_prefixes_without_a_request(tmp_path: Path) -> None:
 
 
 def test_readers_that_never_read(tmp_path: Path) -> None:
+    """Each asks for a batch that is read into memory, because it is longer than what it asks for."""
     with BrokerProcess(tmp_path) as broker:
         fill(broker, "big", 40)
         with contextlib.ExitStack() as stack, bounded(broker):
@@ -144,11 +145,26 @@ def test_readers_that_never_read(tmp_path: Path) -> None:
             for _ in range(5):
                 for wire in wires:
                     with contextlib.suppress(ConnectionError):  # some are cut off
-                        wire.send(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+                        wire.send(fetch_of("big", partitions=PARTITIONS, max_bytes=1000), FETCH_V)
             assert wait_until(lambda: "its responses, which it does not read" in broker.log, PATIENCE_S)
             with Wire(broker) as good:
-                answer = good.ask(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+                answer = good.ask(fetch_of("big", partitions=PARTITIONS, max_bytes=1000), FETCH_V)
                 assert answer.responses[0].partitions[0].records
+
+
+def test_readers_that_never_read_what_leaves_from_the_page_cache(tmp_path: Path) -> None:
+    """It takes no memory, so nobody is cut off for it."""
+    with BrokerProcess(tmp_path) as broker:
+        fill(broker, "big", 40)
+        with contextlib.ExitStack() as stack, bounded(broker):
+            wires = [stack.enter_context(Wire(broker, receive_buffer_bytes=4096)) for _ in range(200)]
+            for _ in range(5):
+                for wire in wires:
+                    wire.send(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+            with Wire(broker) as good:
+                answer = good.ask(fetch_of("big", partitions=PARTITIONS), FETCH_V)
+                assert len(answer.responses[0].partitions[0].records) > RECORD_BYTES
+            assert "its responses, which it does not read" not in broker.log
 
 
 def test_one_connection_pipelines_fetches_and_never_reads(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import uvloop
 
 from runtime import os_transport
 from runtime.filesystem import Buffer
-from runtime.os_transport import LARGE_WRITE_BYTES, PATIENCE_MS, SENDING_THREADS, OsNetwork, _LargeWrite
+from runtime.os_large_write import LargeWrite
+from runtime.os_transport import LARGE_WRITE_BYTES, PATIENCE_MS, SENDING_THREADS, OsNetwork
 from runtime.transport import Connection
 from tests.runtime.recorder import Recorder
 
@@ -121,14 +122,14 @@ def test_a_large_write_may_have_more_buffers_than_one_call_takes(tell: Callable[
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Of each large write that a thread is through with: its patience in ms, and the bytes that it left to the loop."""
     writes: list[tuple[int, int]] = []
-    send = _LargeWrite.send
+    send = LargeWrite.send
 
-    def watched(write: _LargeWrite) -> list[Buffer]:
+    def watched(write: LargeWrite) -> list[Buffer]:
         rest = send(write)
         writes.append((write.patience_ms, sum(map(len, rest))))
         return rest
 
-    monkeypatch.setattr(_LargeWrite, "send", watched)
+    monkeypatch.setattr(LargeWrite, "send", watched)
     return writes
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from runtime import os_transport
-from runtime.os_transport import FAMILY_MISSING, WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
+from runtime import os_addresses
+from runtime.os_addresses import FAMILY_MISSING
+from runtime.os_transport import WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
 from tests.runtime.recorder import Recorder
 
 LOOPS: list[Callable[[Coroutine[Any, Any, Any]], Any]] = [asyncio.run, uvloop.run]
@@ -169,14 +170,14 @@ def test_every_wildcard_takes_both_families(run: Callable[[Coroutine[Any, Any, A
 def test_a_machine_without_ipv6_listens_on_what_it_has(
     run: Callable[[Coroutine[Any, Any, Any]], Any], host: str, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bind = os_transport._bind
+    bind = os_addresses._bind
 
     def bind_ipv4(address: Any, port: int) -> socket.socket:
         if address.family == socket.AF_INET6:
             raise OSError(missing, "no IPv6 here")
         return bind(address, port)
 
-    monkeypatch.setattr(os_transport, "_bind", bind_ipv4)
+    monkeypatch.setattr(os_addresses, "_bind", bind_ipv4)
 
     async def main() -> None:
         network = OsNetwork()

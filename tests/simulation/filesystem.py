@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NoReturn
@@ -359,6 +359,17 @@ class SimFile:
         if len(data) > 1 and self._storage.short_probability and rng.random() < self._storage.short_probability:
             del data[rng.randint(1, len(data)) :]
         return data
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        raise OSError(errno.ENOTSOCK, "simulated connections read what they send", self.path)
+
+    def identity(self) -> Hashable:
+        return id(self._inode)
+
+    def pages(self, length: int, position: int) -> bytes:
+        """What a socket finds that sends these bytes now. A range keeps its file open, as long as its process lives."""
+        assert self._is_open or not self._system.is_alive, f"{self.path} was closed while it was sent"
+        return bytes(self._inode.content[position : position + length])
 
     def size(self) -> int:
         self._check()

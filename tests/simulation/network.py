@@ -18,8 +18,9 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.filesystem import Buffer
+from runtime.file_range import FileRange, Piece, ranges_of, release_ranges
 from runtime.transport import Address, Connection, ConnectionHandler, Listener
+from tests.simulation.filesystem import SimFile
 from tests.simulation.loop import SimLoop
 from tests.simulation.process import PROCESS, Process, entered
 
@@ -46,6 +47,8 @@ class Link:
 class SimConnection:
     """One end of a stream."""
 
+    takes_ranges = True
+
     def __init__(
         self, network: SimNetwork, owner: SimNode, local: Address, peer: Address, handler: ConnectionHandler
     ) -> None:
@@ -57,7 +60,7 @@ class SimConnection:
         self._network = network
         self._loop = network.loop
         self._handler: ConnectionHandler | None = handler
-        self._unsent: deque[tuple[Buffer, bytes]] = deque()  # as given, and a copy made then
+        self._unsent: deque[tuple[Piece, bytes]] = deque()  # as given, and a copy made then
         self._unsent_bytes = 0
         self._ahead_bytes = 0  # sent, not yet taken by the other end's handler
         self._on_wire: deque[bytes | None] = deque()
@@ -74,13 +77,21 @@ class SimConnection:
 
     # --- what a handler calls ---
 
-    def write(self, chunks: Sequence[Buffer]) -> None:
+    def write(self, pieces: Sequence[Piece]) -> None:
         if self._is_closing or not self._is_open:
+            release_ranges(pieces)
             return
-        for chunk in chunks:
-            if len(chunk):
-                self._unsent.append((chunk, bytes(chunk)))
-                self._unsent_bytes += len(chunk)
+        if any(each.is_revoked for each in ranges_of(pieces)):
+            release_ranges(pieces)
+            self.abort()
+            return
+        for piece in pieces:
+            if len(piece):
+                if isinstance(piece, FileRange):
+                    self._network.ranges_count += 1
+                    piece.leave_by(self.abort)
+                self._unsent.append((piece, self._content(piece)))
+                self._unsent_bytes += len(piece)
         if self._unsent_bytes > HIGH_WATER_BYTES and not self._is_writing_paused and self._handler is not None:
             self._is_writing_paused = True
             with entered(self._process):
@@ -144,15 +155,29 @@ class SimConnection:
             self._end(None, tell_peer=None)
 
     def _take(self, wanted: int) -> bytes:
-        chunk, copy = self._unsent[0]
-        assert bytes(chunk) == copy, "a buffer was changed after it was given to write"
+        piece, copy = self._unsent[0]
+        assert self._content(piece) == copy, f"{piece!r:.80} was changed after it was given to write"
         if len(copy) <= wanted:
             self._unsent.popleft()
             self._unsent_bytes -= len(copy)
+            if isinstance(piece, FileRange):
+                piece.release()
             return copy
-        self._unsent[0] = (memoryview(chunk)[wanted:], copy[wanted:])
+        if isinstance(piece, FileRange):
+            piece.sent_bytes += wanted
+        else:
+            piece = memoryview(piece)[wanted:]
+        self._unsent[0] = (piece, copy[wanted:])
         self._unsent_bytes -= wanted
         return copy[:wanted]
+
+    @staticmethod
+    def _content(piece: Piece) -> bytes:
+        """What is in the piece now: of a range, what the file has there, however long it is by now."""
+        if not isinstance(piece, FileRange):
+            return bytes(piece)
+        assert isinstance(piece.file, SimFile)
+        return piece.file.pages(len(piece), piece.position + piece.sent_bytes)
 
     def _schedule(self, link: Link, arrival: Callable[[], None]) -> None:
         delay_ms = self._loop.random.uniform(link.min_delay_ms, link.max_delay_ms)
@@ -232,6 +257,7 @@ class SimConnection:
         if not self._is_open:
             return
         self._is_open = False
+        release_ranges(piece for piece, _ in self._unsent)
         self._unsent.clear()
         self._unsent_bytes = 0
         self._network.forget(self)
@@ -278,6 +304,7 @@ class SimNetwork:
         self._connections: dict[SimConnection, None] = {}
         self._next_port = FIRST_FREE_PORT
         self._outside = Context()  # of what happens on the wires
+        self.ranges_count = 0  # ranges of files that connections began to send
 
     def node(self, name: str) -> SimNode:
         """The `Network` port of the current process, which runs on machine `name`."""

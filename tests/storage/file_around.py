@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from runtime.filesystem import Buffer, File
 
@@ -20,6 +20,12 @@ class FileAround:
 
     def read_hot(self, length: int, position: int) -> Buffer | None:
         return self._file.read_hot(length, position)
+
+    def send_to(self, descriptor: int, length: int, position: int) -> int:
+        return self._file.send_to(descriptor, length, position)
+
+    def identity(self) -> Hashable:
+        return self._file.identity()
 
     def size(self) -> int:
         return self._file.size()

@@ -47,7 +47,7 @@ class FilePiece:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRange:
+class RangeInFiles:
     """What a task reads. `aborted`: (first offset, producer id) of the transactions that it leaves out."""
 
     range: OffsetRange
@@ -68,7 +68,7 @@ class LogPlanner:
         self._options = options
         self._lost = lost
 
-    def plan(self) -> list[FileRange]:
+    def plan(self) -> list[RangeInFiles]:
         """Raises what the module says."""
         logs = self._logs()
         starts = self._resolve(self._options.start, logs, is_start=True)
@@ -82,9 +82,9 @@ class LogPlanner:
             parts = divide(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return [self._file_range(part, logs[part.topic, part.partition].summary) for part in parts]
 
-    def _file_range(self, part: OffsetRange, summary: LogSummary) -> FileRange:
+    def _file_range(self, part: OffsetRange, summary: LogSummary) -> RangeInFiles:
         aborted = summary.aborted_in(part.start, part.end) if self._options.reads_committed else ()
-        return FileRange(part, _pieces(summary, part), aborted)
+        return RangeInFiles(part, _pieces(summary, part), aborted)
 
     def _bounded(self, wanted: OffsetRange, summary: LogSummary) -> OffsetRange:
         if wanted.start < summary.start < wanted.end:
@@ -195,7 +195,7 @@ def offset_at(whole: OffsetRange, summary: LogSummary, timestamp_ms: int) -> int
         if mark.max_timestamp < timestamp_ms or end <= summary.start:
             continue
         wanted = OffsetRange(whole.topic, whole.partition, max(mark.offset, summary.start), end)
-        part = FileRange(wanted, _pieces(summary, wanted), ())
+        part = RangeInFiles(wanted, _pieces(summary, wanted), ())
         for rows in read_files(part, include_headers=False, check_crcs=False):
             times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
             late = (times >= timestamp_ms).nonzero()[0]
@@ -236,7 +236,7 @@ def _pieces(summary: LogSummary, part: OffsetRange) -> tuple[FilePiece, ...]:
     return tuple(found)
 
 
-def read_files(part: FileRange, *, include_headers: bool, check_crcs: bool) -> Iterator[pa.RecordBatch]:
+def read_files(part: RangeInFiles, *, include_headers: bool, check_crcs: bool) -> Iterator[pa.RecordBatch]:
     """The rows of one task. Raises OSError, InvalidBatch."""
     decoder = RangeDecoder(part.range, include_headers=include_headers, check_crcs=check_crcs)
     batches = CommittedFilter(part.aborted)

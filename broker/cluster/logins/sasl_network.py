@@ -49,6 +49,7 @@ class AuthenticatedConnection:
     def __init__(self, connection: Connection, clock: Clock, renewal_ms: int | None) -> None:
         """`renewal_ms` is when it should be replaced, None for never."""
         self.peer, self.local = connection.peer, connection.local
+        self.takes_ranges = connection.takes_ranges
         self.write = connection.write
         self.unsent_bytes = connection.unsent_bytes
         self.pause_reading = connection.pause_reading

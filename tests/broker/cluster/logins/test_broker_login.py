@@ -147,6 +147,8 @@ class FakeBroker:
 class FakeLine:
     """The `Connection` that a client of the `FakeBroker` has."""
 
+    takes_ranges = False
+
     def __init__(self, broker: FakeBroker, handler: Any, server: SaslServer, lifetime_ms: int) -> None:
         self.peer, self.local = Address("broker", 9092), Address("here", 1)
         self._broker, self._handler, self._server, self._lifetime_ms = broker, handler, server, lifetime_ms
