@@ -35,6 +35,8 @@ UNREACHABLE_AFTER_MS = 3_000
 ANY_BROKER_AFTER_MS = 500
 """The client asks the controller who is there; when that one hangs, any other broker has to do."""
 TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001  the library's name for its public code
+CHANGE_TIMEOUT_S = 60.0
+"""For requests that create or delete: ten thousand partitions take a while."""
 _POLL_MS = 50
 
 _logger = logging.getLogger("tools.librdkafka")
@@ -94,10 +96,11 @@ class Cluster:
         except FutureTimeout:
             raise KafkaException(KafkaError(TIMED_OUT)) from None
 
-    def results(self, futures: Mapping[K, Future[T]]) -> dict[K, T | KafkaError]:
-        """Wait for answers about several things, all together no longer than for one; what failed has its error."""
+    def results(self, futures: Mapping[K, Future[T]], timeout_s: float = 0) -> dict[K, T | KafkaError]:
+        """Wait for answers about several things, all together no longer than for one, or `timeout_s`; what failed has its
+        error."""
         found: dict[K, T | KafkaError] = {}
-        wait_for_futures(futures.values(), self.settings.timeout_ms / 1000 + 1)
+        wait_for_futures(futures.values(), (timeout_s or self.settings.timeout_ms / 1000) + 1)
         for key, future in futures.items():
             try:
                 found[key] = future.result(0)

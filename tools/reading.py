@@ -28,6 +28,7 @@ STUCK_POLLS = 300
 ANSWER_S = 10.0
 _END_OF_PARTITION = "_PARTITION_EOF"
 _OUT_OF_RANGE = "_AUTO_OFFSET_RESET"
+_NO_GROUP = "GROUP_AUTHORIZATION_FAILED"
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "enable.auto.commit": False,
@@ -125,6 +126,8 @@ class Reading:
             if message.error() is not None:
                 if message.error().name() == _OUT_OF_RANGE:
                     self._skip_deleted(message)
+                elif message.error().name() == _NO_GROUP and self._starts:
+                    continue  # the client looks for the coordinator of a group that this reading does not need
                 elif message.error().name() != _END_OF_PARTITION:
                     raise KafkaException(message.error())
                 elif end is not None and message.offset() >= end:

@@ -1,6 +1,7 @@
 """Hands records to the client's producer.
 
-Rules: a Ctrl-C that comes while the client calls back is a Ctrl-C, not the error that the library makes of it.
+Rules: a Ctrl-C that comes while the client calls back is a Ctrl-C, not the error that the library makes of it. So is an error
+that ends the client (it may not number its records, say): behind it, `finish` waits until each record has its own.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 _WAIT_S = 0.1
 _FLUSH_STEP_S = 1.0
@@ -28,15 +29,18 @@ def send(producer: Producer, topic: str, value: bytes | None, **options: Any) ->
 
 
 def finish(producer: Producer) -> None:
-    """Wait until every record is delivered or has failed. Raises KeyboardInterrupt."""
+    """Wait until every record is delivered or has failed. Raises KafkaException, KeyboardInterrupt."""
     while _called(producer.flush, _FLUSH_STEP_S):
         pass
 
 
 def _called(method: Callable[[float], int], timeout_s: float) -> int:
+    """Raises KafkaException when the client has ended, KeyboardInterrupt."""
     try:
         return method(timeout_s)
-    except SystemError as error:
+    except SystemError as error:  # a function was called back while an exception was there already
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
+        if isinstance(error.__cause__, KafkaException):
+            raise KafkaException(*error.__cause__.args) from error
         raise

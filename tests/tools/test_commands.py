@@ -474,6 +474,33 @@ def test_what_was_acknowledged_is_verified_or_named(tool: Tool, tmp_path: Any) -
     assert "missing: {1: {'count': 3, 'sequences': [[0, 2]]}}" in lost.err
 
 
+def test_a_record_that_is_twice_or_out_of_order_is_named(tool: Tool, tmp_path: Any) -> None:
+    """What another client has written in the name of a run: 0 1 3 2 3, of which 0 to 4 were acknowledged."""
+    ok(tool("topics", "create", "shuffled"))
+    records = [
+        {
+            "value": "x",
+            "headers": [{"name": "barnabas-producer", "value": "r"}, {"name": "barnabas-sequence", "value": n}],
+        }
+        for n in "01323"
+    ]
+    ok(tool("produce", "shuffled", "--input", "json", stdin="\n".join(map(json.dumps, records)).encode()))
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({"topic": "shuffled", "run": "r", "acknowledged": {"0": [[0, 4]]}}))
+    found = tool("verify", "consume", "shuffled", "--state", str(state), "--json")
+    assert found.code == 1
+    assert found.json == {
+        "acknowledged": 5,
+        "read": 4,
+        "missing": {"0": {"count": 1, "sequences": [[4, 4]]}},
+        "repeated": {"0": 1},
+        "out_of_order": {"0": [3]},
+        "is_sound": False,
+    }
+    for word in ("missing", "repeated", "out of order"):
+        assert word in found.err
+
+
 def test_performance_is_told_in_figures(tool: Tool) -> None:
     ok(tool("topics", "create", "fast"))
     produced = ok(tool("perf", "produce", "fast", "--num-records", "200", "--record-size", "10", "--json")).json

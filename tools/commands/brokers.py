@@ -54,6 +54,14 @@ def describe_log_dirs(
         _check(broker, known)
     names = None if topics is None else [name.strip() for name in topics.split(",")]
     found = cluster.other_admin.describe_log_dirs(names, asked)
+    silent = [
+        str(each["broker"]) for each in found if not each["log_dirs"]
+    ]  # how a broker says that this user may not ask
+    if silent:
+        raise Failure(
+            f"broker {', '.join(silent)} shows no log directory: this user needs the right to describe the cluster "
+            "(`barnabas acls list --cluster` shows who has it)"
+        )
     rows = [
         _directory_row(each["broker"], directory)
         for each in sorted(found, key=lambda each: int(each["broker"]))

@@ -61,6 +61,7 @@ def produce(
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     times = Histogram()
     errors: list[Any] = []
+    ended: list[Any] = []
 
     def on_delivery(error: Any, message: Any) -> None:
         if error is not None:
@@ -80,14 +81,17 @@ def produce(
             send(producer, topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
             if number % 1000 == 0:
                 progress.show(times.count)
+        finish(producer)
     except KeyboardInterrupt:
         Output.note("interrupted: the figures are those of what was written until then")
+    except KafkaException as error:  # the client has ended; the records say only that it did
+        ended.append(error.args[0])
     finish(producer)
     elapsed_s = time.perf_counter() - started_s
     progress.close()
     _report(output, times.count, times.count * record_size, elapsed_s, times)
     if errors:
-        raise Failure(f"{len(errors)} records were not written: {told(errors[0])}")
+        raise Failure(f"{len(errors)} records were not written: {told((ended or errors)[0])}")
 
 
 @command.command("consume")

@@ -113,8 +113,11 @@ def command(
             except ValueError as error:
                 raise Failure(f"record {number} cannot be written: {error}") from error
             _produce(producer, topic, record, progress)
+        finish(producer)
     except KeyboardInterrupt:
         Output.note("interrupted: what was read until then is written")
+    except KafkaException as error:  # the client has ended; the records say only that it did
+        progress.first_error = error.args[0]
     finally:
         finish(producer)
         output.result(
@@ -134,8 +137,10 @@ def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Prog
         options["timestamp"] = record.timestamp_ms
     try:
         send(producer, topic, record.value, **options)
-    except KafkaException as error:  # it is too large for the client already
-        progress.on_delivery(error.args[0], None)
+    except KafkaException as error:
+        if error.args[0].fatal():
+            raise
+        progress.on_delivery(error.args[0], None)  # it is too large for the client already
 
 
 def _line_records(lines: Iterable[bytes], key_separator: str | None) -> Iterator[_NewRecord]:

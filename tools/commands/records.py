@@ -9,7 +9,7 @@ import click
 from confluent_kafka import KafkaError, TopicPartition
 
 from tools import parsing
-from tools.cluster import Cluster, cluster_command
+from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.failures import Failure, told
 from tools.group_lag import offsets_of
@@ -61,7 +61,9 @@ def delete_records(
     ]
     if execute:
         asked = [TopicPartition(*key, _TO_THE_END if is_all else targets[key]) for key in keys]
-        for partition, result in cluster.results(cluster.admin.delete_records(asked)).items():
+        limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
+        futures = cluster.admin.delete_records(asked, **limits)
+        for partition, result in cluster.results(futures, CHANGE_TIMEOUT_S).items():
             if isinstance(result, KafkaError):
                 raise Failure(f"partition {topic}-{partition.partition}: {told(result)}")
     output.table(rows, ("topic", "partition", "first_offset", "new_first_offset"))

@@ -13,7 +13,7 @@ import click
 from confluent_kafka import KafkaError, TopicCollection
 
 from tools import parsing
-from tools.cluster import Cluster, cluster_command
+from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.failures import Failure, told
 from tools.group_lag import Key
 from tools.output import Output
@@ -151,10 +151,13 @@ def create_topics(
         wanted |= {"replica_assignment": assignments, "num_partitions": len(assignments)}
     else:
         wanted |= {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
-    futures = cluster.admin.create_topics([NewTopic(topic, **wanted) for topic in topics], validate_only=validate_only)
+    futures = cluster.admin.create_topics(
+        [NewTopic(topic, **wanted) for topic in topics],
+        validate_only=validate_only, operation_timeout=CHANGE_TIMEOUT_S, request_timeout=CHANGE_TIMEOUT_S,
+    )  # fmt: skip
     _report(
         output,
-        cluster.results(futures),
+        cluster.results(futures, CHANGE_TIMEOUT_S),
         "is valid" if validate_only else "created",
         {"TOPIC_ALREADY_EXISTS"} if if_not_exists else set(),
     )
@@ -178,7 +181,8 @@ def delete_topics(
             output.table([{"topic": topic} for topic in topics], ("topic",))
             Output.note("nothing was deleted: --execute deletes these topics" if topics else "no topic has such a name")
             return
-    results = cluster.results(cluster.admin.delete_topics(list(topics)))
+    limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
+    results = cluster.results(cluster.admin.delete_topics(list(topics), **limits), CHANGE_TIMEOUT_S)
     _report(output, results, "deleted", {"UNKNOWN_TOPIC_OR_PART"} if if_exists else set())
 
 
@@ -190,7 +194,9 @@ def alter_topic(cluster: Cluster, output: Output, *, topic: str, partitions: int
     """Give TOPIC more partitions. Its settings are changed by `barnabas configs alter`."""
     from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
-    results = cluster.results(cluster.admin.create_partitions([NewPartitions(topic, partitions)]))
+    limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
+    wanted = [NewPartitions(topic, partitions)]
+    results = cluster.results(cluster.admin.create_partitions(wanted, **limits), CHANGE_TIMEOUT_S)
     _report(output, results, f"has {partitions} partitions", set())
 
 

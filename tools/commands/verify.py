@@ -59,6 +59,7 @@ def produce(
     run, value = uuid.uuid4().hex, os.urandom(record_size)
     acknowledged = {index: Intervals() for index in indexes}
     errors: list[Any] = []
+    ended: list[Any] = []
 
     def on_delivery(partition: int, sequence: int, error: Any, _message: Any) -> None:
         if error is not None:
@@ -74,8 +75,11 @@ def produce(
             headers = [(PRODUCER_HEADER, run.encode()), (SEQUENCE_HEADER, str(sequence).encode())]
             send(producer, topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
             progress.show(number)
+        finish(producer)
     except KeyboardInterrupt:
         Output.note("interrupted: what was written until then can be verified")
+    except KafkaException as error:  # the client has ended; the records say only that it did
+        ended.append(error.args[0])
     finish(producer)
     progress.close()
     _write_state(path, {"topic": topic, "run": run, "acknowledged": {str(k): v.pairs for k, v in acknowledged.items()}})
@@ -85,7 +89,7 @@ def produce(
         f"{count} records acknowledged; `barnabas verify consume {topic} --state {path}` verifies them",
     )
     if errors:
-        raise Failure(f"{len(errors)} records were not acknowledged: {told(errors[0])}")
+        raise Failure(f"{len(errors)} records were not acknowledged: {told((ended or errors)[0])}")
 
 
 @command.command("consume")

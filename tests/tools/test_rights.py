@@ -1,0 +1,96 @@
+"""Commands of a user who may do little: what is refused names the right, and nothing needs a right that it does not use."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.embedded import EmbeddedBroker
+from tools.command import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    settings = {
+        "auto.create.topics.enable": False,
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    }
+    with EmbeddedBroker(settings=settings, security="sasl_plaintext", users=["alice"]) as running:
+        yield running
+
+
+@pytest.fixture
+def run(
+    broker: EmbeddedBroker, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    def as_user(user: str, *arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        path = tmp_path / f"{user}.properties"
+        jaas = f'x required username="{user}" password="{broker.security.passwords.get(user, "wrong")}";'
+        path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        where = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", str(path))
+        code = main([*arguments, *where])
+        return code, *capfd.readouterr()
+
+    return as_user
+
+
+def test_what_a_user_may_not_do_names_the_right(run: Run) -> None:
+    assert run("admin", "topics", "create", "closed")[0] == 0
+    for arguments, name in (
+        (("topics", "describe", "closed"), "TOPIC_AUTHORIZATION_FAILED"),
+        (("produce", "closed"), "TOPIC_AUTHORIZATION_FAILED"),
+        (("groups", "describe", "g"), "GROUP_AUTHORIZATION_FAILED"),
+        (("configs", "describe", "--broker", "0"), "CLUSTER_AUTHORIZATION_FAILED"),
+        (("quotas", "list"), "CLUSTER_AUTHORIZATION_FAILED"),
+    ):
+        code, _, err = run("alice", *arguments, stdin=b"x\n")
+        assert code == 1
+        assert name in err
+        assert "barnabas acls list" in err
+    code, _, err = run("alice", "brokers", "log-dirs")
+    assert code == 1
+    assert "needs the right to describe the cluster" in err
+
+
+def test_a_reader_without_a_group_needs_no_right_on_groups(run: Run) -> None:
+    assert run("admin", "topics", "create", "read")[0] == 0
+    alice = ("--allow-principal", "User:alice")
+    assert run("admin", "acls", "add", "--topic", "read", *alice, "--operation", "read")[0] == 0
+    assert run("admin", "produce", "read", stdin=b"value\n")[0] == 0
+    assert run("alice", "consume", "read", "--until-end")[:2] == (0, "value\n")
+    assert run("alice", "find", "read", "--value-contains", "v", "--format", "%v")[:2] == (0, "value\n")
+    code, _, err = run("alice", "consume", "read", "--group", "g", "--from-beginning")
+    assert code == 1
+    assert "GROUP_AUTHORIZATION_FAILED" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("produce", "described"), ("verify", "produce", "described", "--num-records", "3", "--state", "{}"),
+     ("perf", "produce", "described", "--num-records", "3")],
+)  # fmt: skip
+def test_a_writer_without_the_right_is_told_for_each_record(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """Also by a producer that numbers its records, which the client ends altogether."""
+    assert run("admin", "topics", "create", "described", "--if-not-exists")[0] == 0
+    describes = ("--topic", "described", "--allow-principal", "User:alice", "--operation", "describe")
+    assert run("admin", "acls", "add", *describes)[0] == 0
+    code, _, err = run("alice", *(word.format(tmp_path / "state") for word in command), stdin=b"x\n")
+    assert code == 1
+    assert "records were not" in err
+    assert "AUTHORIZATION_FAILED" in err
+
+
+def test_a_wrong_password_is_told(run: Run) -> None:
+    code, _, err = run("nobody", "topics", "list")
+    assert code == 1
+    assert "refuses the connection" in err
+    assert "Invalid username or password" in err
+    assert "wrong" not in err.replace("Invalid username or password", "")
