@@ -107,6 +107,9 @@ def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
     assert listed_brokers("localhost", port) == 0
     with cluster(tmp_path, port, zookeeper_port) as (bootstrap, _):
         assert wait_until(lambda: [end_offset(bootstrap, one) for one in range(3)] == [100, 100, 100], 90, 0.2)
+    for number in (1, 2, 3):
+        last = (tmp_path / f"broker{number}.log").read_text().splitlines()[-1]
+        assert "broker stopped: clean_shutdown=True duration_ms=" in last
 
 
 def test_a_secured_cluster_has_users_and_acls(tmp_path: Path) -> None:
