@@ -124,7 +124,7 @@ class LogEnds(LogState):
     def _may_lose_segments(self) -> bool:
         if self._truncation is not None or self._is_closed:
             return False
-        return self._is_idle or not (self._writer.failure is not None or self._writer.is_buffering)
+        return self._is_idle or not (self._writer.refusals.failure is not None or self._writer.pending.is_buffering)
 
     def _extent(self, segment: Segment, age: SegmentAge | None) -> SegmentExtent:
         following = self._segments.after(segment)
@@ -166,7 +166,7 @@ class LogEnds(LogState):
         await self.flush()
         if not self._may_lose_segments or self.truncations != truncations or self.recovery_point < end_offset:
             return False
-        await self._writer.write_snapshot(snapshot, end_offset)
+        await self._writer.files.write_snapshot(self.directory, snapshot, end_offset)
         if not self._may_lose_segments or self.truncations != truncations or self.is_halted:
             return False
         self._lacks_snapshot = False
@@ -219,23 +219,23 @@ class LogEnds(LogState):
 
     def _begin_at(self, offset: int) -> None:
         """Note that the first segment begins at `offset` now."""
-        self._writer.begin_at(offset)
+        self._writer.durability.begin_at(offset)
         self.raise_log_start_offset(offset)
 
     @property
     def truncations(self) -> int:
         """The number of truncations: records read before the last one may not be in the log any more."""
-        return 0 if self._is_idle else self._writer.truncations
+        return 0 if self._is_idle else self._writer.durability.truncations
 
     @property
     def lowest_truncation_offset(self) -> int | None:
         """The lowest offset that the log was truncated to since a copy of it was truncated as well; None without one. A copy
         cannot always find that by epochs: the epochs of the removed records may be unknown to the log by now."""
-        return None if self._is_idle else self._writer.lowest_truncation_offset
+        return None if self._is_idle else self._writer.durability.lowest_truncation_offset
 
     @lowest_truncation_offset.setter
     def lowest_truncation_offset(self, offset: int | None) -> None:
-        self._writer.lowest_truncation_offset = offset
+        self._writer.durability.lowest_truncation_offset = offset
 
     def has_closed_segments(self, base_offsets: Sequence[int]) -> bool:
         """Whether the log contains these segments, none of them is active, and no truncation is in progress."""
@@ -280,8 +280,8 @@ class LogEnds(LogState):
     async def _outcome_of(self, truncate: Callable[[], Awaitable[None]]) -> KafkaError | None:
         """Return the error of a truncation, so that an expected refusal does not end a task with an exception."""
         try:
-            await self._writer.await_idle()
-            refusal = self._writer.failure or self._writer.halted
+            await self._writer.pending.await_idle()
+            refusal = self._writer.refusals.error
             if refusal is not None:
                 return refusal.again()
             with self._failing_for_good():
@@ -295,11 +295,11 @@ class LogEnds(LogState):
         """Write the recovery point to its checkpoint when it has fallen. After a crash, a start checks the log only from there
         on, so the next append must not lie below it, nor below the first dirty offset. A flush may still move the point until
         the truncation, so its value then counts. Raises OSError."""
-        if self._writer.needs_checkpoint:
+        if self._writer.durability.needs_checkpoint:
             refusal = await self._environment.checkpoint_recovery_points(self.directory)
             if refusal is not None:
                 raise refusal
-            self._writer.needs_checkpoint = False
+            self._writer.durability.needs_checkpoint = False
 
     async def _truncate_at(self, offset: int) -> None:
         """Raises OSError."""
@@ -326,7 +326,7 @@ class LogEnds(LogState):
         the log's entry in the cleaner's checkpoint distinguishes this from a tear."""
         if self.first_dirty_offset is None:
             self.first_dirty_offset = self.log_start_offset
-            self._writer.needs_checkpoint = True
+            self._writer.durability.needs_checkpoint = True
 
     async def _recall_producers_at(self, offset: int) -> None:
         """Reload the producers after a truncation at `offset`. A log that had none since its start has none then, as in Kafka:
@@ -351,8 +351,8 @@ class LogEnds(LogState):
         self._begin_truncation()
         try:
             await self._environment.queue.drain()  # the writes queued behind the refused one, which were dropped
-            await self._writer.await_idle()
-            if self._writer.failure is None:
+            await self._writer.pending.await_idle()
+            if self._writer.refusals.failure is None:
                 await self._repair_halted()
         except KafkaError as error:
             logger.info("log remains halted: topic=%s partition=%d error=%s", self.topic, self.partition, error)
@@ -361,15 +361,15 @@ class LogEnds(LogState):
 
     async def _repair_halted(self) -> None:
         """Raises KAFKA_STORAGE_ERROR."""
-        self._writer.accept_jobs()
+        self._writer.refusals.accept_jobs()
         self._epoch_file.mark_unsaved()
         with self._failing_for_good():
             await drop_segments_without_files(self._segments, self._environment)
             await self._truncate_at(self.log_end_offset)
-            await self._writer.await_idle()
+            await self._writer.pending.await_idle()
             await self._checkpoint_if_fallen()
-        if self._writer.is_sound:
-            self._writer.resume(self._environment.space.refusal(self.topic, is_own=False))
+        if self._writer.refusals.is_sound:
+            self._writer.refusals.resume(self._environment.space.refusal(self.topic, is_own=False))
             logger.info(
                 "log accepts records again: topic=%s partition=%d end_offset=%d",
                 self.topic,
@@ -409,7 +409,7 @@ class LogEnds(LogState):
         self.high_watermark = min(self.high_watermark, offset)
         if self.first_dirty_offset is not None and offset < self.first_dirty_offset:
             self.first_dirty_offset = offset
-            self._writer.needs_checkpoint = True  # otherwise a start would take the next records for clean
+            self._writer.durability.needs_checkpoint = True  # otherwise a start would take the next records for clean
         self._reader.forget_positions()
 
     def _begin_again_at(self, offset: int) -> None:

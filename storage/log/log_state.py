@@ -30,10 +30,10 @@ from storage.log.leader_epoch_file import LeaderEpochFile
 from storage.log.loading import LoadedLog, log_lost_end
 from storage.log.log_environment import LogEnvironment
 from storage.log.log_reader import LogReader
-from storage.log.log_writer import LogWriter
 from storage.log.producer_state import NO_PRODUCERS, ProducerStates
 from storage.log.transaction_verifications import TransactionVerifications
 from storage.log.validation import PlainBatchRules, ValidationLevel
+from storage.log.writing.log_writer import LogWriter
 from storage.segments.segment import OpenedSegment, Segment, random_roll_jitter_ms
 from storage.segments.segment_list import Segments
 
@@ -235,24 +235,24 @@ class LogState:
 
     @property
     def recovery_point(self) -> int:
-        return self.next_offset if self._is_idle else self._writer.recovery_point
+        return self.next_offset if self._is_idle else self._writer.durability.recovery_point
 
     @property
     def failure(self) -> KafkaError | None:
         """The error of a failed log, which accepts no more records; else None."""
-        return None if self._is_idle else self._writer.failure
+        return None if self._is_idle else self._writer.refusals.failure
 
     @property
     def has_room(self) -> bool:
         """Whether the disk has room for more records."""
-        refusal = self._room_refusal() if self._is_idle else self._writer.refusal
+        refusal = self._room_refusal() if self._is_idle else self._writer.refusals.current
         return not isinstance(refusal, NoRoom)
 
     @property
     def halted(self) -> NoRoom | None:
         """The error that halted the log, because the disk had no room for a write; None otherwise. `LogEnds.resume` is due when
         there may be room."""
-        return None if self._is_idle else self._writer.halted
+        return None if self._is_idle else self._writer.refusals.halted
 
     @property
     def is_halted(self) -> bool:
@@ -262,9 +262,9 @@ class LogState:
         """Called when the free space of the log directory has crossed its minimum."""
         if self._is_idle:
             return  # its writer will ask
-        writer = self._writer
-        if writer.failure is None and writer.halted is None:
-            writer.refusal = self._room_refusal()
+        refusals = self._writer.refusals
+        if refusals.error is None:
+            refusals.current = self._room_refusal()
 
     def _room_refusal(self) -> KafkaError | None:
         """Return the error for records of clients when the directory lacks room; else None."""
@@ -371,8 +371,8 @@ class LogState:
         await self._catch_up()
 
     def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
-        """Replace a small file of the log's folder, see `LogWriter.write_file`."""
-        self._writer.write_file(f"{self.directory}/{name}", content, durable=durable)
+        """Replace a small file of the log's folder, see `LogFiles.write_file`."""
+        self._writer.files.write_file(f"{self.directory}/{name}", content, durable=durable)
 
     # --- durability ---
 
@@ -390,37 +390,38 @@ class LogState:
     async def await_appends(self) -> None:
         """Return when every append made so far is written, or has failed."""
         if not self._is_idle:
-            await self._writer.await_idle()
+            await self._writer.pending.await_idle()
 
     async def _catch_up(self) -> None:
         """Return when the file writes that are queued now are done. A log under load is never without pending appends."""
         if not self._is_idle:
-            await self._writer.await_queued_jobs()
+            await self._writer.jobs.await_queued()
 
     async def flush(self) -> None:
         """Flush everything appended before this call. Raises KAFKA_STORAGE_ERROR."""
         if self._is_idle:
             return
         writer = self._writer
-        writer.flushed_ms = self._environment.clock.monotonic_ms()
+        writer.durability.flushed_ms = self._environment.clock.monotonic_ms()
         await writer.flush(self.next_offset)
-        if writer.failure is not None:
-            raise writer.failure.again()
+        if writer.refusals.failure is not None:
+            raise writer.refusals.failure.again()
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether there is something to flush, and `flush.ms` has passed since the last flush. `now_ms` is monotonic."""
         if self._is_idle:
             return False
-        writer = self._writer
-        return writer.log_end_offset > writer.recovery_point and now_ms - writer.flushed_ms >= self.config.flush_ms
+        durability = self._writer.durability
+        has_unflushed = self._writer.log_end_offset > durability.recovery_point
+        return has_unflushed and now_ms - durability.flushed_ms >= self.config.flush_ms
 
     async def finish(self) -> None:
         """Write what a clean start needs, and stay open. Raises KAFKA_STORAGE_ERROR."""
         if self._is_idle:
             return
-        await self._writer.await_idle()
+        await self._writer.pending.await_idle()
         await self._writer.finish(self.producer_snapshot(self.log_end_offset))
-        error = self._writer.failure or self._writer.halted
+        error = self._writer.refusals.error
         if error is not None:
             raise error.again()
 
@@ -442,10 +443,10 @@ class LogState:
         writer = self._writer
         if flush:
             await writer.finish(self.producer_snapshot(self.log_end_offset))
-        if writer.failure is not None or writer.halted is not None:
+        if writer.refusals.error is not None:
             await self._environment.queue.drain()  # its thread may be performing a write that was dropped here
         self._leave_segments()
-        error = writer.failure or writer.halted
+        error = writer.refusals.error
         if error is not None and flush:
             raise error.again()
 
@@ -457,13 +458,13 @@ class LogState:
 
     def fail(self, cause: OSError) -> None:
         """Accept no more records, and have the log directory taken offline."""
-        self._writer.fail(cause)
+        self._writer.refusals.fail(cause)
 
     def take_offline(self, cause: OSError) -> None:
         """Accept no more records and open no more files, because the log directory is offline and the folder may be renamed
         soon."""
         self.detach_folder()
-        self._writer.fail(cause, is_known=True)
+        self._writer.refusals.fail(cause, is_known=True)
 
     def on_taken_offline(self) -> None:
         """See `WriterContext`."""
@@ -497,7 +498,7 @@ class LogState:
         try:
             yield
         except OSError as error:
-            self._writer.on_refused(error)
-            refusal = self._writer.failure or self._writer.halted
+            self._writer.refusals.on_refused(error)
+            refusal = self._writer.refusals.error
             assert refusal is not None
             raise refusal.again() from error

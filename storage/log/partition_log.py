@@ -40,7 +40,7 @@ from storage.log.validation import (
     plain_batch,
     validate,
 )
-from storage.log.write_order import Done, ignore_result
+from storage.log.writing.pending_writes import Done, ignore_result
 from storage.segments.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, full_bytes, rolls_at
 from storage.segments.segment_age import written_times
 from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex
@@ -104,8 +104,9 @@ class PartitionLog(LogEnds):
         Raises KafkaError or LongValidation, and then nothing has changed. `done` may be called before this returns.
         """
         writer = self._writer
-        if writer.refusal is not None:
-            self._check_refusal(writer.refusal, origin)
+        refusal = writer.refusals.current
+        if refusal is not None:
+            self._check_refusal(refusal, origin)
         assert self._truncation is None, f"append to {self}, which is being truncated"
         if self._is_closed:
             raise self._closed()
@@ -244,7 +245,7 @@ class PartitionLog(LogEnds):
     def is_buffering(self) -> bool:
         """Whether appends are buffered because another log may replace this one; until that ends, only segments with an open
         file can be read."""
-        return not self._is_idle and self._writer.is_buffering
+        return not self._is_idle and self._writer.pending.is_buffering
 
     def buffer_appends(self) -> None:
         """Accept appends and keep them in memory, until `release` or `hand_over_to`."""
@@ -258,7 +259,7 @@ class PartitionLog(LogEnds):
 
     def hand_over_to(self, other: PartitionLog) -> None:
         """Pass the buffered appends to `other`, which contains everything that this log has written."""
-        for each in self._writer.take_buffered():
+        for each in self._writer.pending.take_buffered():
             try:
                 other.append(
                     each.records,
@@ -272,7 +273,7 @@ class PartitionLog(LogEnds):
 
     def _check_refusal(self, refusal: KafkaError, origin: AppendOrigin) -> None:
         """Raise the reason why nothing is accepted. A directory that is almost full still accepts records of coordinators."""
-        if refusal is self._writer.failure or refusal is self._writer.halted:
+        if refusal is self._writer.refusals.error:
             raise refusal.again()
         now = self._environment.space.refusal(self.topic, is_own=origin is AppendOrigin.COORDINATOR)
         if now is not None:
@@ -441,8 +442,8 @@ class PartitionLog(LogEnds):
             end_offset = self.next_offset
         else:
             writer = self._writer
-            if writer.failure is not None:
-                raise writer.failure.again()
+            if writer.refusals.failure is not None:
+                raise writer.refusals.failure.again()
             end_offset = writer.log_end_offset
         if self._is_closed:
             raise self._closed()

@@ -97,7 +97,7 @@ async def fill(log: PartitionLog) -> None:
     for number in range(20):
         await append(log, f"v{number}")
     await until(lambda: log.recovery_point >= log.segments.active.base_offset)
-    log._writer.recovery_point = 0
+    log._writer.durability.recovery_point = 0
     log.high_watermark = log.log_end_offset
 
 

@@ -12,11 +12,13 @@ from storage.directories.checkpoints import Checkpoints
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_directory import FUTURE_SUFFIX
 from storage.directories.log_manager import LogManager
-from storage.log import loading, log_start_and_end, log_writer, segment_swap, truncation
+from storage.log import loading, log_start_and_end, segment_swap, truncation
 from storage.log.loading import _Loading
-from storage.log.log_writer import LogWriter
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_state import NO_OFFSET, ProducerStates
+from storage.log.writing import durability
+from storage.log.writing.durability import LogDurability
+from storage.log.writing.log_writer import LogWriter
 from storage.segments import segment_copy
 from tests.simulation.filesystem import SimFileSystem
 from tests.simulation.mutants import Mutant, Patches
@@ -37,11 +39,11 @@ def _flush_without_names(patches: Patches) -> None:
 
         return sync_segment
 
-    patches.replace(log_writer, "sync_segment", sync)
+    patches.replace(durability, "sync_segment", sync)
 
 
 def _flush_does_nothing(patches: Patches) -> None:
-    patches.replace(log_writer, "sync_segment", lambda original: lambda *args: None)
+    patches.replace(durability, "sync_segment", lambda original: lambda *args: None)
 
 
 def _cleaned_not_synced(patches: Patches) -> None:
@@ -129,14 +131,14 @@ def _recovery_point_stays(patches: Patches) -> None:
     """The recovery point outlives a cut below it."""
 
     def end_at(original: Any) -> Any:
-        def keep(self: LogWriter, offset: int) -> None:
+        def keep(self: LogDurability, offset: int) -> None:
             before = self.recovery_point
             original(self, offset)
             self.recovery_point = before
 
         return keep
 
-    patches.replace(LogWriter, "end_at", end_at)
+    patches.replace(LogDurability, "end_at", end_at)
 
 
 def _stale_checkpoints(patches: Patches) -> None:
@@ -152,7 +154,7 @@ def _checkpoint_ahead(patches: Patches) -> None:
     patches.replace(
         LogWriter, "_note_written",
         lambda original: lambda self, segment, end_bytes, next_offset: (
-            original(self, segment, end_bytes, next_offset), setattr(self, "recovery_point", next_offset))[0],
+            original(self, segment, end_bytes, next_offset), setattr(self.durability, "recovery_point", next_offset))[0],
     )  # fmt: skip
 
 
@@ -259,8 +261,8 @@ def _refused_bytes_stay(patches: Patches) -> None:
     """When there is room again, the torn end that a full disk has left is written behind."""
 
     async def repair(self: PartitionLog) -> None:
-        self._writer.accept_jobs()
-        self._writer.resume(None)
+        self._writer.refusals.accept_jobs()
+        self._writer.refusals.resume(None)
 
     patches.replace(PartitionLog, "_repair_halted", lambda original: repair)
 

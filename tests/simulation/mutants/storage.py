@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 from storage.directories import log_upkeep
 from storage.directories.log_directory import LogDirectory
 from storage.directories.log_manager import LogManager
-from storage.log import finished_segments, loading
+from storage.log import loading
 from storage.log.loading import _Loading
 from storage.log.log_reader import LogReader
-from storage.log.log_writer import LogWriter
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_replay import ProducerReplay
 from storage.log.producer_state import ProducerStateEntry, ProducerStates
+from storage.log.writing import finished_segments
+from storage.log.writing.durability import LogDurability
+from storage.log.writing.log_writer import LogWriter
+from storage.log.writing.write_refusals import WriteRefusals
 from storage.segments import segment_scan
 from storage.segments.index import OffsetIndex, SparseIndex
 from tests.simulation.mutants import Mutant, Patches
@@ -60,7 +63,7 @@ def _recovery_point_before_flush(patches: Patches) -> None:
     def early(original: Any) -> Any:
         def _on_rolled(self: LogWriter, old: Any, new: Any, error: Any) -> None:
             if error is None:
-                self.recovery_point = new.base_offset
+                self.durability.recovery_point = new.base_offset
             original(self, old, new, error)
 
         return _on_rolled
@@ -73,7 +76,7 @@ def _rolled_segment_not_flushed(patches: Patches) -> None:
 
 
 def _acknowledged_before_flush(patches: Patches) -> None:
-    patches.replace(LogWriter, "_sync_active", lambda original: lambda self, segment, has_index: None)
+    patches.replace(LogDurability, "_sync_active", lambda original: lambda self, segment, has_index: None)
 
 
 def _marker_always_there(patches: Patches) -> None:
@@ -158,15 +161,16 @@ def _index_entry_too_late(patches: Patches) -> None:
 
 def _failed_write_goes_on(patches: Patches) -> None:
     def ignore(original: Any) -> Any:
-        def fail(self: LogWriter, cause: OSError) -> None:
-            while self._in_flight:
-                _segment, _end, next_offset, done = self._in_flight.pop(0)
-                self.log_end_offset = next_offset
+        def fail(self: WriteRefusals, cause: OSError, **options: Any) -> None:
+            writer = cast("PartitionLog", self._context)._writer
+            while self._pending.in_flight:
+                _segment, _end, next_offset, done = self._pending.in_flight.pop(0)
+                writer.log_end_offset = next_offset
                 done(None)
 
         return fail
 
-    patches.replace(LogWriter, "fail", ignore)
+    patches.replace(WriteRefusals, "fail", ignore)
 
 
 STORAGE = (

@@ -51,7 +51,7 @@ def test_a_job_that_fails_by_a_mistake_fails_the_log(tmp_path: Path, caplog: pyt
             def mistake() -> None:
                 raise ValueError("a mistake")
 
-            log._writer._jobs.run_or_fail(mistake)
+            log._writer.jobs.run_or_fail(mistake)
             done = Outcome()
             log.append(batch("b"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
             await log.await_appends()

@@ -16,22 +16,18 @@ from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
-from protocol.errors import KafkaError
 from storage.disk_use import TimedJob
 from storage.log.log_environment import LogEnvironment
+from storage.log.writing.write_refusals import WriteRefusals
 from storage.segments.segment import Segment
 from storage.segments.segment_files import LOG_SUFFIX, sync_segment
 from storage.segments.segment_list import Segments
 
 
-class FlushOwner(Protocol):
-    """The log's writer, as this module needs it."""
+class RecoveryPoint(Protocol):
+    """Where recovery would begin (`storage.log.writing.durability`)."""
 
-    failure: KafkaError | None
     recovery_point: int
-
-    def fail(self, cause: OSError) -> None:
-        """Fail the log for good: nothing of it can be trusted after `cause`."""
 
 
 class _Finished:
@@ -49,10 +45,13 @@ class _Finished:
 class FinishedSegments:
     """Tracks the finished segments of one log until they are on the disk."""
 
-    __slots__ = ("_environment", "_flushing", "_owner", "_segments")
+    __slots__ = ("_environment", "_flushing", "_owner", "_refusals", "_segments")
 
-    def __init__(self, owner: FlushOwner, segments: Segments, environment: LogEnvironment) -> None:
+    def __init__(
+        self, owner: RecoveryPoint, segments: Segments, environment: LogEnvironment, refusals: WriteRefusals
+    ) -> None:
         self._owner = owner
+        self._refusals = refusals
         self._segments = segments
         self._environment = environment
         # Being flushed, or flushed before an earlier one is.
@@ -65,13 +64,12 @@ class FinishedSegments:
             tasks.spawn(self._flush(rolled, end_offset), name=f"flush {rolled.path(LOG_SUFFIX)}")
 
     async def _flush(self, rolled: Segment, end_offset: int) -> None:
-        owner = self._owner
-        if rolled.is_gone or owner.failure is not None:
+        if rolled.is_gone or self._refusals.failure is not None:
             return
         known = {each.base_offset for each in self._flushing}
         finished = [
             (segment, _Finished(segment.base_offset, following.base_offset))
-            for segment, following in pairwise(self._segments.starting_from(owner.recovery_point))
+            for segment, following in pairwise(self._segments.starting_from(self._owner.recovery_point))
             if segment.base_offset < rolled.base_offset and segment.base_offset not in known
         ]
         finished.append((rolled, _Finished(rolled.base_offset, end_offset)))
@@ -92,7 +90,7 @@ class FinishedSegments:
             # A truncation removes the snapshot at the segment's former end; retention and the cleaner set its files aside.
             is_cut_off = isinstance(error, FileNotFoundError) and finished.is_truncated
             if not (segment.is_gone or is_cut_off):
-                self._owner.fail(error)
+                self._refusals.fail(error)
             return
         self._environment.disk_use.flushes.add(timed.took_ns)
         finished.is_flushed = True

@@ -14,7 +14,8 @@ from functools import partial
 
 from runtime.filesystem import File
 from storage.log.log_environment import LogEnvironment
-from storage.log.log_jobs import LogJobs
+from storage.log.writing.pending_writes import PendingWrites
+from storage.log.writing.write_refusals import WriteRefusals
 from storage.segments.index import PAGE_ENTRIES, SparseIndex
 from storage.segments.segment import Segment
 from storage.segments.segment_files import LOG_SUFFIX, write_page
@@ -26,12 +27,15 @@ WRITE_BACK_BYTES = 16 * 1024 * 1024
 class WriteBack:
     """Starts the writes. `is_flushing`: a flush is in progress, and no other one begins."""
 
-    __slots__ = ("_environment", "_jobs", "_segments", "is_flushing")
+    __slots__ = ("_environment", "_pending", "_refusals", "_segments", "is_flushing")
 
-    def __init__(self, segments: Segments, environment: LogEnvironment, jobs: LogJobs) -> None:
+    def __init__(
+        self, segments: Segments, environment: LogEnvironment, pending: PendingWrites, refusals: WriteRefusals
+    ) -> None:
         self._segments = segments
         self._environment = environment
-        self._jobs = jobs
+        self._pending = pending
+        self._refusals = refusals
         self.is_flushing = False
 
     def flush(self, segment: Segment) -> None:
@@ -46,7 +50,7 @@ class WriteBack:
         try:
             await self._environment.open_segments.run_pinned(segment, file.sync)
         except OSError as error:
-            self._jobs.owner.fail(error)  # the kernel reports a lost page once, so no other flush may report it
+            self._refusals.fail(error)  # the kernel reports a lost page once, so no other flush may report it
         finally:
             self.is_flushing = False
 
@@ -55,7 +59,7 @@ class WriteBack:
         for index in (segment.offset_index, segment.time_index):
             if index.has_full_page and not self._environment.tasks.is_closed:
                 index.is_spilling = True
-                self._jobs.begun()
+                self._pending.job_begun()
                 self._environment.tasks.spawn(self._spill(segment, index), name=f"spill {segment.path(index.suffix)}")
 
     async def _spill(self, segment: Segment, index: SparseIndex) -> None:
@@ -67,10 +71,10 @@ class WriteBack:
                 partial(write_page, self._environment.filesystem, segment.path(index.suffix), content, position)
             )
         except OSError as error:
-            self._jobs.owner.on_refused(error)
+            self._refusals.on_refused(error)
         else:
             if segment is self._segments.active and not segment.is_awaited:
                 index.written(PAGE_ENTRIES)
         finally:
             index.is_spilling = False
-            self._jobs.ended()
+            self._pending.job_ended()
