@@ -256,7 +256,7 @@ def watch(read: PartitionRead, reader: FetchReader) -> None:
 def _diverges(read: PartitionRead, partition: Partition) -> bool:
     """Whether the client's last epoch ended earlier here than its fetch offset: it must truncate, or seek."""
     item, log = read.item, partition.log
-    epoch, end_offset = log.end_offset_for_epoch(item.last_fetched_epoch)
+    epoch, end_offset = log.epochs.end_offset_for(item.last_fetched_epoch)
     if end_offset < 0 or item.fetch_offset < log.log_start_offset:
         read.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
         return True
@@ -279,7 +279,7 @@ def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
     item = read.item
     assert read.partition is not None
     try:
-        size_bytes = read.partition.log.bytes_between(item.fetch_offset, read.limit_offset)
+        size_bytes = read.partition.log.reading.bytes_between(item.fetch_offset, read.limit_offset)
     except KafkaError:
         read.ends_waiting = True
         return 0
@@ -289,7 +289,7 @@ def available_bytes(read: PartitionRead, *, exactly: bool) -> int:
 def first_batch_bytes(read: PartitionRead) -> int | None:
     """Return the size of the first batch that `fill` would return, however large; None when it is cold. Raises KafkaError."""
     assert read.partition is not None
-    found = read.partition.log.read(
+    found = read.partition.log.reading.read(
         read.item.fetch_offset, limit_offset=read.limit_offset, max_bytes=0, at_least_one=True
     )
     return None if found is None else len(found)
@@ -308,8 +308,8 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool, takes_range
         return 0
     if (overtaken := read.overtaken()) is not None:
         return read.fail(overtaken)
-    log = partition.log
-    read_log = log.read_to_send if takes_ranges else log.read
+    reading = partition.log.reading
+    read_log = reading.read_to_send if takes_ranges else reading.read
     try:
         read.records = read_log(
             item.fetch_offset, limit_offset=read.limit_offset, max_bytes=max(limit_bytes, 0), at_least_one=at_least_one
@@ -317,7 +317,7 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool, takes_range
         if read.records is None:
             return -1
         if read.aborted is not None and read.records:
-            aborted = partition.log.aborted_in(item.fetch_offset, len(read.records))
+            aborted = partition.log.reading.aborted_in(item.fetch_offset, len(read.records))
             if aborted is None:
                 read.records = None
                 return -1
@@ -354,10 +354,10 @@ async def _read_cold(read: PartitionRead, log: PartitionLog, max_bytes: int, *, 
     """Read the records and their aborted transactions from one log. Raises KafkaError."""
     start_offset, limit_offset = read.item.fetch_offset, read.limit_offset
     if read.aborted is None:
-        read.records = await log.read_cold(
+        read.records = await log.reading.read_cold(
             start_offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one
         )
     else:
-        read.records, read.aborted = await log.read_cold_with_aborted(
+        read.records, read.aborted = await log.reading.read_cold_with_aborted(
             start_offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one
         )

@@ -83,9 +83,9 @@ class FollowedPartition:
         self._truncation = truncation = asyncio.get_running_loop().create_future()
         try:
             if restart:
-                await log.truncate_fully_and_start_at(offset)
+                await log.truncation.truncate_fully_and_start_at(offset)
             else:
-                await log.truncate_to(offset)
+                await log.truncation.truncate_to(offset)
         finally:
             self._truncation = None
             truncation.set_result(None)

@@ -47,6 +47,17 @@ NO_ROOM_PAUSE_MS = 250
 _DAMAGED = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})
 
 
+class FollowedEpochs(Protocol):
+    """What must be known of the log's leader epochs."""
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch, -1 without any."""
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """Return (largest known epoch at or below `epoch`, its end offset); (-1, -1) when none is known."""
+
+
 class FollowedLog(Protocol):
     """What must be known of the log. `storage.log.partition_log.PartitionLog` fits it."""
 
@@ -60,10 +71,7 @@ class FollowedLog(Protocol):
     def high_watermark(self) -> int: ...
 
     @property
-    def latest_epoch(self) -> int: ...
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch at or below `epoch`, where it ends); (-1, -1) when none is known."""
+    def epochs(self) -> FollowedEpochs: ...
 
 
 # --- steps ---
@@ -188,20 +196,20 @@ class FollowerState:
         return self.lag is not None and self.lag <= 0
 
     def _first_step(self) -> Step:
-        if self._truncates_on_fetch and self._log.latest_epoch != UNKNOWN_EPOCH:
+        if self._truncates_on_fetch and self._log.epochs.latest_epoch != UNKNOWN_EPOCH:
             return self._fetch()
         return self._truncating_step()
 
     def _truncating_step(self) -> Step:
         """Return the step that finds the end to truncate to. A log without epochs is truncated to its high watermark: records
         above it may be of any leader."""
-        epoch = self._log.latest_epoch
+        epoch = self._log.epochs.latest_epoch
         if epoch == UNKNOWN_EPOCH or self._truncates_on_fetch or not self._asks_epochs:
             return TruncateTo(min(self._log.high_watermark, self._log.log_end_offset), is_last=True)
         return AskEpoch(epoch)
 
     def _fetch(self) -> Fetch:
-        epoch = self._log.latest_epoch if self._truncates_on_fetch else UNKNOWN_EPOCH
+        epoch = self._log.epochs.latest_epoch if self._truncates_on_fetch else UNKNOWN_EPOCH
         return Fetch(self._log.log_end_offset, epoch)
 
     # --- responses of the leader ---
@@ -228,7 +236,7 @@ class FollowerState:
         """Handle a Fetch response that reports divergence: the leader's log differs behind the end of `epoch`, `end_offset`
         there."""
         assert isinstance(self.step, Fetch)
-        self._before_truncation = (self._log.log_end_offset, self._log.latest_epoch)
+        self._before_truncation = (self._log.log_end_offset, self._log.epochs.latest_epoch)
         self.step = self._cut(epoch, end_offset)
 
     def on_latest(self, leader_end_offset: int) -> None:
@@ -287,7 +295,7 @@ class FollowerState:
         log_end_offset = log.log_end_offset
         if end_offset == UNKNOWN_OFFSET:
             return TruncateTo(min(log.high_watermark, log_end_offset), is_last=True)
-        own_epoch, own_end_offset = log.end_offset_for_epoch(epoch)
+        own_epoch, own_end_offset = log.epochs.end_offset_for(epoch)
         if UNKNOWN_EPOCH in (epoch, own_epoch):
             return TruncateTo(min(end_offset, log_end_offset), is_last=True)
         if own_epoch != epoch:
@@ -304,7 +312,7 @@ class FollowerState:
             self.step = self._fetch()
         else:
             self.step = self._truncating_step()
-        if self._before_truncation == (self._log.log_end_offset, self._log.latest_epoch):
+        if self._before_truncation == (self._log.log_end_offset, self._log.epochs.latest_epoch):
             self._delay(now_ms)  # nothing was removed: an immediate request would give the same response
         self._before_truncation = None
 

@@ -20,6 +20,7 @@ from replication.follower import begins_within
 from storage.log.partition_log import AppendOrigin
 
 if TYPE_CHECKING:
+    from replication.follower import FollowedEpochs
     from replication.partition import Partition
     from runtime.clock import Clock
     from storage.log.partition_log import PartitionLog
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 UNKNOWN_EPOCH = -1
 
 
-class EpochsOfLog(Protocol):
+class ComparedLog(Protocol):
     """What two logs are compared by. `storage.log.partition_log.PartitionLog` fits it."""
 
     @property
@@ -37,27 +38,24 @@ class EpochsOfLog(Protocol):
     def log_end_offset(self) -> int: ...
 
     @property
-    def latest_epoch(self) -> int: ...
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch at or below `epoch`, where it ends); (-1, -1) when none is known."""
+    def epochs(self) -> FollowedEpochs: ...
 
 
-def agreed_end(copy: EpochsOfLog, log: EpochsOfLog) -> int:
+def agreed_end(copy: ComparedLog, log: ComparedLog) -> int:
     """Return where the copy ends, or has to be truncated to agree with the log. Pure.
 
     After the truncation, the copy may end in an earlier epoch that the log does not know either: then call this again.
     """
     end_offset = min(copy.log_end_offset, log.log_end_offset)
-    epoch = copy.latest_epoch
+    epoch = copy.epochs.latest_epoch
     if epoch == UNKNOWN_EPOCH:
         return end_offset
-    known_epoch, known_end_offset = log.end_offset_for_epoch(epoch)
+    known_epoch, known_end_offset = log.epochs.end_offset_for(epoch)
     if known_epoch == UNKNOWN_EPOCH:
         # Everything in the log is newer: it has no records of the copy.
-        return end_offset if log.latest_epoch == UNKNOWN_EPOCH else min(end_offset, log.log_start_offset)
+        return end_offset if log.epochs.latest_epoch == UNKNOWN_EPOCH else min(end_offset, log.log_start_offset)
     if known_epoch != epoch:
-        known_end_offset = min(known_end_offset, copy.end_offset_for_epoch(known_epoch)[1])
+        known_end_offset = min(known_end_offset, copy.epochs.end_offset_for(known_epoch)[1])
     return min(end_offset, known_end_offset) if known_end_offset >= 0 else log.log_start_offset
 
 
@@ -82,7 +80,7 @@ class LogCopy:
         """The approximate number of bytes still to be copied."""
         log = self.partition.log
         start_offset = max(self.copy.log_end_offset, log.log_start_offset)
-        return log.bytes_between(start_offset, log.log_end_offset)
+        return log.reading.bytes_between(start_offset, log.log_end_offset)
 
     async def copy_remaining(self) -> None:
         """Copy until the copy has everything, while the log buffers its appends. Raises KafkaError, NoRoom."""
@@ -96,10 +94,12 @@ class LogCopy:
         log, copy = self.partition.log, self.copy
         offset = copy.log_end_offset
         if offset < log.log_end_offset:
-            records = log.read(offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True)
+            records = log.reading.read(
+                offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True
+            )
             if records is None:
                 try:
-                    records = await log.read_cold(
+                    records = await log.reading.read_cold(
                         offset, limit_offset=log.log_end_offset, max_bytes=self._max_bytes, at_least_one=True
                     )
                 except KafkaError:
@@ -107,7 +107,7 @@ class LogCopy:
                         return False
                     raise
                 if (
-                    log.lowest_truncation_offset is not None
+                    log.truncation.lowest_offset is not None
                     or agreed_end(copy, log) < offset
                     or log.log_start_offset > offset
                 ):
@@ -122,20 +122,20 @@ class LogCopy:
     async def _agree(self) -> None:
         while True:
             log, copy = self.partition.log, self.copy
-            cut_offset = log.lowest_truncation_offset
+            cut_offset = log.truncation.lowest_offset
             if cut_offset is not None:
                 if cut_offset < copy.log_end_offset:
-                    await copy.truncate_to(cut_offset)
-                if log.lowest_truncation_offset == cut_offset:
-                    log.lowest_truncation_offset = None
+                    await copy.truncation.truncate_to(cut_offset)
+                if log.truncation.lowest_offset == cut_offset:
+                    log.truncation.lowest_offset = None
                 continue
             if copy.log_end_offset < log.log_start_offset or self._is_of_a_log_before():
-                await copy.truncate_fully_and_start_at(log.log_start_offset)
+                await copy.truncation.truncate_fully_and_start_at(log.log_start_offset)
                 continue  # the log may have been truncated meanwhile
             end_offset = agreed_end(copy, log)
             if end_offset >= copy.log_end_offset:
                 return
-            await copy.truncate_to(end_offset)
+            await copy.truncation.truncate_to(end_offset)
 
     def _is_of_a_log_before(self) -> bool:
         """Whether the whole copy lies below the log's first file, as when the log was truncated and restarted where the copy
@@ -149,7 +149,7 @@ class LogCopy:
             first_offset = BatchHeader(records).base_offset
             start_offset = max(copy.log_start_offset, self.partition.log.log_start_offset)
             if begins_within(first_offset, start_offset, copy.log_end_offset):
-                await copy.truncate_fully_and_start_at(first_offset)
+                await copy.truncation.truncate_fully_and_start_at(first_offset)
         failures: list[KafkaError] = []
 
         def done(error: KafkaError | None) -> None:
@@ -167,4 +167,4 @@ class LogCopy:
     def _take_over_offsets(self) -> None:
         log, copy = self.partition.log, self.copy
         copy.commit(max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset))
-        copy.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
+        copy.retention.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))

@@ -288,7 +288,7 @@ class LogMoves:
         if halted is not None:  # its producers include those of refused batches until it resumes
             raise halted.again()
         may_exchange = (
-            key not in self._suspended and not move.stopped.is_set() and copy.partition.log.can_buffer_appends
+            key not in self._suspended and not move.stopped.is_set() and copy.partition.log.replacement.can_begin
         )
         if may_exchange and await self._exchange(key, move):
             return True
@@ -303,7 +303,7 @@ class LogMoves:
         try:
             if follows:
                 await self._dependencies.following.stop_following(*key)
-            return partition.log.can_buffer_appends and await self._exchange_buffering(key, move)
+            return partition.log.replacement.can_begin and await self._exchange_buffering(key, move)
         finally:
             if follows and partition.log.failure is None:
                 self._dependencies.following.follow(partition, partition.leader_id, partition.leader_epoch)
@@ -313,25 +313,25 @@ class LogMoves:
     async def _exchange_buffering(self, key: TopicPartition, move: _Move) -> bool:
         partition, copy = move.copy.partition, move.copy
         old = partition.log
-        old.buffer_appends()
+        old.replacement.buffer_appends()
         try:
             await old.await_appends()
             await copy.copy_remaining()
             if old.failure is not None or old.is_halted:
                 return False  # the buffered appends were refused
-            old.detach_folder()
+            old.replacement.detach_folder()
             new = await self._dependencies.logs.complete_move(*key)
         except KafkaError:
-            old.release()
+            old.replacement.release()
             found = self._dependencies.logs.future_log(*key)
             if found is not None:
                 copy.copy = found  # it was opened anew
             raise
         except (Exception, asyncio.CancelledError):
-            old.release()  # otherwise the buffered appends would never complete
+            old.replacement.release()  # otherwise the buffered appends would never complete
             raise
         partition.replace_log(new)
-        old.hand_over_to(new)
+        old.replacement.hand_over_to(new)
         await old.close(flush=False)
         logger.info("log moved: topic=%s partition=%d path=%s copied_bytes=%d", *key, new.directory, copy.copied_bytes)
         return True

@@ -127,7 +127,7 @@ class Partition(Awaited):
             now_ms=now_ms,
         )
         self._following = None
-        log.assign_leader_epoch(state.leader_epoch, log.next_offset)
+        log.epochs.assign(state.leader_epoch, log.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
         self._release_deletions()  # a removed replica is not waited for
         self._commit(log.high_watermark)
@@ -154,7 +154,7 @@ class Partition(Awaited):
         """Use another log, in another directory, which contains everything that the present one has written."""
         old, self.log = self.log, log
         old.start_listener, log.start_listener = log.start_listener, self
-        log.take_over_verifications(old)
+        log.producers.take_over_verifications(old.producers)
         self.last_stable_offset = log.commit(old.high_watermark)
         self._wake_fetches()
 
@@ -244,7 +244,7 @@ class Partition(Awaited):
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
         """See `PartitionLog`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         self.check_leader()
-        return self.log.begin_verification(producer_id, epoch, sequence)
+        return self.log.producers.begin_verification(producer_id, epoch, sequence)
 
     def append_as_follower(
         self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, now_ms: int
@@ -288,7 +288,7 @@ class Partition(Awaited):
             self._commit(high_watermark)
         log_start_offset = min(following.log_start_offset, high_watermark)
         if log_start_offset > log.log_start_offset:
-            log.raise_log_start_offset(log_start_offset)
+            log.retention.raise_log_start_offset(log_start_offset)
             self.truncated()
 
     def is_written(self, end_offset: int) -> bool:
@@ -337,7 +337,7 @@ class Partition(Awaited):
             mark(watchers.leo)
 
     def on_start_raised(self) -> None:
-        """Update what depends on the log start, see `storage.log.log_state.StartListener`."""
+        """Update what depends on the log start, see `storage.log.start_listener.StartListener`."""
         stable_offset = self.log.commit(self.log.high_watermark)
         if stable_offset != self.last_stable_offset:  # an open transaction began in the deleted records
             self.last_stable_offset = stable_offset
@@ -477,7 +477,7 @@ class Partition(Awaited):
 
         Raises OFFSET_OUT_OF_RANGE above the high watermark.
         """
-        self.log.delete_records(offset)
+        self.log.retention.delete_records(offset)
         self.truncated()
         self._release_deletions()
         return self.low_watermark

@@ -381,7 +381,7 @@ class Partitions:
         await known.log.await_appends()
         if known.log.failure is not None:
             raise known.log.failure.again()
-        known.log.forget_unused_epochs()
+        known.log.epochs.forget_unused()
         outcome.follows_count += 1
         self._following.follow(known, known.leader_id, known.leader_epoch)
 

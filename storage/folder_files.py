@@ -6,6 +6,8 @@ Source: Kafka LocalLog, PartitionMetadataFile; KIP-516.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from protocol.primitives import DecodeError, uuid_from_text, uuid_to_text
 from runtime.filesystem import FileSystem
 from storage.segments.index import OffsetIndex, TimeIndex
@@ -68,6 +70,12 @@ def parse_partition_metadata(content: bytes) -> bytes:
         if name.strip() == "topic_id":
             return uuid_from_text(value.strip())
     raise DecodeError("no topic_id in partition.metadata")
+
+
+@lru_cache(maxsize=4096)
+def shared_topic_id(topic_id: bytes) -> bytes:
+    """Return one bytes object for all partitions of a topic."""
+    return topic_id
 
 
 def format_partition_metadata(topic_id: bytes) -> bytes:

@@ -269,9 +269,9 @@ class GroupLag:
         log = partition.log
         limits = {"limit_offset": log.high_watermark, "max_bytes": 1}
         try:
-            batch = log.read(offset, **limits, at_least_one=True)
+            batch = log.reading.read(offset, **limits, at_least_one=True)
             if batch is None:
-                batch = await log.read_cold(offset, **limits, at_least_one=True)
+                batch = await log.reading.read_cold(offset, **limits, at_least_one=True)
         except KafkaError:  # it was deleted meanwhile, or the disk has failed, which the log tells
             return None
         return timestamp_in(batch, offset)

@@ -108,16 +108,18 @@ class InternalLog:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{partition} has another leader now.")
             log = target.log  # it may be moved to another directory meanwhile
             try:
-                chunk = log.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
+                chunk = log.reading.read(offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True)
                 if chunk is None:
-                    chunk = await log.read_cold(
+                    chunk = await log.reading.read_cold(
                         offset, limit_offset=end_offset, max_bytes=self._read_bytes, at_least_one=True
                     )
             except KafkaError as error:
                 if offset < log.log_start_offset:
                     offset = log.log_start_offset  # the records at `offset` were deleted
                     continue
-                attempts_left -= not log.is_buffering  # while another log replaces it, its files have no names
+                attempts_left -= (
+                    not log.replacement.is_buffering
+                )  # while another log replaces it, its files have no names
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
                     raise
                 await asyncio.sleep(READ_RETRY_PAUSE_S)

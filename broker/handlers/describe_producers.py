@@ -50,7 +50,7 @@ async def _describe(
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.message, active_producers=[]
         )
-    rows = [_row(producer) async for producer in slices.over(log.producers.describe())]
+    rows = [_row(producer) async for producer in slices.over(log.producers.states.describe())]
     return PartitionResponse(partition_index=index, error_code=ErrorCode.NONE, active_producers=rows)
 
 

@@ -144,7 +144,7 @@ def _answer(
     offset, epoch = NONE_FOUND, -1
     log = partition.log
     if row.timestamp in (EARLIEST, EARLIEST_LOCAL):
-        offset, epoch = log.log_start_offset, log.epoch_of(log.log_start_offset)
+        offset, epoch = log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
     elif row.timestamp == LATEST:
         if _lags_behind_epoch(request, partition):
             raise KafkaError(_not_available(version), "The high watermark has yet to reach this leader's epoch.")
@@ -194,9 +194,9 @@ class _TimeSearch:
         lags_behind_epoch = _lags_behind_epoch(self.request, self.partition)
         try:
             if self.timestamp == MAX_TIMESTAMP:
-                found = await log.offset_of_max_timestamp()
+                found = await log.reading.offset_of_max_timestamp()
             else:
-                found = await log.offset_for_timestamp(self.timestamp)
+                found = await log.reading.offset_for_timestamp(self.timestamp)
         except KafkaError as error:
             self.answer.error_code = error.code
             return
@@ -220,7 +220,7 @@ class _BoundarySearch:
         log, row = self.partition.log, self.row
         start_offset, end_offset, high_watermark = log.log_start_offset, log.log_end_offset, log.high_watermark
         try:
-            times = await log.segment_times()
+            times = await log.reading.segment_times()
         except KafkaError as error:
             self.answer.error_code = error.code
             return

@@ -41,7 +41,7 @@ async def offset_for_leader_epoch(
             partition = led_partition(context.services, topic, row.partition, row.current_leader_epoch)
         except KafkaError as error:
             return EpochEndOffset(error_code=error.code, partition=row.partition)
-        epoch, end_offset = partition.log.end_offset_for_epoch(row.leader_epoch)
+        epoch, end_offset = partition.log.epochs.end_offset_for(row.leader_epoch)
         return EpochEndOffset(
             error_code=ErrorCode.NONE, partition=row.partition, leader_epoch=epoch, end_offset=end_offset
         )

@@ -49,6 +49,7 @@ from replication.delayed_operation import DelayedOperation, Wait
 from security.access import Operation, ResourceType, on_each
 from storage.log.partition_log import AppendOrigin, AppendResult
 from storage.log.record_errors import RecordsRejected
+from storage.log.threaded_validation import validate_in_thread
 from storage.log.validation import LongValidation, RequestRejected, ValidatedRecords
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def count_until_written(services: Services, partition: Partition, end_offset: in
     could fill the memory while the disk is slow."""
     held_bytes, budget = max(size_bytes, LEAST_WAITING_BYTES), services.requests
     budget.reserve_anyway(held_bytes)
-    partition.log.when_written(end_offset, lambda _: budget.release(held_bytes))
+    partition.log.writer.when_written(end_offset, lambda _: budget.release(held_bytes))
 
 
 class ProduceAppend:
@@ -275,8 +276,9 @@ class ProduceAppend:
     async def append_long(self, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
         """Append records that take long to validate. Raises KafkaError."""
         assert data.records is not None
-        checked = await held_partition(self._services, topic, data.index).log.validate_in_thread(
-            data.records, now_ms=self._services.clock.wall_ms(), produce_version=self._context.api_version
+        log = held_partition(self._services, topic, data.index).log
+        checked = await validate_in_thread(
+            log, data.records, now_ms=self._services.clock.wall_ms(), produce_version=self._context.api_version
         )
         return self.append(topic, data, checked)
 
@@ -414,7 +416,7 @@ class ProduceAppend:
             self._unwritten_count = len(unwritten)
             self.deferred = Deferred(keeps_request=bool(unwritten))
             for wait in unwritten:
-                wait.partition.log.when_written(wait.offset, self._on_written)
+                wait.partition.log.writer.when_written(wait.offset, self._on_written)
             delayed.begin(self._complete, self._services.timer, self._timeout_ms)
         else:
             self.deferred = Deferred()

@@ -122,9 +122,9 @@ def _replicas(services: Services) -> Iterator[Sample]:
     yield Sample(table.REASSIGNING, (), sum(partition.is_reassigning for partition in led))
     offline = sum(partition.log.failure is not None for partition in services.partitions)
     yield Sample(table.OFFLINE_REPLICAS, (), offline)
-    yield Sample(table.PRODUCER_IDS, (), sum(len(partition.log.producers) for partition in services.partitions))
+    yield Sample(table.PRODUCER_IDS, (), sum(len(partition.log.producers.states) for partition in services.partitions))
     now_ms, max_timeout_ms = services.clock.wall_ms(), services.settings.transaction_max_timeout_ms
-    late = sum(partition.log.producers.has_late_transaction(now_ms, max_timeout_ms) for partition in led)
+    late = sum(partition.log.producers.states.has_late_transaction(now_ms, max_timeout_ms) for partition in led)
     yield Sample(table.LATE_TRANSACTIONS, (), late)
 
 

@@ -53,6 +53,7 @@ from storage.directories.online_directory import OnlineDirectory
 from storage.free_space import Room, is_no_space
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_split import log_split, split_segment
+from storage.log.segment_swap import has_closed_segments, replace_segments
 from storage.segments.segment import NO_TIMESTAMP, Segment
 from storage.segments.segment_age import SegmentAge, first_batch_timestamps, segment_ages
 from storage.segments.segment_copy import CleanedSegment, SegmentOverflow, discard_cleaned
@@ -90,7 +91,7 @@ class _Cleaning:
         self.log = log
         self.cleanable = cleanable
         self._is_being_moved = is_being_moved
-        self.truncations = log.truncations
+        self.truncations = log.truncation.count
         end_offset = cleanable.first_uncleanable_offset
         self.segments: Sequence[int] = [each.base_offset for each in log.segments if each.base_offset < end_offset]
         """Base offsets of those that are not exchanged yet."""
@@ -101,11 +102,11 @@ class _Cleaning:
     def is_current(self) -> bool:
         """Whether the log still has the segments that the cleaning reads."""
         log = self.log
-        if self.is_aborted or self.truncations != log.truncations or self._is_being_moved(log):
+        if self.is_aborted or self.truncations != log.truncation.count or self._is_being_moved(log):
             return False
         if log.is_halted:  # its producers include those of refused batches until it resumes
             return False
-        return log.has_closed_segments(self.segments)
+        return has_closed_segments(log, self.segments)
 
     def check(self) -> None:
         if not self.is_current:
@@ -314,7 +315,7 @@ class LogCleaner:
             and not self._is_being_moved(log)
             and not self._is_closed
             and not self.report.is_set_aside(log)
-            and log.has_closed_segments(())
+            and has_closed_segments(log, ())
             and not log.is_halted
             and directory.environment.space.room is not Room.NONE
         )
@@ -358,7 +359,7 @@ class LogCleaner:
             )
             for segment in log.segments
         ]
-        unstable_offset = log.first_unstable_offset
+        unstable_offset = log.producers.states.first_unstable_offset
         stable_offset = log.high_watermark if unstable_offset is None else min(unstable_offset, log.high_watermark)
         return cleaning_range(
             facts,
@@ -380,7 +381,9 @@ class LogCleaner:
             await log.flush()
         cleaning.check()
         work = await self._run(partial(LogCleaning, self._filesystem, request))
-        aborted = await log.aborted_transactions(cleanable.first_dirty_offset, cleanable.first_uncleanable_offset)
+        aborted = await log.reading.aborted_transactions(
+            cleanable.first_dirty_offset, cleanable.first_uncleanable_offset
+        )
         await self._drive(cleaning, work.build_map(aborted))
         horizon_ms = await self._run(work.old_marker_horizon_ms)
         groups = await self._run(work.groups)
@@ -443,7 +446,7 @@ class LogCleaner:
         old_marker_horizon_ms: int,
     ) -> None:
         log, base_offset = cleaning.log, group[0].base_offset
-        aborted = await log.aborted_transactions(base_offset, end_offset)
+        aborted = await log.reading.aborted_transactions(base_offset, end_offset)
         result: list[CleanedSegment] = []
         producers, safe_offset = active_producers(log), log.next_offset
         if producers and log.recovery_point < safe_offset:
@@ -453,7 +456,7 @@ class LogCleaner:
                 raise CleaningAborted
         steps = work.clean_group(group, aborted, producers, old_marker_horizon_ms, result)
         await self._copy(cleaning, steps, [base_offset])
-        await log.replace_segments(result[0])
+        await replace_segments(log, result[0])
         cleaning.segments = [each for each in cleaning.segments if each >= end_offset]
 
     async def _split(self, cleaning: _Cleaning, base_offset: int) -> None:
@@ -464,7 +467,7 @@ class LogCleaner:
         interval_bytes = log.config.index_interval_bytes
         steps = split_segment(self._filesystem, log.directory, base_offset, interval_bytes, parts, begun)
         await self._copy(cleaning, steps, begun)
-        await log.replace_segments(*parts)
+        await replace_segments(log, *parts)
         log_split(log.directory, base_offset, parts)
 
     async def _copy(self, cleaning: _Cleaning, steps: Iterator[int], begun: Sequence[int]) -> None:
@@ -508,5 +511,5 @@ def active_producers(log: PartitionLog) -> dict[int, LastRecord]:
     """Return what is known of the log's producers, and would be lost with their last batches."""
     return {
         producer_id: LastRecord(last_data_offset, epoch)
-        for producer_id, last_data_offset, epoch in log.producers.last_records()
+        for producer_id, last_data_offset, epoch in log.producers.states.last_records()
     }

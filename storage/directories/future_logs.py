@@ -135,7 +135,7 @@ class FutureLogs:
                 elif request.is_compacted and not request.is_clean:
                     # A loss of power may have left a hole there, which looks like one of compaction; the log has it all.
                     try:
-                        await copy.truncate_to(copy.recovery_point)
+                        await copy.truncation.truncate_to(copy.recovery_point)
                     except KafkaError:
                         await self.drop_future_log(*key)
         await directory.checkpoints.follow(directory.logs_by_key())
@@ -253,10 +253,10 @@ class FutureLogs:
         """Add files to the copy for what its records lack: the last records may have been compacted away, or all records of a
         producer that is in snapshots of the log. Returns the copy, reopened with them. Raises OSError."""
         end_offset = log.log_end_offset
-        if not copy.recall_producers(log.producers) and end_offset == copy.log_end_offset:
+        if not copy.producers.recall(log.producers.states, copy.log_end_offset) and end_offset == copy.log_end_offset:
             return copy
         await copy.close(flush=False)
-        snapshot = copy.producers.to_snapshot()
+        snapshot = copy.producers.states.to_snapshot()
         try:
             await self._run(
                 target, partial(_begin_segment, self._dependencies.filesystem, copy.directory, end_offset, snapshot)
@@ -302,7 +302,7 @@ class FutureLogs:
             await self._undo_exchange(key, source, target, (copy.directory, path), (log.directory, aside))
             raise
         new = dependencies.current.make(target, key, path, loaded)
-        new.producers.remember(log.producers)
+        new.producers.states.remember(log.producers.states)
         _take_over_offsets(log, new)  # records may have been deleted since the copy heard of the log's start
         del target.future_logs[key], self.logs[key]
         dependencies.current.remove(source, key)
@@ -389,7 +389,7 @@ class FutureLogs:
 
 def _take_over_offsets(log: PartitionLog, copy: PartitionLog) -> None:
     """What a log knows that its records do not tell. Gaps that compaction has left stay when the topic's settings change."""
-    copy.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
+    copy.retention.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
     copy.high_watermark = max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset)
     if log.first_dirty_offset is not None:  # else the copy may know of gaps of its own
         copy.first_dirty_offset = log.first_dirty_offset

@@ -65,7 +65,7 @@ class InterruptedMoves:
         return is_one_marked and is_one_topic and key not in self._pairs
 
     def _progress(self, log: PartitionLog) -> tuple[int, int, bool]:
-        return log.latest_epoch, log.log_end_offset, log.directory in self._marked
+        return log.epochs.latest_epoch, log.log_end_offset, log.directory in self._marked
 
     async def resolve(self) -> None:
         """Set aside the other logs and remove the markers. A directory that fails goes offline; nothing is raised."""
@@ -92,7 +92,7 @@ class InterruptedMoves:
             return
         deleted_to = directory.checkpoints.log_start_offset(key)
         if deleted_to is not None:
-            chosen.raise_log_start_offset(min(deleted_to, chosen.log_end_offset))
+            chosen.retention.raise_log_start_offset(min(deleted_to, chosen.log_end_offset))
         try:
             with directory.in_use():
                 await other.close(flush=False)

@@ -417,7 +417,8 @@ class LogManager:
             async with asyncio.timeout(timeout_ms / 1000):
                 for directory in list(self._directories.values()):
                     for log in list(directory.all_logs()):
-                        await log.wait_for_truncation()
+                        if log.is_truncating:
+                            await log.truncation.wait()
         except TimeoutError:
             logger.warning("truncations not finished in time")
 

@@ -78,7 +78,7 @@ class LogRetention:
             return
         self._at_work.add(log)
         try:
-            await log.delete_old_segments()
+            await log.retention.delete_old_segments()
         except KafkaError as error:
             logger.warning("retention failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
         finally:
@@ -113,7 +113,7 @@ class LogRetention:
             while self._directories.get(directory.path) is directory:
                 segments: list[Segment] = []
                 async for log in slices.over(logs):
-                    segment = log.undated_segment if self._has_retention(log) else None
+                    segment = log.retention.undated_segment if self._has_retention(log) else None
                     if segment is not None:
                         segments.append(segment)
                         if len(segments) == AGES_AT_ONCE:

@@ -35,6 +35,7 @@ from storage.directories.log_directory import (
 from storage.directories.log_retention import LogRetention
 from storage.directories.online_directory import OnlineDirectory
 from storage.log.partition_log import PartitionLog
+from storage.log.unused_file import close_unused_file
 
 logger = logging.getLogger(__name__)
 
@@ -130,9 +131,10 @@ class LogUpkeep:
 
     async def _save_epochs(self) -> None:
         """One file after the other: what is appended meanwhile does not wait for all of them."""
-        for log in [log for log in self._logs.values() if log.has_unsaved_epochs]:
+        for log in [log for log in self._logs.values() if log.epochs.has_unsaved]:
             if log.failure is None and self._is_here(log):
-                await log.save_epochs()
+                log.epochs.save()
+                await log.await_queued_files()
 
     def _is_here(self, log: PartitionLog) -> bool:
         """Whoever waits between two logs asks: the folder of one that was deleted meanwhile has another name, and a
@@ -172,7 +174,7 @@ class LogUpkeep:
             if not log.has_open_file or not self._is_here(log):
                 continue
             if before.get(key) == log.next_offset:
-                await log.close_unused_file()
+                await close_unused_file(log)
             else:
                 self._ends[key] = log.next_offset
 
@@ -180,7 +182,7 @@ class LogUpkeep:
         """Drop the state of producers that were silent for `producer.id.expiration.ms`."""
         now_ms, expiration_ms = self._clock.wall_ms(), self._current_settings().producer_id_expiration_ms
         for log in list(self._logs.values()):
-            log.forget_producers(now_ms, expiration_ms)
+            log.producers.remove_expired(now_ms, expiration_ms)
 
 
 async def _repeat(first_ms: int, interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

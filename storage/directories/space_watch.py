@@ -85,7 +85,7 @@ class SpaceWatch:
             self._tell(directory)
         if space.room is not Room.NONE and directory.path in self._refusing:
             for log in directory.halted_logs():
-                await log.resume()
+                await log.truncation.resume()
             if not directory.halted_logs():
                 self._refusing.discard(directory.path)
                 self._on_room_again()

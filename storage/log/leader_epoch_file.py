@@ -21,56 +21,86 @@ from storage.folder_files import LEADER_EPOCH_FILE
 from storage.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 
 
-class Folder(Protocol):
-    """The part of the log that this file needs."""
+class LogWithEpochs(Protocol):
+    """The log, as its epochs need it."""
+
+    next_offset: int
+
+    @property
+    def log_end_offset(self) -> int: ...
 
     def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None: ...
 
 
 class LeaderEpochFile:
-    """Holds one log's epochs (read `epochs`, change them through this object) and writes their file. The file matches `epochs`
+    """Holds one log's epochs (read `known`, change them through this object) and writes their file. The file matches `known`
     when this object is created."""
 
-    __slots__ = ("_folder", "_is_behind", "_is_durable", "_latest_saved_epoch", "epochs")
+    __slots__ = ("_is_behind", "_is_durable", "_latest_saved_epoch", "_log", "known")
 
-    def __init__(self, epochs: LeaderEpochs, folder: Folder, *, is_durable: bool) -> None:
+    def __init__(self, epochs: LeaderEpochs, log: LogWithEpochs, *, is_durable: bool) -> None:
         """`is_durable`: a loss of power does not undo what is in the file."""
-        self.epochs = epochs
-        self._folder = folder
+        self.known = epochs
+        self._log = log
         self._is_behind = False
         self._is_durable = is_durable
         self._latest_saved_epoch = epochs.latest_epoch
 
-    def lacks_epoch_of(self, offset: int) -> bool:
-        """Return whether the epoch of the record at `offset` is known in memory and missing in the file."""
-        return self._is_behind and self.epochs.epoch_for(offset) > self._latest_saved_epoch
+    # --- reading ---
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch of the log, -1 without any."""
+        return self.known.latest_epoch
+
+    def epoch_of(self, offset: int) -> int:
+        """Return the leader epoch of the record at `offset`, -1 when it is not known."""
+        return self.known.epoch_for(offset)
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        """Return (largest known epoch at or below `epoch`, its end offset); (-1, -1) when none is known. KIP-101, KIP-279."""
+        return self.known.end_offset_for(epoch, self._log.log_end_offset)
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether the epoch of the last record is known in memory and missing in the file."""
+        return self._is_behind and self.known.epoch_for(self._log.log_end_offset - 1) > self._latest_saved_epoch
+
+    # --- changing ---
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that records from `start_offset` on belong to `epoch`. No effect when this or a later epoch is known."""
-        if self.epochs.assign(epoch, start_offset):
+        if self.known.assign(epoch, start_offset):
             self._is_behind = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop epochs below `start_offset`. The file may keep them, because every load drops them again."""
-        if self.epochs.truncate_from_start(start_offset):
+        if self.known.truncate_from_start(start_offset):
             self._is_behind = True
 
+    def forget_unused(self) -> None:
+        """Drop epochs in which nothing was appended, when the log begins to follow another: the leader may not know them, and
+        would have the log truncated at its end."""
+        self.truncate_from_end(self._log.next_offset)
+
     def truncate_from_end(self, end_offset: int) -> None:
-        if self.epochs.truncate_from_end(end_offset):
+        if self.known.truncate_from_end(end_offset):
             self._is_behind = True
-            if self.epochs.latest_epoch < self._latest_saved_epoch:
+            if self.known.latest_epoch < self._latest_saved_epoch:
                 self.keep()
 
     def truncate(self, end_offset: int) -> None:
         """Drop epochs at and above `end_offset`, where the log was truncated."""
-        if self.epochs.truncate_from_end(end_offset) or self._is_behind:
+        if self.known.truncate_from_end(end_offset) or self._is_behind:
             self._write(durable=True)
 
     def clear(self) -> None:
         """Drop all epochs: the log has no records any more."""
-        had_epochs, self.epochs = len(self.epochs) > 0, LeaderEpochs()
+        had_epochs, self.known = len(self.known) > 0, LeaderEpochs()
         if had_epochs or self._is_behind:
             self._write(durable=True)
+
+    # --- the file ---
 
     def mark_unsaved(self) -> None:
         """Treat the file as outdated: the disk had no room, so the last write may be missing."""
@@ -89,5 +119,5 @@ class LeaderEpochFile:
 
     def _write(self, *, durable: bool) -> None:
         self._is_behind, self._is_durable = False, durable
-        self._latest_saved_epoch = self.epochs.latest_epoch
-        self._folder.write_file(LEADER_EPOCH_FILE, self.epochs.to_checkpoint(), durable=durable)
+        self._latest_saved_epoch = self.known.latest_epoch
+        self._log.write_file(LEADER_EPOCH_FILE, self.known.to_checkpoint(), durable=durable)

@@ -323,7 +323,7 @@ class _Loading:
     def _may_lack_a_segment(self, last: Segment, end_offset: int) -> bool:
         """Whether a segment after `last` may be missing, judged without reading any file: an index of it was found; the
         snapshot that a clean stop leaves at the end is missing; or `last` is as full as a finished segment. Otherwise it shows
-        when `last` is first opened, see `LogState.check_end`."""
+        when `last` is first opened, see `PartitionLog.check_end`."""
         if self._request.is_fresh:
             return False
         full_bytes = self._request.full_bytes

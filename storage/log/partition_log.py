@@ -1,87 +1,334 @@
-"""One partition's log on this broker: Kafka's UnifiedLog, without the parts that have modules of their own.
+"""One partition's log on this broker: its offsets, appends and life cycle, over parts with a duty each.
+
+| part | duty |
+|---|---|
+| `epochs` | leader epochs and their file |
+| `producers` | producers' states, transactions that are about to begin |
+| `segments` | the segments, in order |
+| `writer` | placing, rolling, writing; its parts: pending writes, refusals of the disk, jobs, files, durability |
+| `reading` | byte ranges, aborted transactions, timestamps |
+| `retention` | the start of the log: deleting records, removing the oldest segments |
+| `truncation` | removing records at the end, for a follower and after the disk was full |
+| `replacement` | another log takes this one's place |
+
+A log is at rest until it is used: of ten thousand partitions few are written to or read. A log at rest is wholly on the disk,
+has no pending writes, and has no writer; its other parts are made at the first use, too, by the property that returns them.
+Periodic tasks over all logs use only properties that make no part.
 
 `append` is synchronous: it validates, checks producers, assigns offsets in the caller's buffer and passes it to the writer;
-`done` is called when the bytes are in the log. `read` is synchronous over what is in memory; `read_cold` waits.
+`done` is called when the bytes are in the log.
 
 Rules: methods run on the event loop and never wait for a disk; methods that need the disk are async and use the directory's
 `DiskQueue` (in order) or reader threads. Errors are raised as `KafkaError`; an IO error fails the log for good
 (KAFKA_STORAGE_ERROR) and is reported to the owner, which takes the log directory offline.
-Invariants: log_start_offset <= high_watermark <= log_end_offset <= next_offset; everything below `recovery_point` is on
+Invariants: log_start_offset <= high_watermark <= log_end_offset <= next_offset; everything below the recovery point is on
 the disk; after a failure the log ends at its written prefix and has to be opened again before it takes more.
 Source: Kafka UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
-from protocol.primitives import ZERO_UUID
-from protocol.records.batch import BatchHeader, patch
-from protocol.records.control import read_marker
-from runtime.error_texts import reason_of
-from runtime.file_range import FileRange
+from protocol.records.batch import patch
+from protocol.topic_partition import TopicPartition
 from runtime.filesystem import Buffer
-from storage.log.append_result import AppendResult, extent_of
-from storage.log.loading import (
-    LoadRequest,
-    make_and_load_log,
-)
+from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder, shared_topic_id
+from storage.free_space import NoRoom
+from storage.log.append_result import AppendResult
+from storage.log.copied_batches import append_copied
+from storage.log.leader_epoch_file import LeaderEpochFile
+from storage.log.loading import LoadedLog, log_lost_end
 from storage.log.log_environment import LogEnvironment
-from storage.log.log_reader import EMPTY
-from storage.log.log_start_and_end import LogEnds
-from storage.log.producer_state import NO_PRODUCERS, CompletedTransaction, Duplicate
+from storage.log.log_producers import LogProducers
+from storage.log.log_reading import LogReading
+from storage.log.log_replacement import LogReplacement
+from storage.log.log_truncation import LogTruncation
+from storage.log.producer_state import Duplicate
+from storage.log.segment_retention import SegmentRetention
+from storage.log.start_listener import NO_LISTENER, StartListener
 from storage.log.timestamp_search import TimestampOffset
-from storage.log.transaction_verifications import ONGOING, TransactionVerifications, VerificationGuard
+from storage.log.transaction_verifications import VerificationGuard
 from storage.log.validation import (
     AppendOrigin,
+    PlainBatchRules,
     ValidatedRecords,
+    ValidationLevel,
     plain_batch,
     validate,
 )
-from storage.log.writing.pending_writes import Done, ignore_result
-from storage.segments.segment import MOST_RECORDS, NO_TIMESTAMP, fit_one_segment, full_bytes, rolls_at
-from storage.segments.segment_age import written_times
-from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex
+from storage.log.writing.log_writer import LogWriter
+from storage.log.writing.pending_writes import Done
+from storage.segments.segment import NO_TIMESTAMP, OpenedSegment, Segment, random_roll_jitter_ms
+from storage.segments.segment_list import Segments
 
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
 
 
-class PartitionLog(LogEnds):
-    """The complete log of one partition: appends and reads on top of `LogEnds`."""
+class PartitionLog:
+    """The log of one partition."""
 
-    __slots__ = ()
+    __slots__ = (
+        "_created_ms",
+        "_directory",
+        "_high_watermark",
+        "_reading",
+        "_rules",
+        "_segments",
+        "_truncation",
+        "_writer",
+        "config",
+        "environment",
+        "epochs",
+        "first_dirty_offset",
+        "has_checked_end",
+        "is_closed",
+        "is_closing",
+        "key",
+        "log_start_offset",
+        "next_offset",
+        "partition",
+        "producers",
+        "start_listener",
+        "topic",
+        "topic_id",
+    )
 
-    @classmethod
-    async def open(
-        cls,
-        topic: str,
-        partition: int,
+    def __init__(
+        self,
+        key: TopicPartition,
         directory: str,
         config: LogConfig,
         environment: LogEnvironment,
-        *,
-        topic_id: bytes = ZERO_UUID,
-        is_clean: bool = False,
-        recovery_point: int | None = None,
-        log_start_offset: int | None = None,
-    ) -> PartitionLog:
-        """Open one log, and create its folder if it is missing. Raises OSError."""
-        request = LoadRequest(
-            directory,
-            is_clean=is_clean,
-            index_interval_bytes=config.index_interval_bytes,
-            now_ms=environment.clock.wall_ms(),
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            topic_id=topic_id,
-            is_compacted=config.is_compacted,
-            full_bytes=full_bytes(config.segment_bytes, config.max_message_bytes),
-            flushes_appends=config.flushes_appends,
-        )
-        loaded = await environment.queue.run(partial(make_and_load_log, environment.filesystem, request))
-        return cls((topic, partition), directory, config, environment, loaded)
+        loaded: LoadedLog,
+    ) -> None:
+        """Create a loaded log; use `open`."""
+        # (topic, partition): one object, shared by all dictionaries with this key.
+        self.key = key
+        self.topic, self.partition = key
+        self.topic_id = shared_topic_id(loaded.topic_id)
+        # None when the folder has the default name of the partition.
+        self._directory = directory if directory != f"{environment.path}/{partition_folder(*key)}" else None
+        self.config = config
+        self.environment = environment
+        self.log_start_offset = loaded.log_start_offset
+        # Below it the log was compacted; None when it never was, and has no gap between segments. The cleaner advances it and
+        # stores it in a checkpoint.
+        self.first_dirty_offset: int | None = None
+        self._high_watermark = loaded.log_start_offset
+        self.next_offset = loaded.log_end_offset
+        is_durable = loaded.recovery_point == loaded.log_end_offset  # then so is the folder's name
+        self.epochs = LeaderEpochFile(loaded.epochs, self, is_durable=is_durable)
+        self.producers = LogProducers(environment, loaded.producers, lacks_snapshot=loaded.lacks_snapshot)
+        # False until the end was read from the file of the last segment: after a clean stop it comes from a checkpoint.
+        self.has_checked_end = False
+        self.is_closed = self.is_closing = False
+        self.start_listener: StartListener = NO_LISTENER
+        self._created_ms = loaded.segments[-1].created_ms
+        self._reading: LogReading | None = None
+        self._rules: PlainBatchRules | None = None
+        self._truncation: LogTruncation | None = None
+        # None while the log has one segment without bytes, which was not used yet.
+        self._segments: Segments | None = None
+        if not loaded.is_blank:
+            self._segments = Segments(loaded.segments)
+            self._segments.active.roll_jitter_ms = random_roll_jitter_ms(config, environment.randomness)
+        self._writer: LogWriter | None = None
+        if not is_durable or loaded.lacks_snapshot:
+            self._make_writer(loaded.recovery_point).has_written = loaded.lacks_snapshot
+
+    @property
+    def directory(self) -> str:
+        """The path of the log's folder."""
+        return self._directory or f"{self.environment.path}/{partition_folder(*self.key)}"
+
+    @property
+    def name(self) -> str:
+        """The partition, as errors and task names show it."""
+        return f"{self.topic}-{self.partition}"
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.name} [{self.log_start_offset}, {self.log_end_offset})>"
+
+    # --- parts that are made at the first use ---
+
+    @property
+    def segments(self) -> Segments:
+        """The segments. Periodic tasks over all logs use the properties of the next section."""
+        segments = self._segments
+        if segments is None:
+            only = Segment(
+                self.directory,
+                self.next_offset,
+                size_bytes=0,
+                created_ms=self._created_ms,
+                roll_jitter_ms=random_roll_jitter_ms(self.config, self.environment.randomness),
+            )
+            segments = self._segments = Segments([only])
+        return segments
+
+    @property
+    def writer(self) -> LogWriter:
+        writer = self._writer
+        return self._make_writer(self.next_offset) if writer is None else writer
+
+    def _make_writer(self, recovery_point: int) -> LogWriter:
+        writer = LogWriter(self, self.segments, self.environment, self.next_offset, recovery_point)
+        self._writer = writer
+        writer.refusals.note_room()
+        return writer
+
+    @property
+    def reading(self) -> LogReading:
+        reading = self._reading
+        if reading is None:
+            reading = self._reading = LogReading(self)
+        return reading
+
+    @property
+    def truncation(self) -> LogTruncation:
+        truncation = self._truncation
+        if truncation is None:
+            truncation = self._truncation = LogTruncation(self)
+        return truncation
+
+    @property
+    def retention(self) -> SegmentRetention:
+        return SegmentRetention(self)
+
+    @property
+    def replacement(self) -> LogReplacement:
+        return LogReplacement(self)
+
+    # --- what periodic tasks look at: no part is made ---
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the log has no writer: it is completely on the disk."""
+        return self._writer is None
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the log has one segment without bytes, which was not used yet."""
+        return self._segments is None
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset behind the last written record."""
+        writer = self._writer
+        return self.next_offset if writer is None else writer.log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        writer = self._writer
+        return self.next_offset if writer is None else writer.durability.recovery_point
+
+    @property
+    def failure(self) -> KafkaError | None:
+        """The error of a failed log, which accepts no more records; else None."""
+        return None if self._writer is None else self._writer.refusals.failure
+
+    @property
+    def halted(self) -> NoRoom | None:
+        """The error that halted the log, because the disk had no room for a write; None otherwise. `LogTruncation.resume`
+        is due when there may be room."""
+        return None if self._writer is None else self._writer.refusals.halted
+
+    @property
+    def is_halted(self) -> bool:
+        return self.halted is not None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the disk has room for more records."""
+        space, writer = self.environment.space, self._writer
+        refusal = space.refusal(self.topic, is_own=False) if writer is None else writer.refusals.current
+        return not isinstance(refusal, NoRoom)
+
+    @property
+    def is_truncating(self) -> bool:
+        return self._truncation is not None and self._truncation.is_in_progress
+
+    @property
+    def may_lose_segments(self) -> bool:
+        """Whether segments may be removed, replaced or closed now."""
+        if self.is_truncating or self.is_closed:
+            return False
+        writer = self._writer
+        return writer is None or not (writer.refusals.failure is not None or writer.pending.is_buffering)
+
+    @property
+    def size_bytes(self) -> int:
+        return 0 if self._segments is None else self._segments.size_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the log has no bytes, and nothing that could be deleted."""
+        segments = self._segments
+        return segments is None or (len(segments) == 1 and not segments.active.end_bytes)
+
+    @property
+    def segments_count(self) -> int:
+        return 1 if self._segments is None else len(self._segments)
+
+    @property
+    def base_offset(self) -> int:
+        """The base offset of the first segment, at or before `log_start_offset`."""
+        return self.next_offset if self._segments is None else self._segments.first.base_offset
+
+    @property
+    def has_open_file(self) -> bool:
+        """Whether the file of the active segment is open."""
+        return self._segments is not None and self._segments.active.file is not None
+
+    def on_room_changed(self) -> None:
+        """Called when the free space of the log directory has crossed its minimum."""
+        if self._writer is not None:  # one that is made later asks
+            self._writer.refusals.note_room()
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether there is something to flush, and `flush.ms` has passed since the last flush. `now_ms` is monotonic."""
+        writer = self._writer
+        if writer is None:
+            return False
+        has_unflushed = writer.log_end_offset > writer.durability.recovery_point
+        return has_unflushed and now_ms - writer.durability.flushed_ms >= self.config.flush_ms
+
+    # --- offsets ---
+
+    @property
+    def high_watermark(self) -> int:
+        """Records below it are committed. Replication advances it; the log manager checkpoints it."""
+        return self._high_watermark
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        self.commit(offset)
+
+    def commit(self, high_watermark: int) -> int:
+        """Set the high watermark. Returns the last stable offset, where read_committed ends."""
+        self._high_watermark = high_watermark
+        producers = self.producers.states
+        if not producers.has_transactions:
+            return high_watermark
+        producers.on_high_watermark(high_watermark)
+        unstable_offset = producers.first_unstable_offset
+        if unstable_offset is None:
+            return high_watermark
+        return min(max(unstable_offset, self.log_start_offset), high_watermark)
+
+    def readable_end(self) -> int:
+        """Return the log end offset. Raises KAFKA_STORAGE_ERROR for a failed or closed log."""
+        writer = self._writer
+        if writer is None:
+            end_offset = self.next_offset
+        else:
+            if writer.refusals.failure is not None:
+                raise writer.refusals.failure.again()
+            end_offset = writer.log_end_offset
+        if self.is_closed:
+            raise self.closed_error()
+        return end_offset
 
     # --- appending ---
 
@@ -104,14 +351,18 @@ class PartitionLog(LogEnds):
         Raises KafkaError or LongValidation, and then nothing has changed. `done` may be called before this returns.
         """
         writer = self._writer
+        if writer is None:
+            writer = self.writer
         refusal = writer.refusals.current
         if refusal is not None:
-            self._check_refusal(refusal, origin)
-        assert self._truncation is None, f"append to {self}, which is being truncated"
-        if self._is_closed:
-            raise self._closed()
+            writer.refusals.check(is_own=origin is AppendOrigin.COORDINATOR)
+        assert self._truncation is None or not self._truncation.is_in_progress, f"{self} is being truncated"
+        if self.is_closed:
+            raise self.closed_error()
         is_client = origin is AppendOrigin.CLIENT
-        rules = self._rules if self._rules.config is self.config else self._renew_rules()
+        rules = self._rules
+        if rules is None or rules.config is not self.config:
+            rules = self._renew_rules()
         header = plain_batch(records, rules) if is_client and checked is None else None
         if header is not None:
             whole, log_append_time_ms = records, NO_TIMESTAMP
@@ -126,20 +377,20 @@ class PartitionLog(LogEnds):
                     now_ms=now_ms,
                     produce_version=produce_version,
                     level=rules.level,
-                    partition=self._name,
+                    partition=self.name,
                     is_inline=is_client,
                 )
             if not checked.headers:
                 done(None)
                 return AppendResult(-1, -1, checked.log_append_time_ms, self.log_start_offset, 0)
             if origin is AppendOrigin.REPLICA:
-                return self._append_copied(checked, now_ms, done)
+                return append_copied(self, checked, now_ms, done)
             header, whole, log_append_time_ms = checked.headers[0], checked.records, checked.log_append_time_ms
         if header.producer_id >= 0:
             if is_client and guard is None:
-                earlier = self._producers.check(header)
+                earlier = self.producers.states.check(header)
             else:
-                earlier = self._check_producer(whole, header, guard, is_client=is_client)
+                earlier = self.producers.check(whole, header, guard, is_client=is_client)
             if earlier is not None:
                 return self._complete_duplicate(earlier, done)
         base_offset = self.next_offset
@@ -148,361 +399,124 @@ class PartitionLog(LogEnds):
         header.base_offset, header.partition_leader_epoch = base_offset, leader_epoch
         max_timestamp = header.max_timestamp if header.max_timestamp > NO_TIMESTAMP else NO_TIMESTAMP
         writer.make_room(base_offset, last_offset, header.size_bytes, max_timestamp, now_ms)
-        ended = self._replay_producer(whole, 0, header) if header.producer_id >= 0 else None
-        if leader_epoch > self._epoch_file.epochs.latest_epoch:
-            self.assign_leader_epoch(leader_epoch, base_offset)
+        ended = self.producers.replay(whole, 0, header) if header.producer_id >= 0 else None
+        if leader_epoch > self.epochs.known.latest_epoch:
+            self.epochs.assign(leader_epoch, base_offset)
         self.next_offset = last_offset + 1
-        aborted = () if ended is None or not ended.is_aborted else (self._producers.aborted(ended),)
+        aborted = () if ended is None or not ended.is_aborted else (self.producers.states.aborted(ended),)
         writer.enqueue_write(whole, last_offset + 1, max_timestamp, last_offset, now_ms, done, aborted)
         return AppendResult(
             base_offset, last_offset, log_append_time_ms, self.log_start_offset, header.last_offset_delta + 1
         )
 
-    def when_written(self, end_offset: int, done: Done) -> None:
-        """Call `done` once everything appended below `end_offset` is written or has failed, and so is no longer in memory;
-        immediately if that is so already."""
-        self._writer.when_written(end_offset, done)
-
-    async def validate_in_thread(
-        self, records: Buffer, *, now_ms: int, produce_version: int | None
-    ) -> ValidatedRecords:
-        """Check a client's records for which `append` raised LongValidation, in a reader thread. Raises KafkaError."""
-        job = partial(
-            validate, records, config=self.config, origin=AppendOrigin.CLIENT, now_ms=now_ms,
-            produce_version=produce_version, level=self._rules.level, partition=self._name,
-        )  # fmt: skip
-        async with self._environment.validating:
-            return await self._environment.readers.run(job)
-
-    def _check_producer(
-        self, records: Buffer, header: BatchHeader, guard: VerificationGuard | None, *, is_client: bool
-    ) -> Duplicate | None:
-        """Whether this batch of a producer may be appended: None when it may, or how it was appended before. Raises
-        INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, TRANSACTION_COORDINATOR_FENCED."""
-        if guard is not None and header.is_transactional and not self._is_verified(header, guard):
-            if is_client and (earlier := self._producers.find_duplicate(header)) is not None:
-                return earlier
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        if not is_client:
-            self._check_coordinators(records, header)
-            return None
-        earlier = self._producers.check(header)
-        if earlier is None and self._verifications is not None:
-            self._verifications.check_sequence(header)
-        return earlier
-
-    def _check_coordinators(self, records: Buffer, header: BatchHeader) -> None:
-        """Check whether a coordinator of this or another broker may append this batch of a producer, or the marker that ends
-        its transaction. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, INVALID_TXN_STATE."""
-        marker = read_marker(records, 0, header) if header.is_control else None
-        if marker is not None:
-            self._producers.check_marker(header, marker)
-        elif not header.is_control:
-            self._producers.check(header, is_client=False)
-
-    def _is_verified(self, header: BatchHeader, guard: VerificationGuard) -> bool:
-        if self._producers.has_open_transaction(header.producer_id, header.producer_epoch):
-            return True
-        return self._verifications is not None and self._verifications.is_current(header.producer_id, guard)
-
-    def _replay_producer(self, records: Buffer, position: int, header: BatchHeader) -> CompletedTransaction | None:
-        """Update the producer of a batch that is about to be placed. Returns the transaction that it ends."""
-        if self._verifications is not None and header.is_transactional:
-            self._verifications.end(header.producer_id)
-        producers = self._producers
-        if producers is NO_PRODUCERS:
-            producers = self._own_producers()
-        return producers.replay(records, position, header)
-
-    # --- transactions that are about to begin ---
-
-    def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
-        """Return a guard for the first batch of a transaction, whose coordinator is asked meanwhile; `ONGOING` when the
-        transaction has begun here, which needs no verification."""
-        if self._producers.has_open_transaction(producer_id, epoch):
-            return ONGOING
-        if self._verifications is None:
-            self._verifications = TransactionVerifications()
-        return self._verifications.begin(producer_id, epoch, sequence, self._environment.clock.wall_ms())
-
-    def take_over_verifications(self, before: PartitionLog) -> None:
-        """Take over the pending verifications of `before`, which this log replaces."""
-        self._verifications = before._verifications
-
-    def forget_producers(self, now_ms: int, expiration_ms: int) -> None:
-        """Drop the state of producers that have been silent for `expiration_ms`."""
-        self._producers.remove_expired(now_ms, expiration_ms)
-        if self._verifications is not None:
-            self._verifications.remove_expired(now_ms, expiration_ms)
-
-    # --- replacement by another log ---
-
-    @property
-    def can_buffer_appends(self) -> bool:
-        return self._writer.can_buffer_appends and not self._is_closed and self._truncation is None
-
-    @property
-    def is_buffering(self) -> bool:
-        """Whether appends are buffered because another log may replace this one; until that ends, only segments with an open
-        file can be read."""
-        return not self._is_idle and self._writer.pending.is_buffering
-
-    def buffer_appends(self) -> None:
-        """Accept appends and keep them in memory, until `release` or `hand_over_to`."""
-        self._writer.buffer_appends()
-
-    def release(self) -> None:
-        """End the buffering and write what was buffered: this log stays the partition's."""
-        for segment in self._segments:
-            segment.is_gone = False
-        self._writer.release()
-
-    def hand_over_to(self, other: PartitionLog) -> None:
-        """Pass the buffered appends to `other`, which contains everything that this log has written."""
-        for each in self._writer.pending.take_buffered():
-            try:
-                other.append(
-                    each.records,
-                    leader_epoch=self.latest_epoch,
-                    origin=AppendOrigin.REPLICA,
-                    now_ms=each.now_ms,
-                    done=each.done,
-                )
-            except KafkaError as error:
-                each.done(error)
-
-    def _check_refusal(self, refusal: KafkaError, origin: AppendOrigin) -> None:
-        """Raise the reason why nothing is accepted. A directory that is almost full still accepts records of coordinators."""
-        if refusal is self._writer.refusals.error:
-            raise refusal.again()
-        now = self._environment.space.refusal(self.topic, is_own=origin is AppendOrigin.COORDINATOR)
-        if now is not None:
-            raise now
-
-    def _append_copied(self, checked: ValidatedRecords, now_ms: int, done: Done) -> AppendResult:
-        """Append any number of batches of the leader, with their offsets and epochs.
-
-        Raises CORRUPT_MESSAGE when they do not continue where the log ends.
-        """
-        records, headers = checked.records, checked.headers
-        if headers[0].base_offset < self.next_offset:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"{self._name} ends at {self.next_offset}; the copied batch is {headers[0]}."
-            )
-        records_count, at = 0, 0
-        parts = self._parts(headers, len(records))
-        for number, part in enumerate(parts, 1):
-            size_bytes = len(records) if len(parts) == 1 else sum(header.size_bytes for header in part)
-            # They are written in this order, or not at all, so the outcome of the last is that of all.
-            told = done if number == len(parts) else ignore_result
-            records_count += self._append_part(memoryview(records)[at : at + size_bytes], part, now_ms, told)
-            at += size_bytes
-        return AppendResult(
-            headers[0].base_offset,
-            headers[-1].last_offset,
-            checked.log_append_time_ms,
-            self.log_start_offset,
-            records_count,
-        )
-
-    def _parts(self, headers: list[BatchHeader], size_bytes: int) -> list[list[BatchHeader]]:
-        """Divide the batches into pieces that fit the indexes and the offset range of one segment: nearly always one piece."""
-        limits = self.config
-        is_narrow = headers[-1].last_offset - headers[0].base_offset < MOST_RECORDS
-        if is_narrow and fit_one_segment(len(headers), size_bytes, limits):
-            return [headers]
-        parts: list[list[BatchHeader]] = [[]]
-        part_bytes = 0
-        for header in headers:
-            part = parts[-1]
-            if part and not (
-                header.last_offset - part[0].base_offset < MOST_RECORDS
-                and fit_one_segment(len(part) + 1, part_bytes + header.size_bytes, limits)
-            ):
-                parts.append([])
-                part_bytes = 0
-            parts[-1].append(header)
-            part_bytes += header.size_bytes
-        return parts
-
-    def _append_part(self, records: Buffer, headers: list[BatchHeader], now_ms: int, done: Done) -> int:
-        """Append one piece; returns its number of records."""
-        extent = extent_of(headers)
-        next_offset, max_timestamp = extent.next_offset, extent.max_timestamp
-        base_offset = rolls_at(self.next_offset, extent.base_offset, next_offset - 1)
-        self._writer.make_room(base_offset, next_offset - 1, len(records), max_timestamp, now_ms, len(headers))
-        aborted = self._note_batches(records, headers)
-        self.next_offset = next_offset
-        self._writer.enqueue_write(
-            records, next_offset, max_timestamp, extent.offset_of_max_timestamp, now_ms, done, aborted,
-            headers if len(headers) > 1 else (),
-        )  # fmt: skip
-        return extent.records_count
+    def _renew_rules(self) -> PlainBatchRules:
+        """Derive the rules from the topic's changed settings."""
+        rules = self._rules = PlainBatchRules(self.config, ValidationLevel(self.environment.validation))
+        return rules
 
     def _complete_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
         """Return the result of the first append for a retry, and call `done` once that is written."""
         result = AppendResult(
             earlier.base_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, 0, duplicate=True
         )
-        self._writer.when_written(earlier.last_offset + 1, done)
+        self.writer.when_written(earlier.last_offset + 1, done)
         return result
 
-    def _note_batches(self, records: Buffer, headers: list[BatchHeader]) -> list[AbortedTxn]:
-        """Update producers and epochs for batches that are about to be placed; returns the transactions that they abort."""
-        position = 0
-        aborted: list[AbortedTxn] = []
-        for header in headers:
-            if header.producer_id >= 0:
-                ended = self._replay_producer(records, position, header)
-                if ended is not None and ended.is_aborted:
-                    aborted.append(self._producers.aborted(ended))
-            if header.partition_leader_epoch > self._epoch_file.epochs.latest_epoch:
-                self.assign_leader_epoch(header.partition_leader_epoch, header.base_offset)
-            position += header.size_bytes
-        return aborted
+    # --- files ---
 
-    # --- reading ---
+    async def adopt_topic_id(self, topic_id: bytes) -> None:
+        """Set the topic id of a log from before KIP-516."""
+        self.topic_id = shared_topic_id(topic_id)
+        self.write_file(PARTITION_METADATA_FILE, format_partition_metadata(topic_id))
+        await self.await_queued_files()
 
-    def read(self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool) -> Buffer | None:
-        """Return bytes of the log from the batch that contains `fetch_offset`: at most `max_bytes`, and none of a batch that
-        ends at or behind `limit_offset`; the last batch may be incomplete. None when they are not in memory: use `read_cold`.
+    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Replace a small file of the log's folder, see `LogFiles.write_file`."""
+        self.writer.files.write_file(f"{self.directory}/{name}", content, durable=durable)
 
-        `at_least_one`: the first batch is returned whole, however large it is. Raises OFFSET_OUT_OF_RANGE.
-        """
-        limit_offset = self._check_range(fetch_offset, limit_offset)
-        if fetch_offset >= limit_offset:
-            return EMPTY
-        try:
-            return self._reader.read(
-                fetch_offset,
-                limit_offset,
-                max_bytes,
-                at_least_one=at_least_one,
-                log_end_offset=self.log_end_offset,
-            )
-        except OSError as error:
-            raise self._read_error(error) from error
+    async def await_queued_files(self) -> None:
+        """Return when the file writes that are queued now are done. A log under load is never without pending appends."""
+        if self._writer is not None:
+            await self._writer.jobs.await_queued()
 
-    def read_to_send(
-        self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool
-    ) -> Buffer | FileRange | None:
-        """Like `read`, for a connection that takes ranges of files: many committed bytes may be one."""
-        limit_offset = self._check_range(fetch_offset, limit_offset)
-        if fetch_offset >= limit_offset:
-            return EMPTY
-        try:
-            return self._reader.read_to_send(
-                fetch_offset,
-                limit_offset,
-                max_bytes,
-                at_least_one=at_least_one,
-                log_end_offset=self.log_end_offset,
-                ranges_below=self.high_watermark,
-            )
-        except OSError as error:
-            raise self._read_error(error) from error
+    # --- flushing and closing ---
 
-    def _read_error(self, error: OSError | CorruptTxnIndex) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self.directory} failed: {reason_of(error)}")
+    async def await_appends(self) -> None:
+        """Return when every append made so far is written, or has failed."""
+        if self._writer is not None:
+            await self._writer.pending.await_idle()
 
-    async def read_cold(self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool) -> Buffer:
-        """Like `read`, waiting for the disk in reader threads."""
-        limit_offset = self._check_range(fetch_offset, limit_offset)
-        if fetch_offset >= limit_offset:
-            return EMPTY
-        return await self._reader.read_cold(
-            fetch_offset,
-            limit_offset,
-            max_bytes,
-            at_least_one=at_least_one,
-            log_end_offset=partial(self._end_offset_behind, fetch_offset),
-        )
+    async def flush(self) -> None:
+        """Flush everything appended before this call. Raises KAFKA_STORAGE_ERROR."""
+        writer = self._writer
+        if writer is None:
+            return
+        writer.durability.flushed_ms = self.environment.clock.monotonic_ms()
+        await writer.flush(self.next_offset)
+        if writer.refusals.failure is not None:
+            raise writer.refusals.failure.again()
 
-    async def read_cold_with_aborted(
-        self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool
-    ) -> tuple[Buffer, list[AbortedTxn]]:
-        """Like `read` and `aborted_in`, waiting for the disk in reader threads: both of one state of the log."""
-        limit_offset = self._check_range(fetch_offset, limit_offset)
-        if fetch_offset >= limit_offset:
-            return EMPTY, []
-        try:
-            return await self._reader.read_cold_with_aborted(
-                fetch_offset,
-                limit_offset,
-                max_bytes,
-                at_least_one=at_least_one,
-                log_end_offset=partial(self._end_offset_behind, fetch_offset),
-            )
-        except CorruptTxnIndex as error:
-            raise self._read_error(error) from error
+    async def finish(self) -> None:
+        """Write what a clean start needs, and stay open. Raises KAFKA_STORAGE_ERROR."""
+        writer = self._writer
+        if writer is None:
+            return
+        await writer.pending.await_idle()
+        await writer.finish(self.producer_snapshot(self.log_end_offset))
+        error = writer.refusals.error
+        if error is not None:
+            raise error.again()
 
-    def _check_range(self, fetch_offset: int, limit_offset: int) -> int:
-        """Return the end of the readable range. Raises OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
-        if self._is_idle:
-            end_offset = self.next_offset
-        else:
-            writer = self._writer
-            if writer.refusals.failure is not None:
-                raise writer.refusals.failure.again()
-            end_offset = writer.log_end_offset
-        if self._is_closed:
-            raise self._closed()
-        if not self.log_start_offset <= fetch_offset <= end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Offset {fetch_offset} of {self._name} is not in [{self.log_start_offset}, {end_offset}].",
-            )
-        return min(limit_offset, end_offset)
+    async def close(self, *, flush: bool = True) -> None:
+        """Wait for pending work and close the files. `flush`: write what a clean start needs first."""
+        if self.is_closed:
+            return
+        self.is_closing = True
+        if self._truncation is not None:
+            await self._truncation.wait()
+        await self.await_appends()
+        writer = self._writer
+        if writer is None:
+            self._leave_segments()
+            return
+        if flush:
+            await writer.finish(self.producer_snapshot(self.log_end_offset))
+        if writer.refusals.error is not None:
+            await self.environment.queue.drain()  # its thread may be performing a write that was dropped here
+        self._leave_segments()
+        error = writer.refusals.error
+        if error is not None and flush:
+            raise error.again()
 
-    def _end_offset_behind(self, fetch_offset: int) -> int:
-        """Return the log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: returning
-        later records would hide the gap. (Readers detect a truncated log by epochs.)"""
-        if fetch_offset < self.log_start_offset:
-            self._check_range(fetch_offset, fetch_offset)
-        return self.log_end_offset
+    def _leave_segments(self) -> None:
+        self.is_closed = True
+        if self._segments is not None:
+            for segment in self._segments:
+                self.environment.open_segments.remove(segment)
 
-    def bytes_between(self, start_offset: int, limit_offset: int) -> int:
-        """Count the bytes that a read from `start_offset` to `limit_offset` could return; an estimate when they are cold, or
-        cannot be read, which the read reports. Raises CORRUPT_MESSAGE when the data at one of the offsets is not a batch."""
-        end_offset = self.log_end_offset
-        limit_offset = min(limit_offset, end_offset)
-        if start_offset >= limit_offset:
-            return 0
-        try:
-            return self._reader.bytes_between(start_offset, limit_offset, end_offset)
-        except OSError:
-            return self.size_bytes
+    def closed_error(self) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.name} is closed.")
 
-    def aborted_in(self, fetch_offset: int, size_bytes: int) -> list[AbortedTxn] | None:
-        """Return the aborted transactions that overlap the `size_bytes` bytes that `read` has just returned at `fetch_offset`,
-        as in Kafka's fetch response. None when that needs the disk: use `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR.
-        """
-        try:
-            return self._reader.aborted_in(fetch_offset, size_bytes, self.log_end_offset)
-        except (OSError, CorruptTxnIndex) as error:
-            raise self._read_error(error) from error
+    def take_offline(self, cause: OSError) -> None:
+        """Accept no more records and open no more files, because the log directory is offline and the folder may be renamed
+        soon."""
+        self.replacement.detach_folder()
+        self.writer.refusals.fail(cause, is_known=True)
 
-    async def aborted_transactions(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
-        """Return those that overlap [start_offset, upper_bound_offset), in the order of their markers. Raises
-        CorruptTxnIndex."""
-        return await self._reader.aborted_between(start_offset, upper_bound_offset)
+    # --- what the writer asks for and reports, see `WriterContext` ---
 
-    async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """Find the first record whose timestamp is at least `timestamp`."""
-        return await self._reader.offset_for_timestamp(timestamp, self.log_start_offset)
+    def producer_snapshot(self, offset: int) -> bytes | None:
+        return self.producers.snapshot() if self.next_offset <= offset else None
 
-    async def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """Find the first record with the largest timestamp of the log; None for a log without records. It may be a record that
-        DeleteRecords has deleted, while the files still contain it, or one without a timestamp when no record has any."""
-        return await self._reader.offset_of_max_timestamp()
+    def check_end(self, opened: OpenedSegment) -> None:
+        """Compare the end of the opened last segment with the expected log end."""
+        if not self.has_checked_end:
+            self.has_checked_end = True
+            if opened.problem is None and opened.next_offset < self.log_end_offset:
+                log_lost_end(self.directory, opened.next_offset, self.recovery_point)
 
-    async def segment_times(self) -> list[tuple[int, int]]:
-        """Return (base offset, modification time in ms) of each segment, in order, without segments that begin behind the
-        written end. ListOffsets v0 uses it. Raises KAFKA_STORAGE_ERROR."""
-        end_offset = self.log_end_offset
-        segments = [segment for segment in self._segments if segment.base_offset <= end_offset]
-        try:
-            times = await self._environment.readers.run(partial(written_times, self._environment.filesystem, segments))
-        except OSError as error:
-            raise self._read_error(error) from error
-        return [(segment.base_offset, time_ms) for segment, time_ms in zip(segments, times, strict=True)]
+    def keep_epochs(self) -> None:
+        self.epochs.keep()
+
+    def end_at_written(self) -> None:
+        self.next_offset = self.log_end_offset

@@ -3,7 +3,7 @@
     snapshot at 4711  -->  batches from 4711 to the offset that is asked for  -->  the producers as they were there
 
 Rules: blocking, touches nothing but its folder. `steps_to` may go from thread to thread, one at a time:
-a step is some milliseconds long, so that a log that is in use is walked beside others (`storage.log.truncation`).
+a step is some milliseconds long, so that a log that is in use is walked beside others (`storage.log.log_truncation`).
 Invariant: `snapshots` are those that the folder has, of which one that cannot be read is none.
 Source: Kafka UnifiedLog.rebuildProducerState, ProducerStateManager.truncateAndReload.
 """

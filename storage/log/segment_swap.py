@@ -15,28 +15,37 @@ Source: Kafka LocalLog.replaceSegments.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from runtime.filesystem import FileSystem
-from storage.log.log_environment import LogEnvironment
-from storage.log.log_reader import LogReader
 from storage.segments.interrupted_swap import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from storage.segments.segment import Segment
 from storage.segments.segment_copy import CLEANED_SUFFIXES, CleanedSegment
 from storage.segments.segment_files import SNAPSHOT_SUFFIX, segment_path
-from storage.segments.segment_list import Segments
 from storage.segments.txn_index import TxnIndex
 
+if TYPE_CHECKING:
+    from storage.log.partition_log import PartitionLog
 
-async def swap_segments(
-    segments: Segments,
-    reader: LogReader,
-    environment: LogEnvironment,
-    cleaned: Sequence[CleanedSegment],
-    *,
-    delay_ms: int,
-) -> None:
+
+def has_closed_segments(log: PartitionLog, base_offsets: Sequence[int]) -> bool:
+    """Whether the log contains these segments, none of them is active, and no truncation is in progress."""
+    segments = log.segments
+    known = {segment.base_offset for segment in segments if segment is not segments.active}
+    return log.may_lose_segments and known.issuperset(base_offsets)
+
+
+async def replace_segments(log: PartitionLog, *cleaned: CleanedSegment) -> None:
     """Replace segments by `cleaned`, in order. The log has all of the replaced ones, none of them active; their files are
-    removed `delay_ms` later. Raises OSError."""
+    removed after `file.delete.delay.ms`. Raises KAFKA_STORAGE_ERROR."""
+    assert all(has_closed_segments(log, each.replaced) for each in cleaned)
+    with log.writer.refusals.of_io_errors():
+        await _swap_segments(log, cleaned)
+
+
+async def _swap_segments(log: PartitionLog, cleaned: Sequence[CleanedSegment]) -> None:
+    """Raises OSError."""
+    segments, environment = log.segments, log.environment
     directory = segments.first.directory
     new = [_segment(directory, each) for each in cleaned]
     replaced = {base_offset for each in cleaned for base_offset in each.replaced}
@@ -44,7 +53,7 @@ async def swap_segments(
     before = [each for each in kept if each.base_offset < cleaned[0].base_offset]
     gone = segments.replace([*before, *new, *kept[len(before) :]])
     assert len(gone) == len(replaced) and segments.active not in new
-    reader.forget_positions()
+    log.reading.reader.forget_positions()
     for each in gone:
         environment.open_segments.remove(each)
 
@@ -55,7 +64,7 @@ async def swap_segments(
             for each in new:
                 each.is_awaited = False
 
-    environment.delete_later(await environment.queue.run(job), delay_ms)
+    environment.delete_later(await environment.queue.run(job), log.config.file_delete_delay_ms)
 
 
 def _segment(directory: str, cleaned: CleanedSegment) -> Segment:

@@ -104,7 +104,7 @@ def test_the_cores_say_that_they_are_pure() -> None:
         "storage.checkpoint",
         "storage.log.leader_epochs",
         "storage.log.producer_state",
-        "storage.log.retention",
+        "storage.log.retention_rules",
         "storage.log.validation",
         "storage.segments.txn_index",
     }

@@ -113,7 +113,7 @@ def test_logs_move_under_load_while_their_leader_changes(seed: int) -> None:
         await world.until(lambda: len({log_of(world, each).log_end_offset for each in world.live}) == 1)
         logs = [log_of(world, each) for each in world.live]
         contents = [
-            bytes(await log.read_cold(0, limit_offset=log.log_end_offset, max_bytes=1 << 30, at_least_one=True))
+            bytes(await log.reading.read_cold(0, limit_offset=log.log_end_offset, max_bytes=1 << 30, at_least_one=True))
             for log in logs
         ]
         assert contents[0] == contents[1] == contents[2]

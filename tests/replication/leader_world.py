@@ -50,7 +50,7 @@ from runtime.tasks import TaskScope
 from runtime.transport import Address, Connection
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_environment import LogEnvironment
-from storage.log.partition_log import PartitionLog
+from storage.log.opening import open_log
 from storage.segments.open_segments import OpenSegments
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -336,7 +336,7 @@ class FollowerWorld:
         self, topic: str = "t", index: int = 0, *, topic_id: bytes = bytes(16), log_config: LogConfig | None = None
     ) -> Partition:
         folder = f"/logs/{topic}-{index}"
-        log = await PartitionLog.open(topic, index, folder, log_config or config(), self.environment, topic_id=topic_id)
+        log = await open_log(topic, index, folder, log_config or config(), self.environment, topic_id=topic_id)
         return Partition(log, PartitionContext(ME, WakeUps(self.loop.call_soon)))
 
     def follow(self, partition: Partition, *, epoch: int = 0, leader: int = SOURCE) -> None:

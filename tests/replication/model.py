@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 from replication.follower import (
@@ -19,6 +20,20 @@ from storage.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 BACKOFF_MS = 1000
 
 
+class ModelEpochs(NamedTuple):
+    """Fits `FollowedEpochs`."""
+
+    known: LeaderEpochs
+    log_end_offset: int
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.known.latest_epoch
+
+    def end_offset_for(self, epoch: int) -> tuple[int, int]:
+        return self.known.end_offset_for(epoch, self.log_end_offset)
+
+
 @dataclass
 class ModelLog:
     """`records` are (leader epoch, value). Fits `FollowedLog`."""
@@ -26,22 +41,19 @@ class ModelLog:
     records: list[tuple[int, str]] = field(default_factory=list)
     log_start_offset: int = 0
     high_watermark: int = 0
-    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    known: LeaderEpochs = field(default_factory=LeaderEpochs)
 
     @property
     def log_end_offset(self) -> int:
         return self.log_start_offset + len(self.records)
 
     @property
-    def latest_epoch(self) -> int:
-        return self.epochs.latest_epoch
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+    def epochs(self) -> ModelEpochs:
+        return ModelEpochs(self.known, self.log_end_offset)
 
     def append(self, epoch: int, value: str) -> None:
-        if epoch > self.epochs.latest_epoch:
-            self.epochs.assign(epoch, self.log_end_offset)
+        if epoch > self.known.latest_epoch:
+            self.known.assign(epoch, self.log_end_offset)
         self.records.append((epoch, value))
 
     def truncate_to(self, offset: int) -> None:
@@ -49,18 +61,18 @@ class ModelLog:
             self.restart_at(offset)
             return
         del self.records[offset - self.log_start_offset :]
-        self.epochs.truncate_from_end(offset)
+        self.known.truncate_from_end(offset)
         self.high_watermark = min(self.high_watermark, offset)
 
     def restart_at(self, offset: int) -> None:
         self.records, self.log_start_offset, self.high_watermark = [], offset, offset
-        self.epochs = LeaderEpochs()
+        self.known = LeaderEpochs()
 
     def delete_before(self, offset: int) -> None:
         if offset > self.log_start_offset:
             del self.records[: offset - self.log_start_offset]
             self.log_start_offset = offset
-            self.epochs.truncate_from_start(offset)
+            self.known.truncate_from_start(offset)
             self.high_watermark = max(self.high_watermark, offset)
 
     def at(self, offset: int) -> tuple[int, str]:
@@ -77,7 +89,7 @@ def model_log(*epochs_and_values: tuple[int, str], high_watermark: int = 0) -> M
 
 def elect(log: ModelLog, epoch: int) -> None:
     """A leader's first deed."""
-    log.epochs.assign(epoch, log.log_end_offset)
+    log.known.assign(epoch, log.log_end_offset)
 
 
 class ModelFollower:
@@ -131,7 +143,7 @@ class ModelFollower:
         self.steps.append(step)
         match step:
             case AskEpoch(epoch):
-                state.on_epoch(*leader.end_offset_for_epoch(epoch))
+                state.on_epoch(*leader.epochs.end_offset_for(epoch))
             case AskLatest():
                 state.on_latest(leader.log_end_offset)
             case AskEarliest():
@@ -153,7 +165,7 @@ class ModelFollower:
         assert step.offset == self.log.log_end_offset
         if step.last_fetched_epoch != UNDEFINED_EPOCH:
             assert self.truncates_on_fetch
-            epoch, end_offset = leader.end_offset_for_epoch(step.last_fetched_epoch)
+            epoch, end_offset = leader.epochs.end_offset_for(step.last_fetched_epoch)
             if end_offset < 0:
                 state.on_error(ErrorCode.OFFSET_OUT_OF_RANGE, self.now_ms)
                 return False

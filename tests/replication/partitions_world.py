@@ -20,6 +20,7 @@ from replication.dependencies import PartitionDependencies
 from replication.partition import Partition
 from replication.partitions import Partitions
 from storage.free_space import NoRoom
+from storage.log.opening import open_log
 from storage.log.partition_log import PartitionLog
 from tests.replication.leader_world import ME, SOURCE, FollowerWorld, play
 from tests.storage.logs import config
@@ -48,7 +49,7 @@ class Logs:
                 raise NoRoom(ErrorCode.KAFKA_STORAGE_ERROR)
             self.rooms_left -= 1
             folder = f"/logs/{topic}-{partition}"
-            self.logs[key] = await PartitionLog.open(
+            self.logs[key] = await open_log(
                 topic, partition, folder, config(), self.world.environment, topic_id=topic_id
             )
         return self.logs[key]

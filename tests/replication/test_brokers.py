@@ -60,7 +60,7 @@ async def same_logs(world: ClusterWorld, topic: str = "t", partition: int = 0) -
     await world.until(are_same)
     [first, *others] = [await all_values(log_of(broker, topic, partition)) for broker in world.live.values()]
     assert all(other == first for other in others)
-    epochs = {tuple(log_of(broker, topic, partition)._epoch_file.epochs.entries) for broker in world.live.values()}
+    epochs = {tuple(log_of(broker, topic, partition).epochs.known.entries) for broker in world.live.values()}
     assert len(epochs) == 1
     return [value for _, value in first]
 
@@ -115,7 +115,7 @@ def test_what_an_isolated_leader_took_alone_goes(version: str, seed: int) -> Non
         assert await produce_to(world, leader(), "t", b"elected", index) is ErrorCode.NONE
         world.network.heal()
         assert await same_logs(world, "t", index) == ["both 0", "both 1", "both 2", "elected"]
-        assert log_of(world.live[old], "t", index).latest_epoch > 0
+        assert log_of(world.live[old], "t", index).epochs.latest_epoch > 0
 
     simulate(seed, program)
 

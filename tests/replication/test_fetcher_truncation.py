@@ -22,8 +22,8 @@ def test_the_fetch_tells_where_the_logs_part() -> None:
         world.follow(partition, epoch=2)
         await world.copied(partition, led)
         assert await all_values(partition.log) == led.values()
-        assert partition.log.end_offset_for_epoch(0) == (0, 3)
-        assert partition.log.latest_epoch == 2
+        assert partition.log.epochs.end_offset_for(0) == (0, 3)
+        assert partition.log.epochs.latest_epoch == 2
         assert not world.source.asked(OffsetForLeaderEpochRequest)
 
     play(program)
@@ -118,7 +118,7 @@ def test_the_leader_hears_of_a_log_that_was_shortened_here() -> None:
         partition = await world.partition()
         world.follow(partition)
         await world.copied(partition, led)
-        partition.log.raise_log_start_offset(1)
+        partition.log.retention.raise_log_start_offset(1)
         await world.until(
             lambda: (
                 world.source.asked(FetchRequest)[-1].topics != []

@@ -40,8 +40,8 @@ def test_records_offsets_epochs_and_the_high_watermark_are_copied() -> None:
         led.high_watermark = 4
         await world.copied(partition, led)
         assert await all_values(partition.log) == led.values()
-        assert partition.log.end_offset_for_epoch(1) == (1, 2)
-        assert partition.log.latest_epoch == 4
+        assert partition.log.epochs.end_offset_for(1) == (1, 2)
+        assert partition.log.epochs.latest_epoch == 4
         assert world.fetchers.max_lag == 0
 
     play(program)
@@ -336,7 +336,7 @@ def test_closing_while_something_is_written_is_no_failure(caplog: pytest.LogCapt
         await world.until(lambda: partition.log.next_offset == 3)
         assert partition.log.log_end_offset == 2
         [fetcher] = world.fetchers
-        partition.log.raise_log_start_offset(1)  # which the leader is to be told
+        partition.log.retention.raise_log_start_offset(1)  # which the leader is to be told
         fetcher.close()
         await asyncio.sleep(1)
         assert partition.log.log_end_offset == 3

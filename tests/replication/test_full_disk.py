@@ -60,7 +60,7 @@ def test_a_write_that_the_disk_refuses() -> None:
         assert await all_values(partition.log) == led.values()[:2]
         await asyncio.sleep(10)
         world.storage.capacity_bytes = None
-        await partition.log.resume()
+        await partition.log.truncation.resume()
         await world.copied(partition, led)
         assert await all_values(partition.log) == led.values()
 

@@ -99,7 +99,7 @@ def test_an_answer_without_its_epoch_leaves_logs_that_differ() -> None:
     follower = ModelFollower(a, b, leader_epoch=3, truncates_on_fetch=False)
     assert follower.state.step == AskEpoch(2)
     # As before: where the first epoch after the one asked for begins, and nothing about which one that ends.
-    follower.state.on_epoch(-1, b.epochs.entries[-1][1])
+    follower.state.on_epoch(-1, b.known.entries[-1][1])
     assert follower.state.step == TruncateTo(3, is_last=True)
     follower.catch_up()
     assert a.log_end_offset == b.log_end_offset
@@ -111,7 +111,7 @@ def test_an_answer_with_its_epoch_cuts_until_both_agree(how: dict[str, bool]) ->
     a, b = two_fast_elections()
     follow(a, b, 3, how)
     assert values(a) == values(b) == ["m1", "b1", "b2", "b3"]
-    assert a.end_offset_for_epoch(1) == b.end_offset_for_epoch(1) == (1, 4)
+    assert a.epochs.end_offset_for(1) == b.epochs.end_offset_for(1) == (1, 4)
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -137,7 +137,7 @@ def test_an_epoch_in_which_nothing_was_written(how: dict[str, bool]) -> None:
     b.append(2, "m3")
     follow(a, b, 2, how)
     assert values(a) == ["m1", "m2", "m3"]
-    assert a.end_offset_for_epoch(1) == (0, 2)
+    assert a.epochs.end_offset_for(1) == (0, 2)
 
 
 # --- KIP-320: a leader that does not know that it leads no more ---

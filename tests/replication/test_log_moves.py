@@ -13,6 +13,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch, read_header
 from replication.log_copy import LogCopy
+from storage.log.log_reading import LogReading
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
 from tests.storage.full_disk import FullDisk
@@ -71,13 +72,13 @@ def test_offsets_epochs_and_producers_move_along(a: Path, b: Path) -> None:
                 partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
             await partition.log.await_appends()
             partition.delete_records(25)
-            await partition.log.delete_segments_before(25)
+            await partition.log.retention.delete_segments_before(25)
             start_offset = partition.log.log_start_offset
             await here.move(partition, here.other_than(partition))
             await here.moved()
             log = partition.log
             assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (start_offset, 40, 40)
-            assert log.end_offset_for_epoch(3) == (3, 40)
+            assert log.epochs.end_offset_for(3) == (3, 40)
             assert log.topic_id == bytes(range(16))
             again = batch("v39", producer_id=9, producer_epoch=0, base_sequence=39)
             result = partition.append(again, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
@@ -191,14 +192,14 @@ def test_a_log_that_is_cut_takes_its_copy_along(a: Path, b: Path) -> None:
             await here.move(partition, here.other_than(partition))
             await until(lambda: here.copied() >= 10)
             await here.assign(leader=OTHER, epoch=1)
-            await partition.log.truncate_to(5)
+            await partition.log.truncation.truncate_to(5)
             other = batch("other")
             patch(other, 0, 5, 1)
             partition.append_as_follower(other, leader_high_watermark=6, leader_log_start_offset=0, now_ms=1)
             here.quota.limit_bytes_per_second = 1 << 60
             await here.moved()
             assert await here.values(partition) == [*numbers(5), "other"]
-            assert partition.log.end_offset_for_epoch(0) == (0, 5)
+            assert partition.log.epochs.end_offset_for(0) == (0, 5)
 
     asyncio.run(run())
 
@@ -363,14 +364,14 @@ def test_a_log_that_has_begun_anew_where_its_copy_ends_is_copied_anew(a: Path, b
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(target))
             copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
             assert await copying.step()
-            assert future_log.producers.has_transactions
-            await partition.log.truncate_to(0)
-            await partition.log.truncate_fully_and_start_at(2)
+            assert future_log.producers.states.has_transactions
+            await partition.log.truncation.truncate_to(0)
+            await partition.log.truncation.truncate_fully_and_start_at(2)
             assert await copying.step()
             assert (
                 future_log.segments.first.base_offset == future_log.log_start_offset == future_log.log_end_offset == 2
             )
-            assert not len(future_log.producers)
+            assert not len(future_log.producers.states)
             here.produce(partition, "c")
             await partition.log.await_appends()
             assert await copying.step()
@@ -390,12 +391,16 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
         def __getattr__(self, name: str) -> Any:
             return getattr(self.log, name)
 
+        @property
+        def reading(self) -> ColdLog:
+            return self
+
         def read(self, *_: Any, **__: Any) -> None:
             return None
 
         async def read_cold(self, offset: int, **limits: Any) -> Any:
-            self.log.raise_log_start_offset(self.start_offset)
-            return await self.log.read_cold(offset, **limits)
+            self.log.retention.raise_log_start_offset(self.start_offset)
+            return await self.log.reading.read_cold(offset, **limits)
 
     async def run() -> None:
         async with move_world(a, b) as here:
@@ -420,16 +425,16 @@ def test_producers_that_only_a_snapshot_knows_move_along(a: Path, b: Path) -> No
         async with move_world(a, b, kill=True) as here:
             partition = await here.filled(5)
             records = batch("gone", producer_id=9, producer_epoch=0, base_sequence=4)
-            partition.log._own_producers().replay(records, 0, read_header(records))
+            partition.log.producers.own_states().replay(records, 0, read_header(records))
             await here.move(partition, here.other_than(partition))
             await here.moved()
-            assert 9 in partition.log.producers
+            assert 9 in partition.log.producers.states
             here.produce(partition, "more")
             await partition.log.await_appends()
         async with move_world(a, b) as again:
             partition = await again.assign(epoch=1, is_new=False)
             assert partition.log.log_end_offset == 6
-            assert 9 in partition.log.producers
+            assert 9 in partition.log.producers.states
 
     asyncio.run(run())
 
@@ -437,7 +442,7 @@ def test_producers_that_only_a_snapshot_knows_move_along(a: Path, b: Path) -> No
 def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
     a: Path, b: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_cold = PartitionLog.read_cold
+    read_cold = LogReading.read_cold
 
     async def run() -> None:
         async with move_world(a, b) as here:
@@ -451,14 +456,14 @@ def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
             while copy.log_end_offset < 5:
                 await moving.step()
 
-            async def cold(self: PartitionLog, offset: int, **limits: Any) -> Any:
+            async def cold(self: LogReading, offset: int, **limits: Any) -> Any:
                 found = await read_cold(self, offset, **limits)
                 if offset == 10:
-                    log.delete_records(12)
+                    log.retention.delete_records(12)
                 return found
 
-            monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_limits: None)
-            monkeypatch.setattr(PartitionLog, "read_cold", cold)
+            monkeypatch.setattr(LogReading, "read", lambda *_args, **_limits: None)
+            monkeypatch.setattr(LogReading, "read_cold", cold)
             await moving.copy_remaining()
             monkeypatch.undo()
             assert (copy.log_start_offset, copy.log_end_offset) == (12, 15)
@@ -479,7 +484,7 @@ def test_a_copy_that_ends_where_the_log_begins_within_a_batch_takes_the_batch(a:
             copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
             await append(copy, *numbers(7))
             await copy.await_appends()
-            partition.log.delete_records(7)
+            partition.log.retention.delete_records(7)
             moving = LogCopy(partition, copy, max_bytes=1000, clock=SteadyClock())
             await moving.copy_remaining()
             assert (copy.log_start_offset, copy.log_end_offset) == (7, 15)
@@ -497,7 +502,7 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
             copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
             assert await copying.step()
-            await partition.log.truncate_to(0)
+            await partition.log.truncation.truncate_to(0)
             compacted = batch("v7", base_offset=7, partition_leader_epoch=5)
             await append_records(partition.log, compacted, origin=AppendOrigin.REPLICA)
             await copying.copy_remaining()
@@ -517,17 +522,24 @@ def test_a_log_that_is_cut_while_its_copy_begins_anew_is_copied_from_the_cut_on(
         def __getattr__(self, name: str) -> Any:
             return getattr(self.copy, name)
 
+        @property
+        def truncation(self) -> CopyThatTakesLong:
+            return self
+
+        async def truncate_to(self, offset: int) -> None:
+            await self.copy.truncation.truncate_to(offset)
+
         async def truncate_fully_and_start_at(self, offset: int) -> None:
-            await self.copy.truncate_fully_and_start_at(offset)
+            await self.copy.truncation.truncate_fully_and_start_at(offset)
             if offset == 6:
-                await self.log.truncate_to(4)
+                await self.log.truncation.truncate_to(4)
                 for number in range(4, 8):
                     await append(self.log, f"new{number}", epoch=5)
 
     async def run() -> None:
         async with move_world(a, b) as here:
             partition = await here.filled(10)
-            partition.log.raise_log_start_offset(6)
+            partition.log.retention.raise_log_start_offset(6)
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
             slow = cast("PartitionLog", CopyThatTakesLong(future_log, partition.log))
             copying = LogCopy(partition, slow, max_bytes=1 << 20, clock=SteadyClock())

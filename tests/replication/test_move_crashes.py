@@ -83,7 +83,7 @@ class Story:
     async def compact(self, here: MoveWorld, partition: Partition) -> None:
         log = partition.log
         assert await here.logs.cleaner.clean_dirtiest()
-        log.delete_records(DELETED)
+        log.retention.delete_records(DELETED)
         self.records = await all_values(log)
         offsets = [offset for offset, _ in self.records]
         first_offsets = [segment.base_offset for segment in log.segments][1:]

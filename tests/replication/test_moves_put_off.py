@@ -55,8 +55,8 @@ def test_a_segment_that_retention_takes_from_under_a_move(caplog: pytest.LogCapt
         await asyncio.sleep(0.05)
         assert here.copied() == 0 and first.file is None, "it waits for the disk"
         log.high_watermark = log.log_end_offset
-        log.delete_records(5)
-        assert await log.delete_old_segments() > 0
+        log.retention.delete_records(5)
+        assert await log.retention.delete_old_segments() > 0
         disk.readers_delay_ms = 0.0
         await here.moved()
         assert not here.moves.failed_partitions
@@ -177,7 +177,7 @@ def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.Log
             lines = [line for line in caplog.messages if line.startswith("log move postponed")]
             assert len(lines) == 1 and "There is no room for" in lines[0]
             disk.full.clear()
-            await partition.log.resume()
+            await partition.log.truncation.resume()
             await here.moved()
             assert partition.log.directory == f"{target}/{TOPIC}-0"
             assert await here.values(partition) == numbers(50)

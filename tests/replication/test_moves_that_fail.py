@@ -132,7 +132,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             log, step, told = partition.log, LogCopy.step, []  # type: ignore[var-annotated]
 
             async def fails(copy: LogCopy) -> bool:
-                if log.can_buffer_appends and not log._writer.pending.is_buffering:
+                if log.replacement.can_begin and not log.writer.pending.is_buffering:
                     return await step(copy)
                 partition.when_written(here.produce(partition, "held"), told.append)
                 raise ZeroDivisionError
@@ -142,7 +142,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             await here.moved()
             assert await here.values(partition) == [*numbers(20), "held"]
             assert told == [ErrorCode.NONE]
-            assert partition.log is log and log.can_buffer_appends
+            assert partition.log is log and log.replacement.can_begin
 
     asyncio.run(run())
 

@@ -176,7 +176,7 @@ def test_the_next_epoch_of_the_same_leader_is_a_new_term(tmp_path: Path) -> None
         assert leader is not None
         assert (leader.epoch_start_offset, leader.followers[2].leo) == (end, end)
         await one.append()
-        assert one.partition.log.end_offset_for_epoch(0) == (0, end)
+        assert one.partition.log.epochs.end_offset_for(0) == (0, end)
 
     play(tmp_path, scenario)
 
@@ -339,7 +339,7 @@ def test_a_follower_that_becomes_leader_starts_its_epoch_behind_all_it_has(tmp_p
         await one.partition.log.await_appends()
         one.partition.append(batch("c"), origin=AppendOrigin.CLIENT, acks=1, now_ms=NOW_MS)
         await one.partition.log.await_appends()
-        assert one.partition.log.end_offset_for_epoch(4) == (4, 2)
+        assert one.partition.log.epochs.end_offset_for(4) == (4, 2)
         assert one.partition.high_watermark == 0
 
     play(tmp_path, scenario)
@@ -379,7 +379,7 @@ def test_what_changes_without_more_to_read_is_told_with_the_next_answer(tmp_path
         one.around.turn()
         assert (follower.touches, follower.wakes) == (1, 0)
         watch(one, consumer, read_committed=True)
-        one.partition.log.raise_log_start_offset(1)
+        one.partition.log.retention.raise_log_start_offset(1)
         assert (follower.touches, consumer.touches) == (2, 1)
         one.lead(isr=(1, 2, 3), partition_epoch=1)
         assert (follower.touches, consumer.touches) == (3, 2)

@@ -276,7 +276,7 @@ def test_a_log_nobody_knows_is_deleted_too() -> None:
 def test_partitions_of_a_failed_directory() -> None:
     async def program(broker: Broker) -> None:
         await broker.become(SOURCE, 0)
-        broker.partition.log.fail(OSError("broken"))
+        broker.partition.log.writer.refusals.fail(OSError("broken"))
         broker.partitions.on_directory_failed("/logs")
         assert ("forget", "t", 0) in broker.following.calls
         assert await broker.become(ME, 1) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -331,7 +331,7 @@ def test_a_log_that_fails_while_its_fetcher_lets_go_is_not_led() -> None:
         broker.following.leaving.clear()
         becoming = asyncio.ensure_future(broker.become(ME, 1))
         await asyncio.sleep(0)
-        broker.partition.log.fail(OSError("broken"))
+        broker.partition.log.writer.refusals.fail(OSError("broken"))
         broker.following.leaving.set()
         assert await becoming is ErrorCode.KAFKA_STORAGE_ERROR
         assert not broker.partition.is_leader
@@ -405,9 +405,9 @@ def test_an_epoch_in_which_nothing_was_appended_is_forgotten_by_who_follows() ->
         partition = broker.partition
         partition.append(batch("a"), origin=AppendOrigin.CLIENT, acks=1, now_ms=0)
         await broker.become(ME, 2)
-        assert partition.log.latest_epoch == 2
+        assert partition.log.epochs.latest_epoch == 2
         await broker.become(SOURCE, 3)
-        assert partition.log.latest_epoch == 1
+        assert partition.log.epochs.latest_epoch == 1
 
     with_broker(program)
 

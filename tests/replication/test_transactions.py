@@ -104,7 +104,7 @@ def test_readers_are_woken_when_an_open_transaction_is_deleted(tmp_path: Path) -
         await one.append("a", "b")
         stable = watching(one, STABLE_END)
         assert one.partition.last_stable_offset == 0
-        one.partition.log.raise_log_start_offset(2)  # as retention does
+        one.partition.log.retention.raise_log_start_offset(2)  # as retention does
         one.around.turn()
         assert (one.partition.last_stable_offset, stable.wakes) == (2, 1)
 
@@ -117,13 +117,13 @@ def test_a_cut_opens_a_transaction_again(tmp_path: Path) -> None:
         copied = records(7) + marker(7, ControlType.ABORT, base_offset=1) + batch("x", base_offset=2)
         one.partition.append_as_follower(copied, leader_high_watermark=1, **FROM_LEADER)
         await one.partition.log.await_appends()
-        await one.partition.log.truncate_to(1)
+        await one.partition.log.truncation.truncate_to(1)
         one.partition.truncated()
         assert one.partition.last_stable_offset == 0
         again = marker(7, base_offset=1)
         one.partition.append_as_follower(again, leader_high_watermark=2, **FROM_LEADER)
         await one.partition.log.await_appends()
         assert one.partition.last_stable_offset == 2
-        assert await one.partition.log.aborted_transactions(0, 2) == []
+        assert await one.partition.log.reading.aborted_transactions(0, 2) == []
 
     play(tmp_path, scenario)

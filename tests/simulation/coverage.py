@@ -13,6 +13,7 @@ from typing import Any
 
 from coordinator.runtime.shard_context import ShardContext
 from replication.fetch_sessions import FetchSessions
+from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_state import ProducerStates
 from storage.log.writing.log_writer import LogWriter
@@ -56,7 +57,7 @@ MINIMUMS = {
 # (what is counted, whose method, its name)
 _POINTS: tuple[tuple[str, type, str], ...] = (
     ("duplicates answered", PartitionLog, "_complete_duplicate"),
-    ("cold reads", PartitionLog, "read_cold"),
+    ("cold reads", LogReading, "read_cold"),
     ("segments rolled", LogWriter, "roll"),
     ("writes that were queued", LogWriter, "_on_written"),
     ("group partitions loaded", ShardContext, "load"),

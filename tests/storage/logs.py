@@ -20,6 +20,7 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
 from storage.directories.log_upkeep import LogUpkeep
+from storage.log import opening
 from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from storage.log.transaction_verifications import VerificationGuard
@@ -90,7 +91,7 @@ def config(**overrides: Any) -> LogConfig:
 
 async def open_log(world: World, directory: str, log_config: LogConfig | None = None, **known: Any) -> PartitionLog:
     """The log t-0 in `directory`."""
-    return await PartitionLog.open("t", 0, f"{directory}/t-0", log_config or config(), world.environment, **known)
+    return await opening.open_log("t", 0, f"{directory}/t-0", log_config or config(), world.environment, **known)
 
 
 def batch(*values: str, timestamp: int = NOW_MS, step_ms: int = 1, **options: Any) -> bytearray:
@@ -142,9 +143,11 @@ async def read(
 ) -> bytes:
     """Hot if it is, cold otherwise."""
     limit_offset = log.log_end_offset if limit is None else limit
-    found = log.read(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one)
+    found = log.reading.read(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one)
     if found is None:
-        found = await log.read_cold(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one)
+        found = await log.reading.read_cold(
+            offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=at_least_one
+        )
     return bytes(found)
 
 

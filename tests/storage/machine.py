@@ -7,6 +7,7 @@ from typing import Any
 
 from runtime.tasks import TaskScope
 from storage.log.log_environment import LogEnvironment
+from storage.log.opening import open_log
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.open_segments import OpenSegments
 from tests.simulation.clock import SimClock
@@ -62,7 +63,7 @@ class Machine:
     async def start(self, recovery_point: int | None = None) -> PartitionLog:
         """After a crash; `recovery_point` is the checkpointed one."""
         environment = self.boot()
-        self.log = await PartitionLog.open("t", 0, FOLDER, self.config, environment, recovery_point=recovery_point)
+        self.log = await open_log("t", 0, FOLDER, self.config, environment, recovery_point=recovery_point)
         return self.log
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.unused_file import close_unused_file
 from tests.storage.logs import NOW_MS, append, append_records, batch, config, open_log, world
 
 TOO_LONG_S = 30
@@ -42,8 +43,9 @@ async def kept_busy(log: PartitionLog) -> AsyncIterator[None]:
 
 
 async def save_epochs(log: PartitionLog) -> None:
-    log.assign_leader_epoch(log.latest_epoch + 1, log.next_offset)
-    await log.save_epochs()
+    log.epochs.assign(log.epochs.latest_epoch + 1, log.next_offset)
+    log.epochs.save()
+    await log.await_queued_files()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_a_flush_of_one_that_is_being_opened_ends(tmp_path: Path) -> None:
         async with world(str(tmp_path)) as place:
             log = await open_log(place, str(tmp_path), config(**BUSY))
             await append(log, "v")
-            await log.close_unused_file()
+            await close_unused_file(log)
             async with kept_busy(log):
                 end_offset = log.next_offset
                 await log.flush()
@@ -93,11 +95,11 @@ def test_retention_of_one_whose_producers_have_no_snapshot_ends(tmp_path: Path) 
             log = await open_log(place, str(tmp_path), settings, recovery_point=0)
             log.high_watermark = log.log_end_offset
             async with kept_busy(log):
-                assert await log.delete_old_segments() > 0
+                assert await log.retention.delete_old_segments() > 0
             await log.close(flush=False)
         async with world(str(tmp_path)) as place:
             log = await open_log(place, str(tmp_path), settings, recovery_point=log.recovery_point)
-            (producer,) = log.producers.describe()
+            (producer,) = log.producers.states.describe()
             assert (producer.producer_id, producer.last_sequence) == (7, 79)
             await log.close()
 

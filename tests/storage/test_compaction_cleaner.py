@@ -67,7 +67,7 @@ def test_small_segments_become_one_with_whole_indexes(tmp_path: Path) -> None:
             ]  # fmt: skip
             assert [segment.base_offset for segment in broker.log.segments] == [0, 8]
             assert values_of(await read(broker.log, 5, max_bytes=200)) == [(5, "v" * 100)]
-            found = await broker.log.offset_for_timestamp(broker.clock.now_ms)
+            found = await broker.log.reading.offset_for_timestamp(broker.clock.now_ms)
             assert found is not None and found.offset == 0
             index = (broker.folder / "00000000000000000000.index").read_bytes()
             assert len(index) == 7 * 8
@@ -139,17 +139,17 @@ def test_what_was_aborted_goes_and_its_index_follows(tmp_path: Path) -> None:
                 outcome = ControlType.ABORT if producer % 2 else ControlType.COMMIT
                 await transact(broker, producer, f"k{producer % 3}", outcome)
             await broker.roll()
-            assert len(await broker.log.aborted_transactions(0, 100)) == 3
+            assert len(await broker.log.reading.aborted_transactions(0, 100)) == 3
             assert await broker.clean()
             assert left_in(broker.folder) == [(0, "k0", "k0 of 0"), (4, "k2", "k2 of 2"), (8, "k1", "k1 of 4")]
-            assert await broker.log.aborted_transactions(0, 100) == [
+            assert await broker.log.reading.aborted_transactions(0, 100) == [
                 each
                 for path in sorted(broker.folder.glob("*.txnindex"))
                 for each in decode_transactions(path.read_bytes())
             ]
-            before = broker.log.producers.to_snapshot()
+            before = broker.log.producers.states.to_snapshot()
         async with cleanery(tmp_path, clock=clock, segment_bytes=600) as broker:
-            assert broker.log.producers.to_snapshot() == before
+            assert broker.log.producers.states.to_snapshot() == before
 
     asyncio.run(run())
 
@@ -169,7 +169,7 @@ def test_producers_are_known_after_all_their_records_went(tmp_path: Path) -> Non
             path.unlink()
         (tmp_path / ".kafka_cleanshutdown").unlink()
         async with cleanery(tmp_path) as broker:
-            (row,) = broker.log.producers.describe()
+            (row,) = broker.log.producers.states.describe()
             assert (row.producer_id, row.producer_epoch, row.last_sequence) == (7, 2, 2)
 
     asyncio.run(run())
@@ -250,7 +250,7 @@ def test_compact_and_delete_go_together(tmp_path: Path) -> None:
             assert await broker.clean()
             clock.now_ms += DAY_MS + 10
             await fill(broker, 3, "c")
-            assert await broker.log.delete_old_segments()
+            assert await broker.log.retention.delete_old_segments()
             assert broker.log.log_start_offset == 6
             assert await broker.clean()
             assert left_in(broker.folder) == [(8, "c", "c2")]
@@ -416,15 +416,15 @@ async def change(broker: Cleanery, how: str) -> None:
         case "abort":
             await broker.logs.cleaner.abort(log)
         case "truncate":
-            await log.truncate_to(3)
+            await log.truncation.truncate_to(3)
         case "truncate fully":
-            await log.truncate_fully_and_start_at(100)
+            await log.truncation.truncate_fully_and_start_at(100)
         case "delete":
             await broker.logs.delete(*TOPIC)
         case "close":
             await broker.logs.cleaner.close()
         case "retention":
-            await log.delete_segments_before(3)
+            await log.retention.delete_segments_before(3)
         case _:
             async with broker.logs.cleaner.paused(log):
                 assert not await broker.clean()
@@ -446,7 +446,7 @@ def test_what_went_while_other_logs_were_looked_at_is_not_cleaned(tmp_path: Path
             async def look_while_they_go(log: PartitionLog, now_ms: int) -> CleaningRange | None:
                 if log is other:
                     broker.clock.now_ms += hour_ms // 2
-                    assert await chosen.delete_old_segments() == 1 < chosen.segments_count
+                    assert await chosen.retention.delete_old_segments() == 1 < chosen.segments_count
                 return await look(log, now_ms)
 
             broker.logs.cleaner._range_of = look_while_they_go  # type: ignore[method-assign]
@@ -467,7 +467,7 @@ def test_readers_never_see_the_exchange(tmp_path: Path) -> None:
                 while not cleaning.done():
                     rows = {value[0]: value for _, value in await all_values(broker.log, max_bytes=150)}
                     assert rows == {"a": "a11", "b": "b11", "c": "c11"}, turn
-                    await broker.log.offset_for_timestamp(broker.clock.now_ms)
+                    await broker.log.reading.offset_for_timestamp(broker.clock.now_ms)
                     await asyncio.sleep(0)
                 assert await cleaning
 

@@ -81,7 +81,7 @@ class Machine:
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
         latest: dict[bytes | None, bytes | None] = {}
         offset = 0
-        aborted = await self.log.aborted_transactions(0, 1 << 40)
+        aborted = await self.log.reading.aborted_transactions(0, 1 << 40)
         while offset < self.log.log_end_offset:
             content = await read(self.log, offset)
             assert content, "the log has no hole"
@@ -94,7 +94,7 @@ class Machine:
                     continue
                 latest |= {each.key: each.value for each in iter_records(content, position, header, 1 << 20)}
         assert latest == {b"%d" % key: b"%d of %d" % (ROUNDS - 1, key) for key in range(KEYS)}
-        (producer,) = self.log.producers.describe()
+        (producer,) = self.log.producers.states.describe()
         assert (producer.producer_id, producer.last_sequence) == (7, ROUNDS - 1)
 
     async def clean(self) -> None:

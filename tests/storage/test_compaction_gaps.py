@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.records.batch import patch
+from storage.cleaner import log_cleaner
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.segment_copy import CleanedSegment
 from tests.storage.cleaning import Cleanery, batch_of, cleanery, fill, left_in
@@ -46,7 +47,7 @@ def test_a_log_that_was_being_compacted_for_the_first_time_keeps_what_lies_behin
             await broker.logs.upkeep.checkpoint_recovery_points()
             await fill(broker, 20)
             await broker.put(("c", "behind"))
-            replace, left = PartitionLog.replace_segments, list[tuple[int, str | None, str | None]]()
+            replace, left = log_cleaner.replace_segments, list[tuple[int, str | None, str | None]]()
 
             async def replace_and_look(log: PartitionLog, *cleaned: CleanedSegment) -> None:
                 await replace(log, *cleaned)
@@ -54,7 +55,7 @@ def test_a_log_that_was_being_compacted_for_the_first_time_keeps_what_lies_behin
                     left.extend(left_in(broker.folder))
                     shutil.copytree(whole, killed)
 
-            monkeypatch.setattr(PartitionLog, "replace_segments", replace_and_look)
+            monkeypatch.setattr(log_cleaner, "replace_segments", replace_and_look)
             assert await broker.clean()
             assert broker.log.first_dirty_offset == 40
         async with cleanery(killed, cleanup_policy="delete") as broker:
@@ -159,7 +160,7 @@ def test_a_log_that_was_cut_within_a_gap_keeps_what_comes_next(tmp_path: Path, *
         async with cleanery(tmp_path, kill=not has_stopped, **topic) as broker:
             await broker.logs.upkeep.checkpoint_recovery_points()
             await copy(broker, sparse(0, 1, 2, 20))
-            await broker.log.truncate_to(10)
+            await broker.log.truncation.truncate_to(10)
             if not has_stopped:
                 await go_on(broker)
         if has_stopped:

@@ -322,7 +322,7 @@ class CompactedLog(RuleBasedStateMachine):
                 assert model.counts(model.rows[record.offset]), f"aborted record {record.offset} was not cleaned"
                 assert record.key not in seen, f"{record.key!r} is there twice below {clean_below}"
                 seen[record.key] = record.offset
-        known = {row.producer_id: row.last_sequence for row in self.log.producers.describe()}
+        known = {row.producer_id: row.last_sequence for row in self.log.producers.states.describe()}
         for producer, sequence in model.sequences().items():
             assert known[producer] == sequence - 1
 

@@ -10,6 +10,7 @@ from struct import iter_unpack
 import pytest
 
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.unused_file import close_unused_file
 from tests.storage.logs import NOW_MS, all_values, append_records, batch, config, open_log, world
 
 BATCHES = 200
@@ -66,8 +67,8 @@ def test_no_segment_has_more_entries_than_its_indexes_may_have(tmp_path: Path, i
         async with world(str(tmp_path)) as one:
             log = await open_log(one, str(tmp_path), settings)
             if is_closed:  # it is opened by the append
-                await log.close_unused_file()
-                await log.close_unused_file()
+                await close_unused_file(log)
+                await close_unused_file(log)
             await append_all(log, 2)
             assert await all_values(log) == [(at, "v" * (at % 50)) for at in range(BATCHES)]
             needed = [segment.written_bytes // 301 for segment in log.segments]

@@ -12,6 +12,7 @@ import pytest
 from protocol.errors import KafkaError
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
+from storage.log import opening
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.segments.segment_scan import SegmentScan, walk, walk_in_steps
@@ -67,7 +68,7 @@ def test_a_log_without_producers_is_not_walked_for_them(tmp_path: Path) -> None:
         async with world(str(folder), filesystem=filesystem) as here:
             log = await filled(here, folder, has_producer=has_producer)
             filesystem.log_bytes = 0
-            await log.truncate_to(COUNT - 1)
+            await log.truncation.truncate_to(COUNT - 1)
             bytes_read = filesystem.log_bytes
             assert await all_values(log) == [(at, VALUE + str(at)) for at in range(COUNT - 1)]
             await log.close()
@@ -94,9 +95,9 @@ def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> No
         filesystem = WalkedFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path, has_producer=True)
-            other = await PartitionLog.open("o", 0, f"{tmp_path}/o-0", config(), here.environment)
+            other = await opening.open_log("o", 0, f"{tmp_path}/o-0", config(), here.environment)
             filesystem.walks.shut()
-            cut = asyncio.ensure_future(log.truncate_to(COUNT - 1))
+            cut = asyncio.ensure_future(log.truncation.truncate_to(COUNT - 1))
             await filesystem.walks.reached()
             async with asyncio.timeout(20):
                 await append(other, "a")
@@ -108,7 +109,7 @@ def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> No
             filesystem.walks.open()
             await cut
             await closing
-            assert [each.last_sequence for each in log.producers.describe()] == [COUNT - 2]
+            assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
             await other.close()
 
     asyncio.run(run())
@@ -120,7 +121,7 @@ def test_a_stop_that_does_not_wait_for_the_walk_leaves_no_producers_of_what_was_
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path, has_producer=True, segment_bytes=7000)
             filesystem.walks.shut()
-            cut = asyncio.ensure_future(log.truncate_to(COUNT - 1))
+            cut = asyncio.ensure_future(log.truncation.truncate_to(COUNT - 1))
             await filesystem.walks.reached()
             stop = asyncio.ensure_future(here.tasks.close())
             await asyncio.wait((cut,))
@@ -129,7 +130,7 @@ def test_a_stop_that_does_not_wait_for_the_walk_leaves_no_producers_of_what_was_
             await log.close()
         async with world(str(tmp_path)) as here:
             log = await open_log(here, str(tmp_path), is_clean=True, recovery_point=COUNT - 1)
-            assert [each.last_sequence for each in log.producers.describe()] == [COUNT - 2]
+            assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
             await log.close()
 
     asyncio.run(run())
@@ -139,16 +140,16 @@ async def known(log: PartitionLog) -> dict[str, Any]:
     """What a log knows of itself; of its time index what it answers, as a close adds an entry."""
     log.high_watermark = log.log_end_offset
     segments = list(log.segments)
-    last = await log.offset_of_max_timestamp()
+    last = await log.reading.offset_of_max_timestamp()
     return {
         "values": await all_values(log),
         "ends": (log.log_start_offset, log.log_end_offset),
-        "producers": list(log.producers.describe()),
-        "unstable": log.first_unstable_offset,
-        "epochs": [log.end_offset_for_epoch(epoch) for epoch in range(5)],
-        "times": [await log.offset_for_timestamp(NOW_MS + at) for at in range(0, 31, 3)],
+        "producers": list(log.producers.states.describe()),
+        "unstable": log.producers.states.first_unstable_offset,
+        "epochs": [log.epochs.end_offset_for(epoch) for epoch in range(5)],
+        "times": [await log.reading.offset_for_timestamp(NOW_MS + at) for at in range(0, 31, 3)],
         "largest": (last.timestamp, last.offset) if last is not None else None,
-        "aborted": [each.last_offset for each in await log._reader.aborted_between(0, log.log_end_offset)],
+        "aborted": [each.last_offset for each in await log.reading.reader.aborted_between(0, log.log_end_offset)],
         "indexes": [(segment.base_offset, segment.txn_index and len(segment.txn_index)) for segment in segments],
         "index": (log.segments.active.offset_index.entries_count, log.segments.active.offset_index.last),
     }
@@ -165,13 +166,13 @@ def test_a_log_that_was_cut_knows_what_a_start_finds(
         async with world(str(tmp_path)) as here:
             log = await filled(here, tmp_path, has_producer=producers == "idempotent", segment_bytes=segment_bytes)
             if producers == "transactional":
-                await log.truncate_to(0)
+                await log.truncation.truncate_to(0)
                 one = Transactional(log, 7)
                 for at in range(COUNT // 4):
                     for _ in range(3):
                         await one.write(VALUE, timestamp=NOW_MS + at % 30)
                     await (one.abort() if at % 2 else one.commit())
-            await log.truncate_to(end)
+            await log.truncation.truncate_to(end)
             after = await known(log)
             recovery_point = log.recovery_point
             if is_clean:
@@ -200,9 +201,9 @@ def test_a_transaction_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_pat
             path, filesystem = segment_path(log.directory, 0, TXN_INDEX_SUFFIX), here.environment.filesystem
             content = filesystem.read_bytes(path)
             filesystem.write_bytes(path, content[34:68] + content[:34] + content[68:])
-            await log.truncate_to(6)
+            await log.truncation.truncate_to(6)
             assert filesystem.read_bytes(path) == content[: 3 * 34]
-            assert [each.last_offset for each in await log._reader.aborted_between(0, 6)] == [1, 3, 5]
+            assert [each.last_offset for each in await log.reading.reader.aborted_between(0, 6)] == [1, 3, 5]
             await log.close()
 
     asyncio.run(run())
@@ -218,8 +219,8 @@ def test_a_cut_within_the_batch_that_a_later_segment_and_the_log_begin_with(tmp_
                 await append(log, *"abcdefgh")
             assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
             log.high_watermark = 24
-            log.delete_records(18)
-            await log.truncate_to(20)
+            log.retention.delete_records(18)
+            await log.truncation.truncate_to(20)
             assert (log.log_start_offset, log.log_end_offset) == (18, 20)
             for segment in log.segments:
                 assert here.environment.filesystem.exists(segment.path(".log")), "its files are those that the log has"
@@ -276,7 +277,7 @@ def test_a_cut_that_meets_an_unreadable_log_fails_it(tmp_path: Path) -> None:
             log = await filled(here, tmp_path, has_producer=True)
             filesystem.is_broken = True
             with pytest.raises(KafkaError):
-                await log.truncate_to(COUNT - 1)
+                await log.truncation.truncate_to(COUNT - 1)
             assert log.failure is not None and len(here.failed) == 1
             await log.close(flush=False)
 

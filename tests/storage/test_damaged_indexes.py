@@ -56,12 +56,12 @@ def test_who_reads_while_the_log_is_cut_is_answered_when_it_is(tmp_path: Path) -
             log = await filled(here, tmp_path)
             assert file_entries(log) == 1024
             filesystem.cuts.shut()
-            cut = asyncio.ensure_future(log.truncate_to(700))
+            cut = asyncio.ensure_future(log.truncation.truncate_to(700))
             await filesystem.cuts.reached()
             assert file_entries(log) < 1024
             assert values_of(await read(log, 30, limit=31)) == [(30, "v30")], "of a page that stays as it is"
             reading = asyncio.ensure_future(read(log, 600, limit=640))
-            by_time = asyncio.ensure_future(log.offset_for_timestamp(0))
+            by_time = asyncio.ensure_future(log.reading.offset_for_timestamp(0))
             for _ in range(64):  # whatever it gives to the reader threads
                 await here.environment.readers.run(lambda: None)
             assert not reading.done()
@@ -81,7 +81,7 @@ def test_what_was_read_of_an_index_before_a_cut_is_read_again(tmp_path: Path) ->
     async def run() -> None:
         async with world(str(tmp_path)) as here:
             log = await filled(here, tmp_path)
-            reader = log._reader.cold
+            reader = log.reading.reader.cold
             waits, run_in_thread, pages = asyncio.Event(), reader._readers.run, []
 
             class Readers:
@@ -96,7 +96,7 @@ def test_what_was_read_of_an_index_before_a_cut_is_read_again(tmp_path: Path) ->
             reading = asyncio.ensure_future(read(log, 900, limit=901))
             while not pages:
                 await here.environment.readers.run(lambda: None)
-            await log.truncate_to(0)
+            await log.truncation.truncate_to(0)
             for number in range(COUNT):
                 await append(log, "longer" * (number % 3), epoch=1)
             waits.set()
@@ -152,11 +152,11 @@ def test_an_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_path: Path, su
             else:
                 damaged = {"shorter": content[:240], "longer": content + b"?", "falls": content[48:] + content[:48]}
                 filesystem.write_bytes(path, damaged[damage])
-            await log.truncate_to(1200)
+            await log.truncation.truncate_to(1200)
             assert log.failure is None and here.failed == []
             for number in (0, 1, 700, 1199):
                 assert values_of(await read(log, number, limit=number + 1)) == [(number, f"v{number}")]
-                found = await log.offset_for_timestamp(NOW_MS + number)
+                found = await log.reading.offset_for_timestamp(NOW_MS + number)
                 assert found is not None and found.offset == number
             await log.flush()
             await log.close()

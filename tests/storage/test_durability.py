@@ -18,6 +18,7 @@ from storage.directories import online_directory
 from storage.log.loading import LoadedLog, LoadRequest, load_log
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.producer_state import ProducerStates
+from storage.log.unused_file import close_unused_file
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, until, world
 from tests.storage.machine import FOLDER, Machine, on_a_machine
@@ -139,7 +140,7 @@ def test_missing_snapshots_are_made_again(tmp_path: Path, stop: str) -> None:
             path.unlink()
 
     async def check(log: PartitionLog) -> None:
-        (producer,) = log.producers.describe()
+        (producer,) = log.producers.states.describe()
         assert producer.last_sequence == 29
         assert snapshots(tmp_path) == {offset: offset - 1 for offset in base_offsets[1:]}
 
@@ -234,20 +235,20 @@ def test_an_idle_log_gives_its_file_back_and_goes_on_where_it_was(tmp_path: Path
         for at in range(60):
             await append(log, f"{at:0100}", timestamp=NOW_MS + at)
             if at % 7 == 0:
-                await log.close_unused_file()
+                await close_unused_file(log)
                 assert log.segments.active.file is None
             if at % 14 == 0:
                 assert await all_values(log) == records(at + 1)
-        found = await log.offset_for_timestamp(NOW_MS + 33)
+        found = await log.reading.offset_for_timestamp(NOW_MS + 33)
         assert found is not None and found.offset == 33
-        await log.close_unused_file()
+        await close_unused_file(log)
         await log.close()
 
     with_log(tmp_path, body, segment_bytes=3000, index_interval_bytes=300)
 
     async def check(log: PartitionLog) -> None:
         assert await all_values(log) == records(60)
-        assert await log.offset_of_max_timestamp() is not None
+        assert await log.reading.offset_of_max_timestamp() is not None
 
     reopened(tmp_path, check, {"segment_bytes": 3000}, is_clean=True, recovery_point=60)
 
@@ -257,7 +258,7 @@ def test_a_log_that_rests_has_the_same_indexes_as_one_that_does_not(tmp_path: Pa
         for at in range(40):
             await append(log, f"{at:0100}", timestamp=NOW_MS + at)
             if rests and at % 9 == 0:
-                await log.close_unused_file()
+                await close_unused_file(log)
         await log.close()
 
     for name, rests in (("awake", False), ("resting", True)):
@@ -273,7 +274,7 @@ def test_a_log_that_rests_has_the_same_indexes_as_one_that_does_not(tmp_path: Pa
 def test_what_is_appended_while_a_log_goes_to_rest_keeps_it_awake(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await append(log, "a")
-        resting = asyncio.ensure_future(log.close_unused_file())
+        resting = asyncio.ensure_future(close_unused_file(log))
         await asyncio.sleep(0)
         await append(log, "b")
         await resting
@@ -310,9 +311,9 @@ def test_a_flush_that_waited_while_the_log_was_cut_counts_what_is_left(tmp_path:
             log = await open_log(place, str(tmp_path))
             await append(log, "a")
             await append(log, "b")
-            await log.close_unused_file()
+            await close_unused_file(log)
             log.append(batch("c"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=Outcome())
-            await asyncio.gather(log.flush(), log.truncate_to(1), log.flush())
+            await asyncio.gather(log.flush(), log.truncation.truncate_to(1), log.flush())
             assert log.recovery_point <= log.log_end_offset == 1
             await log.close()
 

@@ -12,6 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.filesystem import Buffer, File
 from runtime.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.unused_file import close_unused_file
 from storage.segments.segment_scan import scan_segment
 from tests.storage.cleaning import cleanery
 from tests.storage.file_around import FileAround
@@ -97,7 +98,7 @@ async def fill(log: PartitionLog) -> None:
     for number in range(20):
         await append(log, f"v{number}")
     await until(lambda: log.recovery_point >= log.segments.active.base_offset)
-    log._writer.durability.recovery_point = 0
+    log.writer.durability.recovery_point = 0
     log.high_watermark = log.log_end_offset
 
 
@@ -133,7 +134,7 @@ def test_segments_go_while_they_are_flushed(tmp_path: Path) -> None:
             flush = asyncio.ensure_future(log.flush())
             await filesystem.flushes.reached()
             gone = list(log.segments)[:-1]
-            removal = asyncio.ensure_future(log.delete_segments_before(log.segments.active.base_offset))
+            removal = asyncio.ensure_future(log.retention.delete_segments_before(log.segments.active.base_offset))
             await until(lambda: len(log.segments) == 1)
             for _ in range(16):  # whatever was given to the reader threads
                 await place.environment.readers.run(lambda: None)
@@ -159,7 +160,7 @@ def test_a_cut_takes_a_snapshot_that_is_about_to_be_flushed(tmp_path: Path) -> N
             while len(log.segments) == 1:
                 await append(log, "v")
             await filesystem.finds.reached()
-            await log.truncate_to(2)
+            await log.truncation.truncate_to(2)
             assert len(log.segments) == 1
             filesystem.finds.open()
             await until(lambda: not log.segments.first.pins)
@@ -181,8 +182,8 @@ def test_the_recovery_point_moves_over_a_segment_that_was_flushed_while_later_re
                 await append(log, "v")
             await append(log, "w")
             await filesystem.flushes.reached()
-            cut = asyncio.ensure_future(log.truncate_to(log.log_end_offset - 1))
-            await until(lambda: log.truncations == 1)
+            cut = asyncio.ensure_future(log.truncation.truncate_to(log.log_end_offset - 1))
+            await until(lambda: log.truncation.count == 1)
             filesystem.flushes.open()
             await cut
             await until(lambda: not log.segments.first.pins)
@@ -208,9 +209,11 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
             log = await open_log(place, str(tmp_path), is_clean=True, recovery_point=20)
             assert len(await all_values(log)) == 20
             filesystem.reads.shut()
-            reading = asyncio.ensure_future(log.read_cold(0, limit_offset=20, max_bytes=1000, at_least_one=True))
+            reading = asyncio.ensure_future(
+                log.reading.read_cold(0, limit_offset=20, max_bytes=1000, at_least_one=True)
+            )
             await filesystem.reads.reached()
-            await log.close_unused_file()
+            await close_unused_file(log)
             queued = threading.Event()
             place.environment.queue.run(lambda: queued.wait(30))
             done = Outcome()
@@ -227,7 +230,7 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
             await log.await_appends()
             assert done.is_written and log.failure is None
             assert (await all_values(log))[20:] == [(20, "new")]
-            found = await log.offset_for_timestamp(NOW_MS + 1000)
+            found = await log.reading.offset_for_timestamp(NOW_MS + 1000)
             assert found is not None and found.offset == 20
             await log.close()
 
@@ -244,10 +247,10 @@ def test_who_reads_what_is_deleted_meanwhile_is_not_given_what_follows(tmp_path:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
             await fill(log)
             filesystem.reads.shut()
-            read_cold = log.read_cold_with_aborted if with_aborted else log.read_cold
+            read_cold = log.reading.read_cold_with_aborted if with_aborted else log.reading.read_cold
             reading = asyncio.ensure_future(read_cold(2, limit_offset=20, max_bytes=1000, at_least_one=True))
             await filesystem.reads.reached()
-            assert await log.delete_segments_before(12) == 3
+            assert await log.retention.delete_segments_before(12) == 3
             filesystem.reads.open()
             with pytest.raises(KafkaError) as refused:
                 await reading
@@ -292,11 +295,11 @@ def test_indexes_that_are_made_again_are_not_those_of_a_cleaned_segment(tmp_path
             log, old = broker.log, broker.log.segments.first
             await log.flush()
             await until(lambda: not old.pins)  # its own flush is through
-            log._environment.open_segments.close(old)
+            log.environment.open_segments.close(old)
             filesystem.unlink(old.path(".index"))
             filesystem.misses.shut()
             reading = asyncio.ensure_future(
-                log.read_cold(3, limit_offset=log.log_end_offset, max_bytes=1000, at_least_one=True)
+                log.reading.read_cold(3, limit_offset=log.log_end_offset, max_bytes=1000, at_least_one=True)
             )
             await filesystem.misses.reached()
             assert await broker.clean()
@@ -336,7 +339,7 @@ def test_a_flush_behind_a_write_without_room_halts_the_log_alone(tmp_path: Path)
             assert isinstance(done.errors[0], KafkaError)
             assert log.is_halted and not place.failed, "the directory stays online"
             disk.left_bytes = PLENTY
-            await log.resume()
+            await log.truncation.resume()
             await append(log, "after")
             assert [value for _, value in await all_values(log)] == ["first", "after"]
             await log.close()

@@ -89,7 +89,7 @@ def test_a_cut_below_it_is_on_the_disk_before_more_is_appended(tmp_path: Path) -
             await compacted_up_to_40(broker)
         async with cleanery(tmp_path, kill=True) as broker:
             assert (broker.log.recovery_point, broker.log.first_dirty_offset) == (0, 40)
-            await broker.log.truncate_to(20)
+            await broker.log.truncation.truncate_to(20)
             assert first_dirty_in(tmp_path) == "0\n1\nt 0 20\n"
             for number in range(25):
                 await broker.put((f"w{number}", "x"))
@@ -109,13 +109,13 @@ def test_a_log_takes_nothing_until_its_fall_is_on_the_disk(tmp_path: Path, refus
             await broker.logs.upkeep.checkpoint_recovery_points()
             disk.refused.add(str(tmp_path / refused))
             with pytest.raises(NoRoom):
-                await broker.log.truncate_to(20)
+                await broker.log.truncation.truncate_to(20)
             assert broker.log.is_halted
             with contextlib.suppress(KafkaError):
                 await broker.put(("K", None))
             assert broker.log.log_end_offset == 20
             disk.refused.clear()
-            await broker.log.resume()
+            await broker.log.truncation.resume()
             assert first_dirty_in(tmp_path) == "0\n1\nt 0 20\n"
             assert not broker.log.is_halted
 

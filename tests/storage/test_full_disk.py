@@ -77,7 +77,7 @@ def test_a_refused_write_halts_the_log_and_leaves_nothing(tmp_path: Path, left_b
                 await append(log, "more")
             assert await reopened(place, disk, tmp_path, log) == taken, "a torn tail is cut off at the next start"
             disk.left_bytes = PLENTY
-            await log.resume()
+            await log.truncation.resume()
             assert not log.is_halted
             await append(log, "after")
             assert [value for _, value in await all_values(log)] == [*taken, "after"]
@@ -107,7 +107,7 @@ def test_writes_that_are_queued_behind_a_refused_one_are_refused(tmp_path: Path)
             assert all(len(done.errors) == 1 for done in outcomes)
             assert log.log_end_offset == 3
             disk.left_bytes = PLENTY
-            await log.resume()
+            await log.truncation.resume()
             await append(log, "after")
             assert [offset for offset, _ in await all_values(log)] == [0, 1, 2, 3]
 
@@ -135,10 +135,10 @@ def test_no_room_for_the_next_segment(tmp_path: Path) -> None:
             await log.await_appends()
             assert log.is_halted
             assert await reopened(place, disk, tmp_path, log) == taken
-            await log.resume()
+            await log.truncation.resume()
             assert log.is_halted, "there is no room still"
             disk.left_bytes = PLENTY
-            await log.resume()
+            await log.truncation.resume()
             assert not log.is_halted
             result = await append(log, "yes", producer_id=1, producer_epoch=0, base_sequence=len(taken))
             assert (result.base_offset, result.duplicate) == (len(taken), False), "the refused batch left no sequence"
@@ -179,7 +179,7 @@ def test_below_the_floor_only_the_brokers_own_records_are_taken(tmp_path: Path) 
             assert not await taken(AppendOrigin.COORDINATOR)
             assert len(await all_values(log)) == 2
             log.high_watermark = 1
-            assert log.delete_records(1) == 1, "deletions make room"
+            assert log.retention.delete_records(1) == 1, "deletions make room"
             await log.flush()
             measure(FLOOR * 2)
             assert await taken(AppendOrigin.CLIENT)
@@ -197,7 +197,7 @@ def test_whoever_fills_the_disk_between_two_looks_is_stopped(tmp_path: Path) -> 
             log, other = [await here.logs.log_for("orders", partition) for partition in range(2)]
             await append(log, "opens its file")
             floor_bytes, plenty_bytes = 1 << 20, 3 << 20
-            space = log._environment.space
+            space = log.environment.space
             space.floor_bytes = floor_bytes
             space.on_measured(plenty_bytes, 0)
             records, taken_bytes = bytes(batch("x" * 40_000)), 0
@@ -293,9 +293,9 @@ def test_a_log_is_made_where_there_is_room(tmp_path: Path) -> None:
                 return [Path((await here.logs.log_for(each, 0)).directory).parent.name for each in topics]
 
             assert await made("one", "two") == ["a", "b"]
-            here.logs.logs["one", 0]._environment.space.on_refused(here.clock.now_ms)
+            here.logs.logs["one", 0].environment.space.on_refused(here.clock.now_ms)
             assert await made("three", "four") == ["b", "b"]
-            here.logs.logs["two", 0]._environment.space.on_refused(here.clock.now_ms)
+            here.logs.logs["two", 0].environment.space.on_refused(here.clock.now_ms)
             assert await made("five") == ["a"], "as there is no better place"
             here.clock.now_ms += 10_000
             await here.logs.space.look()
@@ -423,12 +423,12 @@ def test_a_file_that_cannot_be_read_says_so_to_whoever_reads(tmp_path: Path) -> 
             for value in "abcdefgh":
                 await append(log, value)
             disk.broken.add(f"{log.directory}/00000000000000000000.log")
-            assert log.bytes_between(3, 8) == log.size_bytes
+            assert log.reading.bytes_between(3, 8) == log.size_bytes
             with pytest.raises(KafkaError) as refused:
                 await read(log, 3)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             disk.broken.clear()
-            assert 0 < log.bytes_between(3, 8) < log.size_bytes
+            assert 0 < log.reading.bytes_between(3, 8) < log.size_bytes
             await log.close()
 
     asyncio.run(run())
@@ -456,7 +456,7 @@ def test_a_stop_without_room_for_its_checkpoints_is_no_clean_one(
             for log in logs:
                 await append(log, *"defgh")
                 log.high_watermark = 8
-            logs[0].delete_records(1)
+            logs[0].retention.delete_records(1)
             full = Path(logs[0].directory).parent
             disk.refused.add(f"{full}/{refused}")
         assert disk.refusals == 1
@@ -494,16 +494,16 @@ def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk
             assert checkpointed(tmp_path) == "orders 0 6"
             disk.refused.add(str(tmp_path / CHECKPOINTS[0]))
             with pytest.raises(NoRoom):
-                await log.truncate_to(3)
+                await log.truncation.truncate_to(3)
             assert log.is_halted
             with pytest.raises(NoRoom):
                 await append_records(log, batch("d"), origin=AppendOrigin.COORDINATOR)
-            await log.resume()
+            await log.truncation.resume()
             assert log.is_halted
             assert not here.failed
             assert checkpointed(tmp_path) == "orders 0 6"
             disk.refused.clear()
-            await log.resume()
+            await log.truncation.resume()
             assert not log.is_halted
             assert checkpointed(tmp_path) == "orders 0 3"
             await goes_on(here, log)

@@ -23,7 +23,7 @@ from tests.storage.logs import NOW_MS, World, all_values, append, config, open_l
 
 async def goes_on(log: PartitionLog, disk: FullDisk) -> None:
     disk.left_bytes = PLENTY
-    await log.resume()
+    await log.truncation.resume()
     assert not log.is_halted
 
 
@@ -42,14 +42,14 @@ def test_leader_epochs_whose_file_was_refused(tmp_path: Path) -> None:
             await log.flush()
             assert log.is_halted
             await goes_on(log, disk)
-            assert log.latest_epoch == 4
-            assert log.end_offset_for_epoch(1) == (1, 1)
-            assert log.epoch_of(2) == 4
+            assert log.epochs.latest_epoch == 4
+            assert log.epochs.end_offset_for(1) == (1, 1)
+            assert log.epochs.epoch_of(2) == 4
             await append(log, "d", epoch=4)
             await log.close()
             again = await open_log(place, str(tmp_path), is_clean=True, recovery_point=4)
-            assert again.end_offset_for_epoch(1) == (1, 1)
-            assert again.end_offset_for_epoch(4) == (4, 4)
+            assert again.epochs.end_offset_for(1) == (1, 1)
+            assert again.epochs.end_offset_for(4) == (4, 4)
             await again.close()
 
     asyncio.run(run())
@@ -81,7 +81,7 @@ def test_refusals_do_not_keep_what_was_refused(tmp_path: Path) -> None:
             kept = []
             for _ in range(3):
                 with pytest.raises(KafkaError) as unread:
-                    log.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
+                    log.reading.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
                 kept.append(frames_kept(unread.value))
                 with pytest.raises(KafkaError) as unwritten:
                     await append(log, "no")
@@ -103,10 +103,11 @@ def test_leader_epochs_that_begin_while_it_is_halted(tmp_path: Path) -> None:
             disk.left_bytes = 0
             with pytest.raises(NoRoom):
                 await append(log, "no", epoch=2)
-            assert log.has_unsaved_epochs
-            await log.save_epochs()  # as is done now and then
+            assert log.epochs.has_unsaved
+            log.epochs.save()  # as is done now and then
+            await log.await_queued_files()
             await goes_on(log, disk)
-            assert (log.epoch_of(0), log.epoch_of(1)) == (1, 2)
+            assert (log.epochs.epoch_of(0), log.epochs.epoch_of(1)) == (1, 2)
 
     asyncio.run(run())
 
@@ -122,13 +123,13 @@ def test_leader_epochs_of_a_cut_that_was_refused(tmp_path: Path) -> None:
                 await append(log, f"v{at}", epoch=at)
             disk.left_bytes = 0
             with suppress(NoRoom):
-                await log.truncate_to(4)
+                await log.truncation.truncate_to(4)
             await log.await_appends()
             disk.left_bytes = PLENTY
-            await log.resume()
-            await log.truncate_to(4)
-            assert [log.epoch_of(at) for at in range(4)] == [0, 1, 2, 3]
-            assert log.latest_epoch == 3
+            await log.truncation.resume()
+            await log.truncation.truncate_to(4)
+            assert [log.epochs.epoch_of(at) for at in range(4)] == [0, 1, 2, 3]
+            assert log.epochs.latest_epoch == 3
             assert [value for _, value in await all_values(log)] == ["v0", "v1", "v2", "v3"]
             await append(log, "w4", epoch=7)
             assert [value for _, value in await all_values(log)] == ["v0", "v1", "v2", "v3", "w4"]
@@ -161,10 +162,10 @@ def test_retention_leaves_a_segment_when_there_is_no_room_for_another(tmp_path: 
             place.clock.now_ms = NOW_MS + 1_000_000
             disk.left_bytes = 0
             place.environment.space.on_refused(0)
-            await log.delete_old_segments()
+            await log.retention.delete_old_segments()
             await log.await_appends()
             assert log.is_halted
-            await log.delete_old_segments()
+            await log.retention.delete_old_segments()
             assert len(before) > 2
             assert len(logs_in(tmp_path / "t-0")) == 1, "old segments go all the same"
             assert (await offsets_after_a_crash(place, tmp_path, log))[1] == 40
@@ -210,13 +211,13 @@ def test_a_log_that_could_not_begin_anew(tmp_path: Path, records: int) -> None:
                 await append(log, f"v{at}", epoch=3)
             disk.left_bytes = 0
             with pytest.raises(NoRoom):
-                await log.truncate_fully_and_start_at(200)
-            await log.resume()
+                await log.truncation.truncate_fully_and_start_at(200)
+            await log.truncation.resume()
             assert log.is_halted
-            assert await log.delete_old_segments() == 0
+            assert await log.retention.delete_old_segments() == 0
             await goes_on(log, disk)
             assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (200, 200, 200)
-            assert log.latest_epoch == -1
+            assert log.epochs.latest_epoch == -1
             assert (await append(log, "on", epoch=5)).base_offset == 200
             assert await all_values(log) == [(200, "on")]
             assert (await offsets_after_a_crash(place, tmp_path, log)) == (200, 201)
@@ -241,7 +242,7 @@ def test_an_fsync_that_finds_no_room_fails_the_log(tmp_path: Path, how: str) -> 
                 elif how == "flush":
                     await log.flush()
                 else:
-                    await log.truncate_to(1)
+                    await log.truncation.truncate_to(1)
             assert log.failure is not None and place.failed and not log.is_halted
             await log.close(flush=False)
 
@@ -262,8 +263,8 @@ def test_a_log_that_is_deleted_when_it_is_to_go_on(tmp_path: Path, goes_on_first
                 await append(log, "no")
             disk.left_bytes = PLENTY
             is_free = threading.Event()
-            under_way: list[Awaitable[object]] = [log._environment.queue.run(is_free.wait)]
-            for begun in (log.resume, partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
+            under_way: list[Awaitable[object]] = [log.environment.queue.run(is_free.wait)]
+            for begun in (log.truncation.resume, partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
                 under_way.append(asyncio.ensure_future(begun()))
                 for _ in range(10):
                     await asyncio.sleep(0)  # until it waits for the disk

@@ -19,11 +19,11 @@ IDLE_LOGS = 4
 
 
 def is_at_rest(log: PartitionLog) -> bool:
-    return log._is_idle
+    return log.is_at_rest
 
 
 def is_blank(log: PartitionLog) -> bool:
-    return log._is_blank
+    return log.is_blank
 
 
 def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
         async with broker(tmp_path, overrides={"retention.ms": "-1", "cleanup.policy": "compact,delete"}) as two:
             logs = list(two.logs.logs.values())
             for log in logs:
-                log.assign_leader_epoch(3, log.next_offset)
+                log.epochs.assign(3, log.next_offset)
                 log.high_watermark = log.log_end_offset
             assert sum(is_blank(log) for log in logs) == IDLE_LOGS / 2
             for _ in range(2):
@@ -49,9 +49,9 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
                 await two.logs.describe()
                 for log in logs:
                     assert (log.segments_count, log.is_halted, log.failure, log.has_room) == (1, False, None, True)
-                    assert (len(log.producers), log.recovery_point) == (0, log.log_end_offset)
-                    assert log.read(log.next_offset, limit_offset=9, max_bytes=9, at_least_one=True) == b""
-                    assert log.bytes_between(log.next_offset, log.next_offset) == 0
+                    assert (len(log.producers.states), log.recovery_point) == (0, log.log_end_offset)
+                    assert log.reading.read(log.next_offset, limit_offset=9, max_bytes=9, at_least_one=True) == b""
+                    assert log.reading.bytes_between(log.next_offset, log.next_offset) == 0
             assert all(is_at_rest(log) for log in logs)
             assert sum(is_blank(log) for log in logs) == IDLE_LOGS / 2
         async with broker(tmp_path) as three:  # and their stop was a clean one
@@ -66,7 +66,7 @@ def test_the_first_append_wakes_a_log_up(tmp_path: Path) -> None:
         async with world(str(tmp_path)) as place:
             log = await open_log(place, str(tmp_path))
             assert is_blank(log) and is_at_rest(log)
-            log.assign_leader_epoch(2, 0)
+            log.epochs.assign(2, 0)
             await append(log, "a", "b", epoch=2)
             assert not is_at_rest(log) and (log.size_bytes > 0, log.base_offset, log.log_end_offset) == (True, 0, 2)
             await log.close()
@@ -76,7 +76,7 @@ def test_the_first_append_wakes_a_log_up(tmp_path: Path) -> None:
             assert is_at_rest(again), "reading needs no writer"
             await append(again, "c", epoch=3)
             assert values_of(await read(again, 0)) == [(0, "a"), (1, "b"), (2, "c")]
-            assert again.end_offset_for_epoch(2) == (2, 2)
+            assert again.epochs.end_offset_for(2) == (2, 2)
             await again.close()
 
     asyncio.run(run())
@@ -123,7 +123,7 @@ def test_a_closed_log_stays_closed(tmp_path: Path) -> None:
             await log.close()
             assert is_at_rest(log)
             for use in (
-                lambda: log.read(0, limit_offset=0, max_bytes=1, at_least_one=True),
+                lambda: log.reading.read(0, limit_offset=0, max_bytes=1, at_least_one=True),
                 lambda: log.append(
                     batch("a"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=0, done=lambda _: None
                 ),

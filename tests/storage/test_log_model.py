@@ -8,6 +8,7 @@ import pytest
 
 from config.topic import LogConfig
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.unused_file import close_unused_file
 from storage.segments.segment_files import SNAPSHOT_SUFFIX
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -108,10 +109,10 @@ class Run:
         if model.start < model.end:
             offset = self.random.randrange(model.start, model.end)
             assert values_of(await read(log, offset, max_bytes=1))[-1][0] >= offset
-            assert log.epoch_of(offset) == model.epochs[offset]
-            found = await log.offset_for_timestamp(NOW_MS + offset)
+            assert log.epochs.epoch_of(offset) == model.epochs[offset]
+            found = await log.reading.offset_for_timestamp(NOW_MS + offset)
             assert found is not None and found.offset == offset
-            state = next((each for each in log.producers.describe() if each.producer_id == PRODUCER_ID), None)
+            state = next((each for each in log.producers.states.describe() if each.producer_id == PRODUCER_ID), None)
             assert state is not None and state.last_sequence == model.end - 1
 
     async def step(self, log: PartitionLog, doors: World) -> None:
@@ -143,7 +144,7 @@ class Run:
                 await log.await_appends()
                 end = random.randint(model.start, model.end)
                 if end > model.start:  # at the end of a batch, as followers do
-                    await log.truncate_to(end)
+                    await log.truncation.truncate_to(end)
                     model.cut(end)
                     await self.check_records(log)
             case "delete":
@@ -151,16 +152,16 @@ class Run:
                 model.flushed = model.end
                 log.high_watermark = model.end
                 model.start = random.randint(model.start, model.end)
-                log.delete_records(model.start)
+                log.retention.delete_records(model.start)
             case "segments":
                 await log.await_appends()
-                await log.delete_segments_before(model.start)
+                await log.retention.delete_segments_before(model.start)
             case "retention":
                 await log.flush()
                 model.flushed = model.end
                 log.high_watermark = model.end
                 log.config = config(**self.settings, retention_bytes=random.choice((-1, 2000, 500, 0)))
-                await log.delete_old_segments()
+                await log.retention.delete_old_segments()
                 kept_bytes = log.size_bytes - log.segments.first.written_bytes
                 # One goes when a snapshot tells of its producers: the next segment has none that had to be opened first.
                 is_known = all(
@@ -169,11 +170,11 @@ class Run:
                 assert not 0 <= log.config.retention_bytes <= kept_bytes or not log.size_bytes or not is_known
                 model.start = log.log_start_offset
             case "rest":
-                await log.close_unused_file()
+                await close_unused_file(log)
             case "epoch":
                 await log.await_appends()
                 model.epoch += 1
-                log.assign_leader_epoch(model.epoch, model.end)
+                log.epochs.assign(model.epoch, model.end)
             case _:
                 await log.await_appends()
                 await self.check_records(log)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.log.unused_file import close_unused_file
 from tests.storage.cleaning import Cleanery, cleanery, left_in
 from tests.storage.logs import all_values
 
@@ -83,7 +84,7 @@ def test_an_end_that_nothing_else_tells_of_is_told_when_the_last_segment_is_firs
                     await all_values(broker.log)
                 else:
                     await broker.put(("new", "x"))
-                await broker.log.close_unused_file()
+                await close_unused_file(broker.log)
             assert caplog.text.count(MESSAGE) == 1
             assert f"{MESSAGE}: path={folder} end_offset={LAST} recovery_point={RECORDS}" in caplog.text
 

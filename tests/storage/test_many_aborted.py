@@ -46,7 +46,7 @@ async def with_aborted(here: World, directory: Path) -> tuple[PartitionLog, list
 async def told_cold(log: PartitionLog) -> list[AbortedTxn]:
     """What a consumer is told that reads from the start."""
     end_offset = log.log_end_offset
-    _, told = await log.read_cold_with_aborted(0, limit_offset=end_offset, max_bytes=1 << 20, at_least_one=True)
+    _, told = await log.reading.read_cold_with_aborted(0, limit_offset=end_offset, max_bytes=1 << 20, at_least_one=True)
     return told
 
 
@@ -62,7 +62,7 @@ def test_no_entry_is_looked_at_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 return AbortedTxn(*columns)
 
             monkeypatch.setattr(txn_index, "AbortedTxn", counted)
-            assert await log.aborted_transactions(0, log.log_end_offset) == entries
+            assert await log.reading.aborted_transactions(0, log.log_end_offset) == entries
             assert made == len(entries)
             made = 0
             assert await told_cold(log) == entries
@@ -78,9 +78,9 @@ def test_others_run_while_many_are_looked_up(tmp_path: Path, monkeypatch: pytest
     async def run() -> None:
         async with world(str(tmp_path)) as here:
             log, entries = await with_aborted(here, tmp_path)
-            assert await log.aborted_transactions(0, log.log_end_offset) == entries
+            assert await log.reading.aborted_transactions(0, log.log_end_offset) == entries
             assert await read(log, 0, max_bytes=1)
-            assert log.aborted_in(0, log.size_bytes) is None, "it would take long"
+            assert log.reading.aborted_in(0, log.size_bytes) is None, "it would take long"
             times, turns, loop = count(0, 5), 0, asyncio.get_running_loop()
             monkeypatch.setattr(here.clock, "monotonic_ms", lambda: next(times))
 
@@ -90,7 +90,7 @@ def test_others_run_while_many_are_looked_up(tmp_path: Path, monkeypatch: pytest
                 loop.call_soon(turn)
 
             loop.call_soon(turn)
-            assert await log.aborted_transactions(0, log.log_end_offset) == entries
+            assert await log.reading.aborted_transactions(0, log.log_end_offset) == entries
             assert turns >= SEGMENTS - 1
             await log.close()
 
@@ -108,9 +108,9 @@ def test_an_entry_of_no_known_version_is_a_storage_error(tmp_path: Path, is_in_m
                 with pytest.raises(KafkaError):
                     await told_cold(log)
                 with pytest.raises(KafkaError) as refused:
-                    log.aborted_in(0, 1)
+                    log.reading.aborted_in(0, 1)
             else:
-                assert log.aborted_in(0, 1) is None
+                assert log.reading.aborted_in(0, 1) is None
                 with pytest.raises(KafkaError) as refused:
                     await told_cold(log)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR

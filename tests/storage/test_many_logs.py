@@ -157,7 +157,7 @@ def test_a_start_after_a_clean_stop_opens_no_segment(tmp_path: Path, producer_id
             assert (log.segments_count, log.log_end_offset) == (segments_count, 20)
             assert [name for name in filesystem.names if name.endswith(".log")] == []
             if producer_id >= 0:
-                [known] = log.producers.describe()
+                [known] = log.producers.states.describe()
                 assert (known.producer_id, known.last_sequence) == (producer_id, 19)
 
     asyncio.run(run())

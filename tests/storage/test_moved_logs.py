@@ -22,9 +22,9 @@ TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 async def moved(logs: LogManager, log: PartitionLog, target: Path) -> PartitionLog:
     """The empty log, in another directory."""
     await logs.future.future_log_for("t", 0, str(target))
-    log.buffer_appends()
+    log.replacement.buffer_appends()
     new = await logs.future.complete_move("t", 0)
-    log.hand_over_to(new)
+    log.replacement.hand_over_to(new)
     await log.close(flush=False)
     return new
 
@@ -56,18 +56,18 @@ def test_records_deleted_while_the_copy_takes_the_place_of_the_log_stay_deleted(
             target = b if log.directory.startswith(str(a)) else a
             copy = await here.logs.future.future_log_for("t", 0, str(target))
             await append_records(copy, bytearray(await read(log, 0)), origin=AppendOrigin.REPLICA)
-            log.buffer_appends()
-            log.detach_folder()
+            log.replacement.buffer_appends()
+            log.replacement.detach_folder()
             moving = asyncio.ensure_future(here.logs.future.complete_move("t", 0))
             await asyncio.sleep(0)
-            assert log.delete_records(3) == 3
+            assert log.retention.delete_records(3) == 3
             assert not moving.done()
             new = await moving
-            log.hand_over_to(new)
+            log.replacement.hand_over_to(new)
             await log.close(flush=False)
             assert (new.log_start_offset, new.high_watermark, new.log_end_offset) == (3, 4, 4)
             assert await all_values(new) == [(3, "v3")]
-            assert (new.epoch_of(2), new.epoch_of(3)) == (-1, 3)
+            assert (new.epochs.epoch_of(2), new.epochs.epoch_of(3)) == (-1, 3)
         async with broker(a, b) as again:
             assert again.logs.logs["t", 0].log_start_offset == 3
 
@@ -214,12 +214,12 @@ def test_gaps_that_only_the_copy_knows_of_are_known_when_it_has_taken_the_place_
                 for each in (log, copy):
                     records = batch("v", base_offset=offset, partition_leader_epoch=0)
                     await append_records(each, records, origin=AppendOrigin.REPLICA)
-            await copy.truncate_to(10)
+            await copy.truncation.truncate_to(10)
             records = batch("v", base_offset=20, partition_leader_epoch=0)
             await append_records(copy, records, origin=AppendOrigin.REPLICA)
-            log.buffer_appends()
+            log.replacement.buffer_appends()
             new = await here.logs.future.complete_move("t", 0)
-            log.hand_over_to(new)
+            log.replacement.hand_over_to(new)
             await log.close(flush=False)
             assert (log.first_dirty_offset, new.first_dirty_offset) == (None, 0)
         async with broker(a, b) as again:

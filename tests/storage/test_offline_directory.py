@@ -206,7 +206,7 @@ def test_a_failed_directory_is_told_of_once(tmp_path: Path, caplog: pytest.LogCa
             for log in logs:
                 assert log.failure is not None
                 with pytest.raises(KafkaError, match="failed"):
-                    log.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
+                    log.reading.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
             assert [record.message.partition(":")[0] for record in caplog.records if record.levelname == "ERROR"] == [
                 "log directory offline"
             ]
@@ -243,11 +243,11 @@ def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation
             log.high_watermark = 1
             filesystem.hold_back(operation)
             if operation == "read":
-                work = spawn(log.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True))
+                work = spawn(log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True))
             elif operation == "sync":
                 work = spawn(log.flush())
             elif operation == "truncate":
-                work = spawn(log.truncate_to(1))
+                work = spawn(log.truncation.truncate_to(1))
             else:
                 work = spawn(write_in_thread(here.logs, log))
             await filesystem.is_held()
@@ -262,9 +262,9 @@ def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation
             await until(released(tmp_path / "a"))
             await until(lambda: not open_files(tmp_path / "a"))
             with pytest.raises(KafkaError):
-                await log.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True)
+                await log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True)
             with pytest.raises(KafkaError):
-                await log.offset_for_timestamp(0)
+                await log.reading.offset_for_timestamp(0)
             del work
         assert filesystem.misused == []
 

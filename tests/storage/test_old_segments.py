@@ -56,9 +56,9 @@ async def read_from(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) ->
     arguments: dict[str, Any] = {
         "limit_offset": log.log_end_offset, "max_bytes": max_bytes, "at_least_one": True,
     }  # fmt: skip
-    chunk = log.read(offset, **arguments)
+    chunk = log.reading.read(offset, **arguments)
     if chunk is None:
-        chunk = await log.read_cold(offset, **arguments)
+        chunk = await log.reading.read_cold(offset, **arguments)
     return [
         record.offset
         for position, header in iter_any_headers(chunk)
@@ -81,8 +81,8 @@ def test_an_old_log_is_opened_read_searched_and_goes_on(
         for offset in (0, 1, 37, 99, 100, 104, 149):
             assert (await read_from(log, offset))[0] == offset
             assert (await read_from(log, offset, max_bytes=1))[0] == offset
-        found = await log.offset_for_timestamp(NOW_MS + 42)
-        latest = await log.offset_of_max_timestamp()
+        found = await log.reading.offset_for_timestamp(NOW_MS + 42)
+        latest = await log.reading.offset_of_max_timestamp()
         if magic:
             assert found is not None and (found.offset, found.timestamp, found.leader_epoch) == (42, NOW_MS + 42, -1)
             assert latest is not None and latest.offset == 149
@@ -92,7 +92,7 @@ def test_an_old_log_is_opened_read_searched_and_goes_on(
         assert log.log_end_offset == 152
         assert await read_from(log, 146) == [146, 147, 148, 149, 150, 151]
         assert (await read_from(log, 151)) == [151]
-        assert log.latest_epoch == 0
+        assert log.epochs.latest_epoch == 0
 
     reopened(tmp_path, check, is_clean=is_clean)
 
@@ -197,7 +197,7 @@ def test_a_cut_among_old_messages(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, sets(1, 0, 20, codec=Compression.SNAPPY))
 
     async def check(log: PartitionLog) -> None:
-        await log.truncate_to(12)
+        await log.truncation.truncate_to(12)
         await append(log, "next")
         assert await read_from(log, 0) == [*range(10), 12]  # a wrapper goes or stays as a whole
 

@@ -99,7 +99,9 @@ def test_a_loader_leaves_long_pieces_to_a_thread(tmp_path: Path) -> None:
         async with world(str(tmp_path), filesystem=asked) as one:
             log = await log_of_batches(one, tmp_path)
             asked.forget()
-            content = await log.read_cold(0, limit_offset=BATCHES, max_bytes=2 * CONSUMER_BYTES, at_least_one=True)
+            content = await log.reading.read_cold(
+                0, limit_offset=BATCHES, max_bytes=2 * CONSUMER_BYTES, at_least_one=True
+            )
             assert [offset for offset, _ in values_of(bytes(content))] == [0, 1]
             assert max(length for _, length in asked.hot) < CONSUMER_BYTES / 2
             assert asked.waited == [(0, 2 * CONSUMER_BYTES)]

@@ -138,7 +138,7 @@ def test_what_lies_below_the_start_of_a_compacted_log_goes_behind_its_cleaning(t
 
     async def run() -> None:
         async with stopped_cleaning(tmp_path, **COMPACTED) as stopped:
-            assert stopped.log.delete_records(RECORDS) == RECORDS
+            assert stopped.log.retention.delete_records(RECORDS) == RECORDS
             await stopped.look()
             assert stopped.log.log_start_offset == RECORDS and stopped.log.segments_count == 2
             assert await stopped.end()
@@ -198,7 +198,7 @@ def test_what_ends_a_cleaning_for_good_finds_the_log_as_ever(tmp_path: Path, how
             endings: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
                 "deleted": lambda: logs.delete(*TOPIC),
                 "stopped": logs.cleaner.close,
-                "cut": lambda: log.truncate_to(3),
+                "cut": lambda: log.truncation.truncate_to(3),
             }
             ending = asyncio.ensure_future(endings[how]())
             await asyncio.sleep(0)

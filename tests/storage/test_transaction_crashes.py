@@ -33,8 +33,8 @@ async def told_by_records(log: PartitionLog) -> tuple[list[AbortedTxn], bytes]:
 
 async def check(machine: Machine, log: PartitionLog) -> None:
     aborted, producers = await told_by_records(log)
-    assert await log.aborted_transactions(0, 1 << 40) == aborted
-    assert log.producers.to_snapshot() == producers
+    assert await log.reading.aborted_transactions(0, 1 << 40) == aborted
+    assert log.producers.states.to_snapshot() == producers
     filesystem = machine.filesystem
     stored: list[AbortedTxn] = []
     for segment in log.segments:
@@ -57,7 +57,7 @@ async def work(machine: Machine, log: PartitionLog) -> None:
             if turn == 9:
                 await log.flush()
             if turn == 15:
-                await log.truncate_to(log.log_end_offset - 5)
+                await log.truncation.truncate_to(log.log_end_offset - 5)
                 producers = [Transactional(log, producer_id, epoch=1) for producer_id in (1, 2, 3)]
     except KafkaError:
         assert log.failure is not None
@@ -135,7 +135,7 @@ def test_an_abort_that_was_cut_off_does_not_come_back_in_the_index(seed: int) ->
         await one.write("b")
         await one.abort()
         await log.flush()
-        await log.truncate_to(end_offset + 1)
+        await log.truncation.truncate_to(end_offset + 1)
         await check_behind_flushed_writes(machine, log)
 
     on_a_machine(seed, program)

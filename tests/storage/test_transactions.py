@@ -22,7 +22,7 @@ SMALL = config(segment_bytes=1000, index_interval_bytes=100)
 async def indexed(world: World, log: PartitionLog) -> list[AbortedTxn]:
     """What the log says of all aborted transactions, which is what its files say."""
     await log.await_appends()
-    found = await log.aborted_transactions(0, 1 << 40)
+    found = await log.reading.aborted_transactions(0, 1 << 40)
     assert found == stored(world, log)
     return found
 
@@ -34,8 +34,8 @@ def txn_files(directory: Path) -> list[str]:
 async def aborted_at(log: PartitionLog, offset: int, max_bytes: int) -> list[tuple[int, int]]:
     """(producer id, first offset) of what a consumer is told that reads `max_bytes` at `offset`."""
     content = await read(log, offset, max_bytes=max_bytes)
-    found = log.aborted_in(offset, len(content))
-    again, cold = await log.read_cold_with_aborted(
+    found = log.reading.aborted_in(offset, len(content))
+    again, cold = await log.reading.read_cold_with_aborted(
         offset, limit_offset=log.log_end_offset, max_bytes=max_bytes, at_least_one=True
     )
     assert again == content
@@ -53,11 +53,11 @@ def test_a_transaction_holds_the_stable_offset_until_its_marker_is_committed(tmp
             one = Transactional(log, 1)
             await append(log, "before")
             await one.write("a", "b")
-            assert (log.first_unstable_offset, log.commit(3)) == (1, 1)
+            assert (log.producers.states.first_unstable_offset, log.commit(3)) == (1, 1)
             await append_records(log, one.marker(ControlType.COMMIT), origin=AppendOrigin.COORDINATOR)
             assert log.commit(3) == 1, "the marker is not committed yet"
             assert log.commit(4) == 4
-            assert log.first_unstable_offset is None
+            assert log.producers.states.first_unstable_offset is None
 
     asyncio.run(run())
 
@@ -69,7 +69,7 @@ def test_what_lies_before_the_start_is_stable(tmp_path: Path) -> None:
             await Transactional(log, 1).write("a", "b")
             await append(log, "c", "d")
             log.commit(4)
-            log.raise_log_start_offset(3)
+            log.retention.raise_log_start_offset(3)
             assert log.commit(4) == 3
 
     asyncio.run(run())
@@ -183,7 +183,7 @@ def test_a_follower_indexes_what_it_copies(tmp_path: Path) -> None:
                 content = await read(log, copy.log_end_offset, max_bytes=700)
                 await append_records(copy, content, origin=AppendOrigin.REPLICA)
             assert await indexed(here, copy) == await indexed(here, log)
-            assert copy.producers.to_snapshot() == log.producers.to_snapshot()
+            assert copy.producers.states.to_snapshot() == log.producers.states.to_snapshot()
             assert copy.commit(copy.log_end_offset) == log.commit(log.log_end_offset)
 
     asyncio.run(run())
@@ -225,9 +225,9 @@ def test_an_index_is_read_when_it_is_needed(tmp_path: Path) -> None:
             log = await open_log(here, str(tmp_path), SMALL, is_clean=True, recovery_point=end)
             indexes = [segment.txn_index for segment in log.segments if segment.txn_index is not None]
             assert indexes and all(index.content is None for index in indexes)
-            assert log.aborted_in(0, 100) is None, "that takes the disk"
+            assert log.reading.aborted_in(0, 100) is None, "that takes the disk"
             assert {offset: await aborted_at(log, offset, 300) for offset in range(end)} == told
-            assert log.aborted_in(0, 100) is not None
+            assert log.reading.aborted_in(0, 100) is not None
             assert await indexed(here, log) == expected
             await play(log, 3, first_producer=7)
             assert (await indexed(here, log))[: len(expected)] == expected
@@ -245,7 +245,7 @@ def test_a_cut_takes_the_index_along(tmp_path: Path, offset: int) -> None:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
             expected = [each for each in await indexed(here, log) if each.last_offset < offset]
-            await log.truncate_to(offset)
+            await log.truncation.truncate_to(offset)
             assert await indexed(here, log) == expected
             await play(log, 2, first_producer=20)
             assert (await indexed(here, log))[: len(expected)] == expected
@@ -259,7 +259,7 @@ def test_nothing_is_left_of_a_log_that_begins_again(tmp_path: Path) -> None:
         async with world(str(tmp_path)) as here:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
-            await log.truncate_fully_and_start_at(100)
+            await log.truncation.truncate_fully_and_start_at(100)
             assert await indexed(here, log) == [] and txn_files(tmp_path) == []
             one = Transactional(log, 1)
             await one.write("a")
@@ -275,7 +275,7 @@ def test_an_index_goes_with_its_segment(tmp_path: Path) -> None:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
             before = await indexed(here, log)
-            assert await log.delete_segments_before(30) > 0
+            assert await log.retention.delete_segments_before(30) > 0
             first = log.segments.first.base_offset
             assert await indexed(here, log) == [each for each in before if each.last_offset >= first]
             aside = [name for name in txn_files(tmp_path) if name.endswith(".deleted")]
@@ -293,7 +293,7 @@ def test_recovery_makes_the_index_again(tmp_path: Path, lost: str) -> None:
         async with world(str(tmp_path)) as here:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
-            expected, producers = await indexed(here, log), log.producers.to_snapshot()
+            expected, producers = await indexed(here, log), log.producers.states.to_snapshot()
             await log.close(flush=False)
             for suffix in {
                 "indexes": [".txnindex"],
@@ -304,7 +304,7 @@ def test_recovery_makes_the_index_again(tmp_path: Path, lost: str) -> None:
                     path.unlink()
             log = await open_log(here, str(tmp_path), SMALL)
             assert await indexed(here, log) == expected
-            assert log.producers.to_snapshot() == producers
+            assert log.producers.states.to_snapshot() == producers
 
     asyncio.run(run())
 

@@ -23,7 +23,7 @@ def test_a_read_that_waits_and_then_fails_at_once(tmp_path: Path, monkeypatch: p
             await append(log, "a")
             monkeypatch.setattr(OsFile, "read_hot", broken)
             with pytest.raises(KafkaError, match="Input/output error") as caught:
-                await log.read_cold(0, limit_offset=1, max_bytes=1000, at_least_one=True)
+                await log.reading.read_cold(0, limit_offset=1, max_bytes=1000, at_least_one=True)
             assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             monkeypatch.undo()
 

@@ -25,6 +25,7 @@ from runtime.os_disk import OsDisk
 from runtime.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.unused_file import close_unused_file
 from tests.clocks import ManualClock
 from tests.storage.cleaning import BY_HAND, batch_of
 from tests.storage.logs import NOW_MS, all_values, checkpoint_all, read, until_closed
@@ -89,7 +90,7 @@ class Race:
         longest_s = self._random.choice([0.0006, 0.006])
         await self._open(SlowFileSystem(Delays(random.Random(self.seed), longest_s)))
         if self._random.random() < 0.5:
-            self.log._environment.open_segments._limit = OPEN_SEGMENTS
+            self.log.environment.open_segments._limit = OPEN_SEGMENTS
         await asyncio.gather(*(self._work(number) for number in range(WORKERS)))
         assert not self.problems, (self._overrides, self.problems)
         await self.log.await_appends()
@@ -175,12 +176,12 @@ class Race:
             log = self.log
             lowest = log.high_watermark if "compact" in self.policy else log.log_start_offset
             offset = rnd.randint(max(lowest, log.next_offset - rnd.choice([3, 30])), log.next_offset)
-            await log.truncate_to(offset)
+            await log.truncation.truncate_to(offset)
             self.records = {at: pair for at, pair in self.records.items() if at < offset}
 
     async def _begin_anew(self, rnd: random.Random) -> None:
         async with self._writing:
-            await self.log.truncate_fully_and_start_at(self.log.next_offset + rnd.choice([0, 5]))
+            await self.log.truncation.truncate_fully_and_start_at(self.log.next_offset + rnd.choice([0, 5]))
             self.records = {}
 
     async def _delete(self, _: random.Random) -> None:
@@ -193,22 +194,22 @@ class Race:
     async def _retain(self, rnd: random.Random) -> None:
         log = self.log
         if "delete" in self.policy and log.high_watermark > log.log_start_offset:
-            log.delete_records(rnd.randint(log.log_start_offset, log.high_watermark))
+            log.retention.delete_records(rnd.randint(log.log_start_offset, log.high_watermark))
         # As the broker does, or so that a cleaning loses its segments, as it does where there is no room.
-        await (self.logs.retention.delete_old_segments() if rnd.random() < 0.5 else log.delete_old_segments())
+        await (self.logs.retention.delete_old_segments() if rnd.random() < 0.5 else log.retention.delete_old_segments())
 
     async def _clean(self, _: random.Random) -> None:
         if "compact" in self.policy:
             await self.logs.cleaner.clean_dirtiest()
 
     async def _read(self, rnd: random.Random) -> None:
-        log, truncations = self.log, self.log.truncations
+        log, truncations = self.log, self.log.truncation.count
         start, end = log.log_start_offset, log.log_end_offset
         offset = rnd.randint(start, end)
         if offset == end:
             return
         content = await read(log, offset, max_bytes=rnd.choice([100, 1000, 5000]))
-        if log is not self.log or truncations != log.truncations:
+        if log is not self.log or truncations != log.truncation.count:
             return
         for position, header in iter_headers(content):
             for record in iter_records(content, position, header, 1 << 24):
@@ -217,8 +218,8 @@ class Race:
                     assert self.records.get(record.offset) == found, f"offset {record.offset} is {found}"
 
     async def _look_up(self, rnd: random.Random) -> None:
-        await self.log.offset_for_timestamp(NOW_MS + rnd.randint(0, 200))
-        await self.log.offset_of_max_timestamp()
+        await self.log.reading.offset_for_timestamp(NOW_MS + rnd.randint(0, 200))
+        await self.log.reading.offset_of_max_timestamp()
 
     async def _flush(self, _: random.Random) -> None:
         await self.log.flush()
@@ -227,7 +228,7 @@ class Race:
         await checkpoint_all(self.logs.upkeep)
 
     async def _rest(self, rnd: random.Random) -> None:
-        await (self.logs.upkeep.close_idle_files() if rnd.random() < 0.5 else self.log.close_unused_file())
+        await (self.logs.upkeep.close_idle_files() if rnd.random() < 0.5 else close_unused_file(self.log))
 
 
 def run_history(seed: int, folder: Path) -> None:

@@ -40,7 +40,6 @@ class LogDurability:
         "_segments",
         "_unsynced_index",
         "flushed_ms",
-        "lowest_truncation_offset",
         "needs_checkpoint",
         "recovery_point",
         "truncations",
@@ -64,7 +63,6 @@ class LogDurability:
         self.needs_checkpoint = False
         # The number of truncations: a flush before one says nothing about the present content.
         self.truncations = 0
-        self.lowest_truncation_offset: int | None = None
         # Monotonic time of the last flush.
         self.flushed_ms = environment.clock.monotonic_ms()
         self._finished = FinishedSegments(self, segments, environment, refusals)

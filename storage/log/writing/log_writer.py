@@ -78,7 +78,7 @@ class LogWriter:
         self.log_end_offset = log_end_offset
         self.has_written = False
         self.pending = PendingWrites()
-        self.refusals = WriteRefusals(context, segments, self.pending)
+        self.refusals = WriteRefusals(context, segments, environment, self.pending)
         self.jobs = LogJobs(environment.queue, self.pending, self.refusals)
         self.files = LogFiles(environment.filesystem, self.jobs, self.pending)
         self.durability = LogDurability(context, segments, environment, self.jobs, self.refusals, recovery_point)

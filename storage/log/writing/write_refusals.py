@@ -1,7 +1,7 @@
 """Why a log takes no records, and what becomes of its pending writes when the disk refuses one.
 
     fails    an IO error: for good, the log directory goes offline
-    halts    there is no room: until the remains of the refused write are truncated (`storage.log.truncation`)
+    halts    there is no room: until the remains of the refused write are truncated (`LogTruncation.resume`)
 
 In both cases the log ends at its written prefix, and pending writes behind it fail.
 
@@ -14,24 +14,32 @@ Source: Kafka LocalLog.maybeHandleIOException; none for a full disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from protocol.errors import ErrorCode, KafkaError
+from runtime.error_texts import reason_of
 from storage.free_space import NoRoom, is_no_space
-from storage.log.writing.pending_writes import PendingWrites
+from storage.log.log_environment import LogEnvironment
+from storage.log.writing.pending_writes import Done, PendingWrites
 from storage.log.writing.writer_context import WriterContext
 from storage.segments.segment_list import Segments
+
+logger = logging.getLogger(__name__)
 
 
 class WriteRefusals:
     """The refusals of one log. `failure` is final, `halted` is set while there is no room; `current` is set by either, or by
     the owner of a directory that is almost full. `io_error` is the first error of any write or job."""
 
-    __slots__ = ("_context", "_pending", "_segments", "current", "failure", "halted", "io_error")
+    __slots__ = ("_context", "_environment", "_pending", "_segments", "current", "failure", "halted", "io_error")
 
-    def __init__(self, context: WriterContext, segments: Segments, pending: PendingWrites) -> None:
+    def __init__(
+        self, context: WriterContext, segments: Segments, environment: LogEnvironment, pending: PendingWrites
+    ) -> None:
         self._context = context
+        self._environment = environment
         self._segments = segments
         self._pending = pending
         self.failure: KafkaError | None = None
@@ -57,10 +65,13 @@ class WriteRefusals:
         self.io_error = self.io_error or cause
         context = self._context
         self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {context.directory} failed: {cause}")
-        self._drop_all(
-            self.failure,
-            context.on_taken_offline if is_known else partial(context.on_write_failed, self.failure, cause),
-        )
+        failed = self._drop_all(self.failure)
+        if not is_known:
+            logger.error(
+                "log failed: topic=%s partition=%d error=%s", context.topic, context.partition, reason_of(cause)
+            )
+            self._environment.on_failed(context.directory, cause)
+        self._report(failed, self.failure)
 
     def on_refused(self, cause: OSError) -> None:
         """Called when the disk refused a write or job: the log halts when there was no room, and fails otherwise."""
@@ -70,19 +81,58 @@ class WriteRefusals:
         if self.error is not None:
             return
         self.io_error = self.io_error or cause
-        self.halted = NoRoom(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for {self._context.directory}: {cause}")
-        self._drop_all(self.halted, partial(self._context.on_halted, cause))
+        context = self._context
+        self.halted = NoRoom(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for {context.directory}: {cause}")
+        dropped = self._drop_all(self.halted)
+        logger.warning("log halted: topic=%s partition=%d error=%s", context.topic, context.partition, cause)
+        self._environment.on_no_room(context.directory, cause)
+        self._report(dropped, self.halted)
 
-    def _drop_all(self, error: KafkaError, notify_context: Callable[[], None]) -> None:
-        """Fail the pending writes. The context is notified before their callbacks are called."""
+    def _drop_all(self, error: KafkaError) -> list[Done]:
+        """End the log at its written prefix. Returns what the pending writes have to report to, after the owner of the log
+        directory was notified."""
         self.current = error
-        failed = self._pending.drop_all()
+        dropped = self._pending.drop_all()
         for segment in self._segments:
             segment.end_bytes = segment.written_bytes
-        notify_context()
-        for done in failed:
+        self._context.end_at_written()
+        return dropped
+
+    def _report(self, dropped: list[Done], error: KafkaError) -> None:
+        for done in dropped:
             done(error)
         self._pending.wake_if_idle()
+
+    # --- the free space of the directory ---
+
+    def note_room(self) -> None:
+        """Note that the free space of the log directory has crossed its minimum, or is looked at for the first time."""
+        if self.error is None:
+            self.current = self._environment.space.refusal(self._context.topic, is_own=False)
+
+    def check(self, *, is_own: bool) -> None:
+        """Raise the reason why nothing is accepted. `is_own`: a coordinator appends, whose records a directory that is almost
+        full still accepts."""
+        error = self.error
+        if error is not None:
+            raise error.again()
+        now = self._environment.space.refusal(self._context.topic, is_own=is_own)
+        if now is not None:
+            raise now
+
+    # --- errors of those who work on the log's files ---
+
+    @contextmanager
+    def of_io_errors(self) -> Iterator[None]:
+        """Turn an IO error in the block into a failure of the log, or halt it when there was no room. Raises
+        KAFKA_STORAGE_ERROR."""
+        try:
+            yield
+        except OSError as cause:
+            self.on_refused(cause)
+            error = self.error
+            assert error is not None
+            raise error.again() from cause
 
     # --- after the disk was full ---
 

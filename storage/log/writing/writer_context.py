@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Protocol
 
 from config.topic import LogConfig
-from protocol.errors import KafkaError
 from storage.segments.segment import OpenedSegment
 
 
@@ -17,6 +16,8 @@ class WriterContext(Protocol):
     """The log, as its writer and the writer's parts need it."""
 
     config: LogConfig
+    topic: str
+    partition: int
 
     @property
     def directory(self) -> str: ...
@@ -31,9 +32,5 @@ class WriterContext(Protocol):
     def keep_epochs(self) -> None:
         """Flush the leader epochs, because the recovery point is about to move."""
 
-    def on_write_failed(self, error: KafkaError, cause: OSError) -> None: ...
-
-    def on_taken_offline(self) -> None:
-        """Called when the log has failed, and its owner knows already."""
-
-    def on_halted(self, cause: OSError) -> None: ...
+    def end_at_written(self) -> None:
+        """Called when all pending writes were dropped: the next offset is that of the written end."""

@@ -11,7 +11,9 @@ import pytest
 
 from broker.cluster.internal_topics import READ_ATTEMPTS, InternalLog
 from protocol.errors import ErrorCode, KafkaError
+from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
+from storage.log.unused_file import close_unused_file
 from tests.clocks import ManualClock
 from tests.replication.replica_world import Replica, replica
 from tests.storage.logs import NOW_MS, values_of
@@ -32,7 +34,7 @@ async def with_records(one: Replica) -> PartitionLog:
     for value in "ab":
         await one.append(value)
     log = one.partition.log
-    await log.close_unused_file()
+    await close_unused_file(log)
     assert not log.has_open_file
     return log
 
@@ -41,12 +43,12 @@ def test_a_coordinator_waits_for_a_log_that_gives_way_to_another(tmp_path: Path)
     async def run() -> None:
         async with replica(tmp_path) as one:
             log = await with_records(one)
-            log.buffer_appends()
-            log.detach_folder()
+            log.replacement.buffer_appends()
+            log.replacement.detach_folder()
             loading = asyncio.ensure_future(loaded(one))
             done, _ = await asyncio.wait([loading], timeout=0.1)
             assert not done
-            log.release()
+            log.replacement.release()
             assert await loading == ["a", "b"]
 
     asyncio.run(run())
@@ -57,18 +59,18 @@ def test_a_read_that_fails_is_tried_again_but_not_for_ever(tmp_path: Path, monke
         async with replica(tmp_path) as one:
             await with_records(one)
             refusals = READ_ATTEMPTS - 1
-            read_cold = PartitionLog.read_cold
+            read_cold = LogReading.read_cold
 
-            async def refused(self: PartitionLog, *arguments: Any, **more: Any) -> Any:
+            async def refused(self: LogReading, *arguments: Any, **more: Any) -> Any:
                 nonlocal refusals
                 refusals -= 1
                 if refusals >= 0:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "input/output error")
                 return await read_cold(self, *arguments, **more)
 
-            monkeypatch.setattr(PartitionLog, "read_cold", refused)
+            monkeypatch.setattr(LogReading, "read_cold", refused)
             assert await loaded(one) == ["a", "b"]
-            await one.partition.log.close_unused_file()
+            await close_unused_file(one.partition.log)
             refusals = READ_ATTEMPTS
             with pytest.raises(KafkaError, match="input/output error"):
                 await loaded(one)
@@ -82,13 +84,13 @@ def test_a_coordinator_reads_on_behind_what_is_deleted_meanwhile(
     async def run() -> None:
         async with replica(tmp_path) as one:
             await with_records(one)
-            read_cold = PartitionLog.read_cold
+            read_cold = LogReading.read_cold
 
-            async def overtaken(self: PartitionLog, *arguments: Any, **more: Any) -> Any:
-                self.raise_log_start_offset(1)
+            async def overtaken(self: LogReading, *arguments: Any, **more: Any) -> Any:
+                self._log.retention.raise_log_start_offset(1)
                 return await read_cold(self, *arguments, **more)
 
-            monkeypatch.setattr(PartitionLog, "read_cold", overtaken)
+            monkeypatch.setattr(LogReading, "read_cold", overtaken)
             assert await loaded(one) == ["b"]
 
     asyncio.run(run())

@@ -113,7 +113,8 @@ def _frames(data: bytes) -> list[bytes]:
 def _content(one: Replica) -> bytes:
     log = one.partition.log
     return bytes(
-        log.read(log.log_start_offset, limit_offset=log.log_end_offset, max_bytes=1 << 20, at_least_one=True) or b""
+        log.reading.read(log.log_start_offset, limit_offset=log.log_end_offset, max_bytes=1 << 20, at_least_one=True)
+        or b""
     )
 
 

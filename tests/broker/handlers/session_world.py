@@ -13,7 +13,7 @@ from replication.dependencies import PartitionContext
 from replication.fetch_sessions import FetchSession
 from replication.partition import Partition, WakeUps
 from runtime.tasks import TaskScope
-from storage.log.partition_log import PartitionLog
+from storage.log.opening import open_log
 from tests.broker.handlers.replica_broker import ReplicaBroker
 from tests.replication.replica_world import ME, Replica, Surroundings
 from tests.storage.logs import config, values_of, world
@@ -75,7 +75,7 @@ async def several(folder: Path, count: int = PARTITIONS) -> AsyncIterator[Severa
         host = PartitionContext(ME, WakeUps(around.soon.append), around.doors())
         replicas = []
         for index in range(count):
-            log = await PartitionLog.open("t", index, f"{folder}/t-{index}", config(), around_logs.environment)
+            log = await open_log("t", index, f"{folder}/t-{index}", config(), around_logs.environment)
             replicas.append(Replica(Partition(log, host), around))
         made = Several(replicas, around, tasks)
         around.now_ms = made.broker.clock.now_ms

@@ -15,6 +15,7 @@ from broker.observability.metric_table import FETCHES_EXPIRED
 from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, batch, values_of
@@ -378,8 +379,8 @@ def test_a_fetch_that_is_hurried_while_it_reads_from_the_disk_answers_once(
 ) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         broker.one.lead(isr=(1,), replicas=(1,))
-        hot = PartitionLog.read
-        monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_more: None)  # cold
+        hot = LogReading.read
+        monkeypatch.setattr(LogReading, "read", lambda *_args, **_more: None)  # cold
         parked = fetch(asked(0, wait_ms=500), broker.context(NEWEST_BY_NAME))
         answers: list[Any] = []
         parked.then(answers.append)  # type: ignore[union-attr]
@@ -387,7 +388,7 @@ def test_a_fetch_that_is_hurried_while_it_reads_from_the_disk_answers_once(
         broker.turn()
         assert answers == [], "the disk is asked"
         parked.expedite()  # type: ignore[union-attr]
-        monkeypatch.setattr(PartitionLog, "read", hot)
+        monkeypatch.setattr(LogReading, "read", hot)
         for _ in range(1_000):
             await asyncio.sleep(0)
             if not len(broker.services.tasks):
@@ -407,8 +408,8 @@ def test_a_read_from_the_disk_that_fails_in_a_way_nobody_knows_is_answered(
         async def read_cold(*_args: Any, **_more: Any) -> bytes:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_more: None)
-        monkeypatch.setattr(PartitionLog, "read_cold", read_cold)
+        monkeypatch.setattr(LogReading, "read", lambda *_args, **_more: None)
+        monkeypatch.setattr(LogReading, "read_cold", read_cold)
         assert (await row(broker, asked(0))).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     play(tmp_path, scenario)
@@ -502,7 +503,7 @@ def test_only_the_first_batch_of_all_counts_whole_and_only_when_the_fetch_comes(
 def test_a_first_batch_that_is_cold_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         batch_bytes = await with_equal_batches(broker, 2)
-        monkeypatch.setattr(PartitionLog, "read", lambda *_args, **_more: None)
+        monkeypatch.setattr(LogReading, "read", lambda *_args, **_more: None)
         answer = start(broker, waiting_for(batch_bytes, partition_max_bytes=500))
         for _ in range(1_000):
             found = await answer.now()

@@ -72,7 +72,7 @@ class History:
             case "delete" if partition.is_leader:
                 partition.delete_records(int(number * partition.high_watermark))
             case "retention":
-                partition.log.raise_log_start_offset(int(number * partition.high_watermark))
+                partition.log.retention.raise_log_start_offset(int(number * partition.high_watermark))
             case "tick":
                 partition.on_tick(made.around.now_ms)
             case "answer" if made.around.wishes and partition.wants(made.around.wishes[-1]):

@@ -301,7 +301,7 @@ def test_clients_that_do_not_know_of_storage_errors_look_for_another_leader(tmp_
 
     async def scenario(broker: ReplicaBroker) -> None:
         await produced(broker, encode_message(1, 0, 0, None, b"a"))
-        broker.one.partition.log.fail(OSError("broken"))
+        broker.one.partition.log.writer.refusals.fail(OSError("broken"))
         answered.extend([(await fetched(broker, 0, version)).error_code for version in range(4)])
         for version in (5, 6):
             response = await response_of(broker, broker.start(fetch, fetching(0), version))

@@ -180,7 +180,7 @@ def test_a_marker_that_comes_first_leaves_nothing_to_begin(tmp_path: Path) -> No
         coordinator.answer()
         assert (await row_of(answer)).error_code == ErrorCode.INVALID_TXN_STATE
         assert broker.one.partition.log.next_offset == 1
-        assert not broker.one.partition.log.producers.has_open_transaction(PRODUCER, 0)
+        assert not broker.one.partition.log.producers.states.has_open_transaction(PRODUCER, 0)
 
     play(tmp_path, scenario)
 
@@ -237,7 +237,7 @@ def test_a_setting_turns_it_off(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
         assert (await produced(broker)).error_code == ErrorCode.NONE
         assert coordinator.asked == []
-        assert broker.one.partition.log.producers.has_open_transaction(PRODUCER, 0)
+        assert broker.one.partition.log.producers.states.has_open_transaction(PRODUCER, 0)
 
     play(tmp_path, scenario, is_enabled=False)
 

@@ -18,11 +18,11 @@ SMALL_RECORDS = bytes(batch("x"))
 
 def hold_writes(both: Twins) -> None:
     """Appends stay in memory until `write`."""
-    both.each_replica(lambda one: one.partition.log.buffer_appends())
+    both.each_replica(lambda one: one.partition.log.replacement.buffer_appends())
 
 
 def write(both: Twins) -> None:
-    both.each_replica(lambda one: one.partition.log.release())
+    both.each_replica(lambda one: one.partition.log.replacement.release())
 
 
 def used_bytes(both: Twins) -> list[int]:
@@ -143,7 +143,7 @@ def test_they_are_counted_no_longer_when_the_log_fails(tmp_path: Path, *, is_gon
             both.send(both.frame(request_of(RECORDS, acks=acks), 9))
         if is_gone:
             both.reconnect()
-        both.each_replica(lambda one: one.partition.log.fail(OSError(errno.EIO, "the disk is gone")))
+        both.each_replica(lambda one: one.partition.log.writer.refusals.fail(OSError(errno.EIO, "the disk is gone")))
         for side in both.sides:
             side.peer.go_on()
             assert not side.broker.budget.used_bytes

@@ -15,6 +15,7 @@ from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from replication.partition import Partition
 from storage.directories.future_logs import FutureLogs
+from storage.log.log_truncation import LogTruncation
 from storage.log.partition_log import PartitionLog
 from tests.simulation.cluster.world import GROUP_TOPIC, ClusterWorld, Sent
 from tests.simulation.mutants import Patches
@@ -112,17 +113,18 @@ def _observe_laggards(world: ClusterWorld, patches: Patches) -> None:
 
 def _observe_truncations(world: ClusterWorld, patches: Patches) -> None:
     def watched(original: Any) -> Any:
-        async def truncate(self: PartitionLog, offset: int) -> Any:
-            broker_id, before = broker_here(world), self.log_end_offset
+        async def truncate(self: LogTruncation, offset: int) -> Any:
+            log = self._log
+            broker_id, before = broker_here(world), log.log_end_offset
             outcome = await original(self, offset)
-            if broker_id is not None and _is_served(world, broker_id, self):
-                world.on_truncated(broker_id, (self.topic, self.partition), before, self.log_end_offset)
+            if broker_id is not None and _is_served(world, broker_id, log):
+                world.on_truncated(broker_id, (log.topic, log.partition), before, log.log_end_offset)
             return outcome
 
         return truncate
 
     for name in ("truncate_to", "truncate_fully_and_start_at"):
-        patches.replace(PartitionLog, name, watched)
+        patches.replace(LogTruncation, name, watched)
 
 
 def _is_served(world: ClusterWorld, broker_id: int, log: PartitionLog) -> bool:

@@ -12,8 +12,9 @@ from storage.directories.checkpoints import Checkpoints
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_directory import FUTURE_SUFFIX
 from storage.directories.log_manager import LogManager
-from storage.log import loading, log_start_and_end, segment_swap, truncation
+from storage.log import loading, segment_retention, segment_swap, segment_truncation
 from storage.log.loading import _Loading
+from storage.log.log_truncation import LogTruncation
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_state import NO_OFFSET, ProducerStates
 from storage.log.writing import durability
@@ -124,7 +125,7 @@ def _cut_not_synced(patches: Patches) -> None:
 
         return truncate_files
 
-    patches.replace(truncation, "truncate_files", cut)
+    patches.replace(segment_truncation, "truncate_files", cut)
 
 
 def _recovery_point_stays(patches: Patches) -> None:
@@ -187,7 +188,7 @@ def _retention_goes_on(patches: Patches) -> None:
 
         return expired_segments
 
-    patches.replace(log_start_and_end, "expired_segments", more)
+    patches.replace(segment_retention, "expired_segments", more)
 
 
 def _checkpoints_overtake(patches: Patches) -> None:
@@ -230,10 +231,10 @@ def _move_not_flushed(patches: Patches) -> None:
     """A copy takes its log's place before it is on the disk."""
 
     async def finish(self: PartitionLog) -> None:
-        await self.settle()
+        await self.await_appends()
 
     async def flush(self: PartitionLog) -> None:
-        await self.settle()
+        await self.await_appends()
 
     patches.replace(PartitionLog, "finish", lambda original: finish)
     patches.replace(
@@ -260,11 +261,11 @@ async def _nothing(*_args: Any) -> None:
 def _refused_bytes_stay(patches: Patches) -> None:
     """When there is room again, the torn end that a full disk has left is written behind."""
 
-    async def repair(self: PartitionLog) -> None:
-        self._writer.refusals.accept_jobs()
-        self._writer.refusals.resume(None)
+    async def repair(self: LogTruncation) -> None:
+        self._log.writer.refusals.accept_jobs()
+        self._log.writer.refusals.resume(None)
 
-    patches.replace(PartitionLog, "_repair_halted", lambda original: repair)
+    patches.replace(LogTruncation, "_repair_halted", lambda original: repair)
 
 
 CRASHES = (

@@ -34,7 +34,6 @@ from replication.leader import IsrResponse, LeaderState
 from replication.log_copy import LogCopy
 from replication.partition import Partition
 from storage.log.leader_epoch_file import LeaderEpochFile
-from storage.log.partition_log import PartitionLog
 from tests.simulation.mutants import Mutant, Patches
 
 # --- the leader ---
@@ -149,7 +148,7 @@ def _claims_unwritten(patches: Patches) -> None:
 def _step_behind_the_queue(self: FollowerState, leader_high_watermark: int) -> None:
     log: Any = self._log
     self.lag = max(leader_high_watermark - log.next_offset, 0)
-    self.step = Fetch(log.next_offset, log.latest_epoch)
+    self.step = Fetch(log.next_offset, log.epochs.latest_epoch)
 
 
 def _taken_at_once(original: Any) -> Any:
@@ -180,7 +179,7 @@ def _watermark_unbounded(patches: Patches) -> None:
 
 
 def _epochs_not_kept(patches: Patches) -> None:
-    patches.replace(PartitionLog, "assign_leader_epoch", lambda original: lambda self, epoch, start_offset: None)
+    patches.replace(LeaderEpochFile, "assign", lambda original: lambda self, epoch, start_offset: None)
 
 
 def _epochs_outlive_cuts(patches: Patches) -> None:

@@ -11,9 +11,11 @@ from storage.directories.log_manager import LogManager
 from storage.log import loading
 from storage.log.loading import _Loading
 from storage.log.log_reader import LogReader
+from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
 from storage.log.producer_replay import ProducerReplay
 from storage.log.producer_state import ProducerStateEntry, ProducerStates
+from storage.log.segment_retention import SegmentRetention
 from storage.log.writing import finished_segments
 from storage.log.writing.durability import LogDurability
 from storage.log.writing.log_writer import LogWriter
@@ -108,7 +110,7 @@ def _start_offset_not_kept(patches: Patches) -> None:
 
 
 def _records_not_deleted(patches: Patches) -> None:
-    patches.replace(PartitionLog, "delete_records", lambda original: lambda self, offset: offset)
+    patches.replace(SegmentRetention, "delete_records", lambda original: lambda self, offset: offset)
 
 
 def _deleted_topic_left(patches: Patches) -> None:
@@ -138,12 +140,12 @@ def _read_cold_forgets_growth(patches: Patches) -> None:
 
 def _limit_one_short(patches: Patches) -> None:
     def shorten(original: Any) -> Any:
-        def read(self: PartitionLog, fetch_offset: int, *, limit_offset: int, **options: Any) -> Any:
+        def read(self: LogReading, fetch_offset: int, *, limit_offset: int, **options: Any) -> Any:
             return original(self, fetch_offset, limit_offset=limit_offset - 1, **options)
 
         return read
 
-    patches.replace(PartitionLog, "read", shorten)
+    patches.replace(LogReading, "read", shorten)
 
 
 def _index_entry_too_late(patches: Patches) -> None:
@@ -162,7 +164,7 @@ def _index_entry_too_late(patches: Patches) -> None:
 def _failed_write_goes_on(patches: Patches) -> None:
     def ignore(original: Any) -> Any:
         def fail(self: WriteRefusals, cause: OSError, **options: Any) -> None:
-            writer = cast("PartitionLog", self._context)._writer
+            writer = cast("PartitionLog", self._context).writer
             while self._pending.in_flight:
                 _segment, _end, next_offset, done = self._pending.in_flight.pop(0)
                 writer.log_end_offset = next_offset

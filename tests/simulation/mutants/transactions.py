@@ -15,14 +15,14 @@ from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.storing import Storing, _TransactionChange
 from coordinator.transaction.transaction import Transaction
 from protocol.errors import ErrorCode
-from storage.log.partition_log import PartitionLog
+from storage.log.log_reading import LogReading
 from storage.log.producer_state import NO_OFFSET, ProducerStates
 from storage.segments.segment import Segment
 from tests.simulation.mutants import Mutant, Patches
 
 
 def _aborted_not_told(patches: Patches) -> None:
-    patches.replace(PartitionLog, "aborted_in", lambda original: lambda self, *args: [])
+    patches.replace(LogReading, "aborted_in", lambda original: lambda self, *args: [])
 
 
 def _aborted_without_lower_bound(patches: Patches) -> None:

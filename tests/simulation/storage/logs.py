@@ -87,7 +87,7 @@ class Logged:
         """A piece of a transaction, or its end. Raises KafkaError."""
         assert self.log is not None
         producer = rng.choice(TRANSACTIONAL_IDS)
-        if not self.log.producers.has_open_transaction(producer, 0) or rng.random() < 0.4:
+        if not self.log.producers.states.has_open_transaction(producer, 0) or rng.random() < 0.4:
             self._append_data(rng, now_ms, producer, Kind.TRANSACTIONAL)
             return
         is_aborted = rng.random() < 0.5
@@ -173,7 +173,7 @@ class Logged:
         before = self._remember()
         self.records = [record for record in self.records if record.offset < offset]
         try:
-            await log.truncate_to(offset)
+            await log.truncation.truncate_to(offset)
         except KafkaError:
             self.records = [record for record in before if record.offset < log.log_end_offset]
             raise
@@ -196,7 +196,7 @@ class Logged:
         before = self._remember()
         self.records = []
         try:
-            await log.truncate_fully_and_start_at(offset)
+            await log.truncation.truncate_fully_and_start_at(offset)
         except KafkaError:
             if (log.log_start_offset, log.log_end_offset) != (offset, offset):  # which may be where it ended
                 self.records = list(before)
@@ -219,7 +219,7 @@ class Logged:
 
 def last_sequences(log: PartitionLog) -> dict[int, int]:
     """By producer; -1 of one that is known by a marker alone."""
-    return {state.producer_id: state.last_sequence for state in log.producers.describe()}
+    return {state.producer_id: state.last_sequence for state in log.producers.states.describe()}
 
 
 async def found_in(log: PartitionLog) -> Found:
@@ -234,10 +234,17 @@ async def found_in(log: PartitionLog) -> Found:
             break
         records += [record for record in records_in(content) if record.offset >= offset]
         offset = batches[-1][1].next_offset
-    aborted = await log.aborted_transactions(log.log_start_offset, log.log_end_offset)
+    aborted = await log.reading.aborted_transactions(log.log_start_offset, log.log_end_offset)
     start = log.log_start_offset  # which retention may have moved meanwhile
     records = [record for record in records if record.offset >= start]
-    return Found(start, log.log_end_offset, tuple(records), last_sequences(log), aborted, log.first_unstable_offset)
+    return Found(
+        start,
+        log.log_end_offset,
+        tuple(records),
+        last_sequences(log),
+        aborted,
+        log.producers.states.first_unstable_offset,
+    )
 
 
 def records_in(content: Buffer, base_offset: int | None = None) -> list[Written]:
@@ -271,7 +278,7 @@ def _kind(header: BatchHeader, record: Record) -> Kind:
 
 async def _read(log: PartitionLog, offset: int) -> bytes:
     limit_offset = log.log_end_offset
-    content = log.read(offset, limit_offset=limit_offset, max_bytes=4_000, at_least_one=True)
+    content = log.reading.read(offset, limit_offset=limit_offset, max_bytes=4_000, at_least_one=True)
     if content is None:
-        content = await log.read_cold(offset, limit_offset=limit_offset, max_bytes=4_000, at_least_one=True)
+        content = await log.reading.read_cold(offset, limit_offset=limit_offset, max_bytes=4_000, at_least_one=True)
     return bytes(content)

@@ -81,7 +81,7 @@ class Moving:
                 assert logged.log is not None
                 return (
                     logged.key not in self._stopped
-                    and logged.log.can_buffer_appends
+                    and logged.log.replacement.can_begin
                     and await self._exchange(logged, moving)
                 )
         except KafkaError as error:
@@ -94,19 +94,19 @@ class Moving:
         old = logged.log
         assert old is not None
         self._coverage["exchanges"] += 1
-        old.buffer_appends()
+        old.replacement.buffer_appends()
         try:
             await old.await_appends()
             await moving.copy_remaining()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
-            old.detach_folder()
+            old.replacement.detach_folder()
             new = await self._logs.future.complete_move(*logged.key)
         except KafkaError:
-            old.release()
+            old.replacement.release()
             raise
         logged.log = new
-        old.hand_over_to(new)
+        old.replacement.hand_over_to(new)
         await old.close(flush=False)
         self._coverage["logs moved"] += 1
         return True

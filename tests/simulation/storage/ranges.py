@@ -15,7 +15,9 @@ from protocol.records.batch import iter_headers
 from runtime.file_range import FileRange
 from runtime.filesystem import Buffer
 from runtime.transport import Connection
+from storage.log.opening import open_log
 from storage.log.partition_log import PartitionLog
+from storage.log.unused_file import close_unused_file
 from tests.simulation import network
 from tests.simulation.history import short_ranges
 from tests.simulation.loop import SimLoop, simulate
@@ -151,7 +153,7 @@ class RangeHistory:
     async def _truncate_uncommitted(self, log: PartitionLog) -> PartitionLog:
         """As a follower after a clean election."""
         offset = self._random.randint(log.high_watermark, log.log_end_offset)
-        await log.truncate_to(offset)
+        await log.truncation.truncate_to(offset)
         self.coverage["truncated above the high watermark"] += 1
         return log
 
@@ -161,27 +163,27 @@ class RangeHistory:
             reader.is_expected_to_break |= not reader.has_all
         offset = self._random.randint(max(log.log_start_offset, log.high_watermark - 8), log.high_watermark)
         log.high_watermark = min(log.high_watermark, offset)
-        await log.truncate_to(offset)
+        await log.truncation.truncate_to(offset)
         self.coverage["truncated below the high watermark"] += 1
         return await self._append(log)
 
     async def _delete(self, log: PartitionLog) -> PartitionLog:
         offset = self._random.randint(log.log_start_offset, log.high_watermark)
-        log.delete_records(offset)
-        gone = await log.delete_segments_before(offset)
+        log.retention.delete_records(offset)
+        gone = await log.retention.delete_segments_before(offset)
         self.coverage["segments deleted"] += gone or 0
         return log
 
     async def _close_file(self, log: PartitionLog) -> PartitionLog:
         await log.flush()
-        await log.close_unused_file()
+        await close_unused_file(log)
         return log
 
     async def _open_again(self, log: PartitionLog) -> PartitionLog:
         """Close the log while it is sent, and open it again: as a directory that comes back."""
         high_watermark = log.high_watermark
         await log.close()
-        log = await PartitionLog.open("t", 0, FOLDER, self._machine.config, log._environment)
+        log = await open_log("t", 0, FOLDER, self._machine.config, log.environment)
         log.high_watermark = min(high_watermark, log.log_end_offset)
         self._machine.log = log
         self.coverage["logs opened again"] += 1
@@ -191,7 +193,7 @@ class RangeHistory:
         """The topic is deleted, and made again with the same name."""
         await log.close(flush=False)
         self._machine.filesystem.remove_tree(FOLDER)
-        log = await PartitionLog.open("t", 0, FOLDER, self._machine.config, log._environment)
+        log = await open_log("t", 0, FOLDER, self._machine.config, log.environment)
         self._machine.log = log
         self.coverage["logs made anew"] += 1
         return log
@@ -207,10 +209,10 @@ class RangeHistory:
         offset = self._offset(log)
         limit_offset = self._random.choice((log.high_watermark, log.log_end_offset))
         max_bytes = self._random.choice((500, 2_000, 1 << 20))
-        found = log.read_to_send(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=True)
+        found = log.reading.read_to_send(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=True)
         if isinstance(found, FileRange):
             limit_offset = min(limit_offset, log.high_watermark)
-        wanted = await log.read_cold(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=True)
+        wanted = await log.reading.read_cold(offset, limit_offset=limit_offset, max_bytes=max_bytes, at_least_one=True)
         if found is None:
             found = wanted
         assert len(found) == len(wanted), f"{len(found)} bytes where {len(wanted)} are to be read"
@@ -264,7 +266,7 @@ class RangeHistory:
             if sender.connection is not None:
                 sender.connection.abort()
         if log.high_watermark > log.log_start_offset:
-            log.read_to_send(
+            log.reading.read_to_send(
                 log.log_start_offset, limit_offset=log.high_watermark, max_bytes=1 << 20, at_least_one=True
             )
         return log

@@ -128,7 +128,7 @@ class Work:
                 log = logged.log
                 assert log is not None
                 end_offset = max(log.high_watermark, log.log_start_offset)
-                log.delete_records(self._rng.randint(log.log_start_offset, end_offset))
+                log.retention.delete_records(self._rng.randint(log.log_start_offset, end_offset))
             case "restart":
                 async with logged.in_place:
                     assert logged.log is not None

@@ -52,7 +52,7 @@ class Traces:
         async with broker(*self.all) as here:
             log = here.logs.logs["t", 0]
             if cut_to is not None:
-                await log.truncate_to(cut_to)
+                await log.truncation.truncate_to(cut_to)
             for value in values:
                 await append(log, value, epoch=epoch)
         other.unlink()
@@ -128,7 +128,7 @@ def test_records_deleted_from_the_one_are_not_back_in_the_other(tmp_path: Path) 
         async with broker(*traces.all) as here:
             log = here.logs.logs["t", 0]
             log.high_watermark = 3
-            log.delete_records(2)
+            log.retention.delete_records(2)
         traces.target.unlink()
         away.rename(traces.target)
         async with broker(*traces.all) as here:

@@ -108,7 +108,7 @@ def test_logs_and_their_offsets_survive_a_clean_stop(tmp_path: Path) -> None:
                     await append(log, value)
                 log.high_watermark = partition
             log.high_watermark = 4
-            log.delete_records(2)
+            log.retention.delete_records(2)
         assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 7}
         meta = (tmp_path / "orders-0" / "partition.metadata").read_text()
         assert meta == f"version: 0\ntopic_id: {uuid_to_text(TOPIC_ID)}"
@@ -262,7 +262,7 @@ def test_a_deleted_log_is_set_aside_and_then_removed(tmp_path: Path) -> None:
             await one.logs.delete("t", 0)
             assert one.logs.find("t", 0) is None
             with pytest.raises(KafkaError):
-                log.read(0, limit_offset=1, max_bytes=10, at_least_one=True)
+                log.reading.read(0, limit_offset=1, max_bytes=10, at_least_one=True)
             while folders(tmp_path):  # noqa: ASYNC110 - removal runs in the directory's queue
                 await asyncio.sleep(0)
             anew = await one.logs.log_for("t", 0, bytes(15) + b"\x01")
@@ -282,7 +282,7 @@ def test_a_log_that_is_deleted_while_others_are_kept_takes_no_directory_with_it(
         async with broker(tmp_path, overrides={"flush.ms": "1"}) as one:
             logs = [await one.logs.log_for(f"t{number}", 0, bytes(15) + bytes([number])) for number in range(1, 8)]
             for log in logs:
-                log.assign_leader_epoch(1, 0)
+                log.epochs.assign(1, 0)
                 await append(log, "a")
             one.clock.now_ms += 10
             owner = one.logs.retention if pass_over_all_logs == "delete_old_segments" else one.logs.upkeep

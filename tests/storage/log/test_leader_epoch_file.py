@@ -16,6 +16,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.written: list[tuple[list[tuple[int, int]], bool]] = []
+        self.log_end_offset = self.next_offset = 0
 
     def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
         assert name == "leader-epoch-checkpoint"
@@ -31,14 +32,16 @@ def file_of(*entries: tuple[int, int], is_durable: bool = True) -> tuple[LeaderE
 
 def test_epochs_that_begin_are_written_when_somebody_asks_for_it() -> None:
     file, writer = file_of((0, 0), (3, 100))
+    writer.log_end_offset = 200
     file.save()
     file.keep()
-    assert not file.lacks_epoch_of(199)
+    assert not file.has_unsaved
     file.assign(3, 150)
-    assert not file.lacks_epoch_of(199)
+    assert not file.has_unsaved
     file.assign(5, 200)
-    assert file.lacks_epoch_of(200)
-    assert not file.lacks_epoch_of(199)  # records of the new one are yet to come
+    assert not file.has_unsaved  # records of the new one are yet to come
+    writer.log_end_offset = 201
+    assert file.has_unsaved
     assert writer.written == []
     file.save()
     file.save()
@@ -75,7 +78,7 @@ def test_an_entry_that_is_cut_and_not_in_the_file_costs_nothing() -> None:
     file.assign(3, 100)
     file.truncate_from_end(100)
     assert writer.written == []
-    assert file.epochs.entries == [(0, 0)]
+    assert file.known.entries == [(0, 0)]
 
 
 def test_the_file_may_know_of_records_that_were_deleted() -> None:
@@ -94,7 +97,7 @@ def test_a_cut_leaves_the_epochs_before_it() -> None:
     file.clear()
     file.clear()
     assert writer.written == [([(2, 10)], True), ([], True)]
-    assert file.epochs.entries == []
+    assert file.known.entries == []
 
 
 def test_a_file_that_the_disk_has_refused_is_written_again() -> None:
@@ -116,16 +119,19 @@ def test_every_record_that_is_left_after_a_crash_is_known_with_its_epoch(seed: i
                 match chosen.randrange(8):
                     case 0 | 1:
                         epoch += 1
-                        log.assign_leader_epoch(epoch, log.next_offset)
+                        log.epochs.assign(epoch, log.next_offset)
                     case 2:
-                        log.forget_unused_epochs()
+                        log.epochs.forget_unused()
                     case 3:
                         await log.flush()
                         recovery_point = log.recovery_point
                     case 4:
-                        await log.save_epochs()
+                        log.epochs.save()
+                        await log.await_queued_files()
                     case 5:
-                        await log.truncate_to(chosen.randrange(max(log.log_end_offset - 5, 0), log.log_end_offset + 1))
+                        await log.truncation.truncate_to(
+                            chosen.randrange(max(log.log_end_offset - 5, 0), log.log_end_offset + 1)
+                        )
                         recovery_point = min(recovery_point, log.recovery_point)
                     case _:
                         await copy(log, *(f"{epoch:0100}" for _ in range(chosen.randrange(1, 6))), epoch=epoch)
@@ -143,4 +149,4 @@ def test_every_record_that_is_left_after_a_crash_is_known_with_its_epoch(seed: i
 async def assert_epochs_fit(log: PartitionLog) -> None:
     """Each value is the epoch of its record."""
     for offset, value in await all_values(log):
-        assert log.epoch_of(offset) == int(value)
+        assert log.epochs.epoch_of(offset) == int(value)

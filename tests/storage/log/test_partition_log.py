@@ -12,6 +12,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import read_header
+from storage.log import opening
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.storage.logs import (
     NOW_MS,
@@ -113,14 +114,14 @@ def test_offsets_outside_of_the_log_are_out_of_range(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await append(log, "a", "b", "c", "d")
         log.high_watermark = 4
-        log.delete_records(2)
+        log.retention.delete_records(2)
         for offset in (0, 1, 5):
             with pytest.raises(KafkaError) as refused:
-                log.read(offset, limit_offset=9, max_bytes=100, at_least_one=True)
+                log.reading.read(offset, limit_offset=9, max_bytes=100, at_least_one=True)
             assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert await read(log, 4) == b""
         with pytest.raises(KafkaError, match="high watermark"):
-            log.delete_records(5)
+            log.retention.delete_records(5)
 
     with_log(tmp_path, body)
 
@@ -176,7 +177,7 @@ def test_jitter_lets_segments_roll_earlier_and_not_all_at_once(tmp_path: Path) -
         ages: set[int] = set()
         async with world(str(tmp_path)) as doors:
             for partition in range(20):
-                log = await PartitionLog.open(
+                log = await opening.open_log(
                     "t", partition, f"{tmp_path}/t-{partition}", config(segment_ms=1000, segment_jitter_ms=500),
                     doors.environment,
                 )  # fmt: skip
@@ -245,7 +246,7 @@ def test_a_large_index_moves_to_its_file_and_still_answers(tmp_path: Path) -> No
         for offset in (0, 3, 511, 512, 700, 1399):
             assert values_of(await read(log, offset, max_bytes=1)) == [(offset, f"{offset}")]
         for offset in (5, 600, 1399):
-            found = await log.offset_for_timestamp(NOW_MS + offset)
+            found = await log.reading.offset_for_timestamp(NOW_MS + offset)
             assert found is not None and found.offset == offset
         assert len(await all_values(log, max_bytes=2000)) == 1400
 
@@ -260,8 +261,8 @@ def test_bytes_between_counts_whole_batches(tmp_path: Path) -> None:
         assert len(log.segments) > 1
         for start in range(13):
             for limit in range(start, 13):
-                assert log.bytes_between(start, limit) == size * (limit - start)
-        assert log.bytes_between(5, 3) == 0
+                assert log.reading.bytes_between(start, limit) == size * (limit - start)
+        assert log.reading.bytes_between(5, 3) == 0
         assert log.size_bytes == 12 * size
 
     with_log(tmp_path, body, segment_bytes=900)
@@ -279,16 +280,16 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
                 for step in (0, 1)
                 if stamp * 10 + step >= wanted
             )
-            found = await log.offset_for_timestamp(wanted)
+            found = await log.reading.offset_for_timestamp(wanted)
             assert (None if expected[0] > 100 else expected) == (
                 None if found is None else (found.offset, found.timestamp)
             )
-        latest = await log.offset_of_max_timestamp()
+        latest = await log.reading.offset_of_max_timestamp()
         assert latest is not None
         assert (latest.offset, latest.timestamp, latest.leader_epoch) == (13, 1121, 0)
         log.high_watermark = 16
-        log.delete_records(3)
-        found = await log.offset_for_timestamp(0)
+        log.retention.delete_records(3)
+        found = await log.reading.offset_for_timestamp(0)
         assert found is not None and found.offset == 3
 
     with_log(tmp_path, body, segment_bytes=900, index_interval_bytes=1)
@@ -303,8 +304,8 @@ def test_the_largest_timestamp_is_looked_for_in_all_that_the_files_hold(tmp_path
         assert len(log.segments) > 2
         log.high_watermark = log.log_end_offset
         for start in range(log.log_end_offset + 1):
-            log.raise_log_start_offset(start)
-            latest = await log.offset_of_max_timestamp()
+            log.retention.raise_log_start_offset(start)
+            latest = await log.reading.offset_of_max_timestamp()
             assert latest is not None and (latest.offset, latest.timestamp) == (2, 300)
 
     with_log(tmp_path, body, segment_bytes=600)
@@ -315,7 +316,7 @@ def test_the_largest_timestamp_of_records_without_any_is_the_first_records(tmp_p
         for _at in range(6):
             await append(log, "x" * 200, timestamp=-1)
         assert len(log.segments) > 1
-        latest = await log.offset_of_max_timestamp()
+        latest = await log.reading.offset_of_max_timestamp()
         assert latest is not None and (latest.offset, latest.timestamp, latest.leader_epoch) == (0, -1, 0)
 
     with_log(tmp_path, body, segment_bytes=600)
@@ -323,10 +324,10 @@ def test_the_largest_timestamp_of_records_without_any_is_the_first_records(tmp_p
 
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
-        assert await log.offset_for_timestamp(0) is None
-        assert await log.offset_of_max_timestamp() is None
+        assert await log.reading.offset_for_timestamp(0) is None
+        assert await log.reading.offset_of_max_timestamp() is None
         assert await read(log, 0) == b""
-        assert log.bytes_between(0, 0) == 0
+        assert log.reading.bytes_between(0, 0) == 0
 
     with_log(tmp_path, body)
 
@@ -335,7 +336,7 @@ def test_a_topic_may_stamp_records_itself(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         result = await append_records(log, batch("a", "b", timestamp=5), now_ms=777)
         assert result.log_append_time_ms == 777
-        found = await log.offset_for_timestamp(6)
+        found = await log.reading.offset_for_timestamp(6)
         assert found is not None and (found.offset, found.timestamp) == (0, 777)
 
     with_log(tmp_path, body, message_timestamp_type="LogAppendTime")
@@ -397,9 +398,9 @@ def test_copied_batches_keep_offsets_and_epochs(tmp_path: Path) -> None:
         result = await append_records(log, copied, origin=AppendOrigin.REPLICA)
         assert (result.base_offset, result.last_offset) == (10, 15)
         assert await all_values(log) == [(10, "a"), (11, "b"), (15, "c")]
-        assert log.end_offset_for_epoch(4) == (4, 15)
-        assert log.end_offset_for_epoch(6) == (6, 16)
-        assert log.latest_epoch == 6
+        assert log.epochs.end_offset_for(4) == (4, 15)
+        assert log.epochs.end_offset_for(6) == (6, 16)
+        assert log.epochs.latest_epoch == 6
         with pytest.raises(KafkaError, match="ends at 16"):
             await append_records(log, batch("d", base_offset=12), origin=AppendOrigin.REPLICA)
 
@@ -421,12 +422,12 @@ def test_truncation_leaves_the_records_below(tmp_path: Path, settings: dict[str,
             )
         log.high_watermark = 25
         for end in (30, 24, 23, 11, 10, 3):
-            await log.truncate_to(end)
+            await log.truncation.truncate_to(end)
             assert log.log_end_offset == log.next_offset == end
             assert log.high_watermark == min(25, end)
             assert [offset for offset, _ in await all_values(log)] == list(range(end))
-            assert log.latest_epoch == (end - 1) // 10
-            found = await log.offset_of_max_timestamp()
+            assert log.epochs.latest_epoch == (end - 1) // 10
+            found = await log.reading.offset_of_max_timestamp()
             assert found is not None and found.offset == end - 1
         # Producers were cut as well: the next sequence is that of the end.
         await append(log, "again", producer_id=5, producer_epoch=0, base_sequence=3)
@@ -438,12 +439,12 @@ def test_truncation_leaves_the_records_below(tmp_path: Path, settings: dict[str,
 def test_truncation_below_the_start_begins_anew(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await append_records(log, batch("a", base_offset=10), origin=AppendOrigin.REPLICA)
-        await log.truncate_fully_and_start_at(5)
-        assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (5, 5, -1)
+        await log.truncation.truncate_fully_and_start_at(5)
+        assert (log.log_start_offset, log.log_end_offset, log.epochs.latest_epoch) == (5, 5, -1)
         await append(log, "b")
         assert await all_values(log) == [(5, "b")]
         assert sorted(name for name in os.listdir(tmp_path / "t-0") if name.endswith(".log")) == [f"{5:020d}.log"]
-        await log.truncate_to(2)
+        await log.truncation.truncate_to(2)
         assert log.log_end_offset == 2
 
     with_log(tmp_path, body)
@@ -454,11 +455,11 @@ def test_old_segments_are_set_aside(tmp_path: Path) -> None:
         for at in range(30):
             await append(log, f"{at:0100}")
         base_offsets = [segment.base_offset for segment in log.segments]
-        assert await log.delete_segments_before(base_offsets[2] + 1) == 2
+        assert await log.retention.delete_segments_before(base_offsets[2] + 1) == 2
         assert log.log_start_offset == base_offsets[2]
         assert [offset for offset, _ in await all_values(log)] == list(range(base_offsets[2], 30))
         assert sorted(doors.doomed) == sorted(map(str, (tmp_path / "t-0").glob("*.deleted")))
-        assert await log.delete_segments_before(1000) == len(base_offsets) - 3
+        assert await log.retention.delete_segments_before(1000) == len(base_offsets) - 3
         assert len(log.segments) == 1
 
     with_log(tmp_path, body, segment_bytes=900)
@@ -475,21 +476,22 @@ def test_flush_messages_holds_done_back_until_the_flush(tmp_path: Path) -> None:
 
 def test_leader_epochs_answer_where_they_end(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
-        log.assign_leader_epoch(0, 0)
+        log.epochs.assign(0, 0)
         await append(log, "a", "b", epoch=0)
-        log.assign_leader_epoch(3, 2)
+        log.epochs.assign(3, 2)
         await append(log, "c", epoch=3)
-        assert log.end_offset_for_epoch(0) == (0, 2)
-        assert log.end_offset_for_epoch(2) == (0, 2)
-        assert log.end_offset_for_epoch(3) == (3, 3)
-        assert log.end_offset_for_epoch(4) == (-1, -1)
-        assert log.has_unsaved_epochs
-        await log.save_epochs()
+        assert log.epochs.end_offset_for(0) == (0, 2)
+        assert log.epochs.end_offset_for(2) == (0, 2)
+        assert log.epochs.end_offset_for(3) == (3, 3)
+        assert log.epochs.end_offset_for(4) == (-1, -1)
+        assert log.epochs.has_unsaved
+        log.epochs.save()
+        await log.await_queued_files()
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 2\n"
         log.high_watermark = 3
-        log.delete_records(3)
+        log.retention.delete_records(3)
         await log.flush()
-        assert not log.has_unsaved_epochs
+        assert not log.epochs.has_unsaved
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n3 3\n"
 
     with_log(tmp_path, body)
@@ -497,15 +499,16 @@ def test_leader_epochs_answer_where_they_end(tmp_path: Path) -> None:
 
 def test_an_epoch_with_records_is_unsaved_though_a_later_one_has_none(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
-        log.assign_leader_epoch(0, 0)
-        assert not log.has_unsaved_epochs
+        log.epochs.assign(0, 0)
+        assert not log.epochs.has_unsaved
         await append(log, "a", "b", epoch=0)
-        log.assign_leader_epoch(3, 2)
-        assert log.has_unsaved_epochs
-        await log.save_epochs()
+        log.epochs.assign(3, 2)
+        assert log.epochs.has_unsaved
+        log.epochs.save()
+        await log.await_queued_files()
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 2\n"
-        log.assign_leader_epoch(4, 2)
-        assert not log.has_unsaved_epochs
+        log.epochs.assign(4, 2)
+        assert not log.epochs.has_unsaved
 
     with_log(tmp_path, body)
 
@@ -531,6 +534,6 @@ def test_a_failed_write_fails_everything_behind_it_and_the_log(tmp_path: Path) -
                 await append(log, "y")
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
             with pytest.raises(KafkaError):
-                log.read(0, limit_offset=1, max_bytes=10, at_least_one=True)
+                log.reading.read(0, limit_offset=1, max_bytes=10, at_least_one=True)
 
     asyncio.run(run())

@@ -70,9 +70,9 @@ def test_recovery_splits_a_segment_and_loses_nothing(tmp_path: Path) -> None:
             assert log.log_end_offset == OFFSETS[-1] + 1
             assert parts_in(folder) == PARTS
             assert await all_values(log) == values()
-            found = await log.offset_for_timestamp(NOW_MS)
+            found = await log.reading.offset_for_timestamp(NOW_MS)
             assert found is not None and found.offset == 0
-            assert log.end_offset_for_epoch(0) == (0, OFFSETS[-1] + 1)
+            assert log.epochs.end_offset_for(0) == (0, OFFSETS[-1] + 1)
             await append(log, "more")
             assert (await all_values(log))[-1] == (OFFSETS[-1] + 1, "more")
             await log.close()
@@ -127,7 +127,9 @@ def test_after_a_clean_stop_it_is_read_as_it_is(tmp_path: Path, has_indexes: boo
             log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=True, recovery_point=OFFSETS[-1] + 1)
             assert await all_values(log) == values()
             for at, offset in enumerate(OFFSETS):
-                content = await log.read_cold(offset, limit_offset=log.log_end_offset, max_bytes=1, at_least_one=True)
+                content = await log.reading.read_cold(
+                    offset, limit_offset=log.log_end_offset, max_bytes=1, at_least_one=True
+                )
                 assert bytes(content)[:8] == offset.to_bytes(8, "big"), at
             await append(log, "more")
             assert len(log.segments) == 2

@@ -78,7 +78,7 @@ async def log_with_the_latest_deleted(log: PartitionLog, batches: int = BATCHES)
     await append(log, "latest", timestamp=LATE_MS)
     await fill(log, batches)
     log.commit(log.log_end_offset)
-    log.delete_records(1)
+    log.retention.delete_records(1)
 
 
 def test_others_run_while_a_segment_is_walked_to_its_end(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_others_run_while_a_segment_is_walked_to_its_end(tmp_path: Path) -> None
         async with world(str(tmp_path), clock=ManualClock(NOW_MS, step_ms=1)) as one:
             log = await open_log(one, str(tmp_path))
             await log_with_the_latest_deleted(log)
-            found, turns = await with_others(log.offset_for_timestamp(LATE_MS))
+            found, turns = await with_others(log.reading.offset_for_timestamp(LATE_MS))
             assert found is None
             assert turns > 1
             await log.close()
@@ -102,7 +102,7 @@ def test_what_is_walked_over_is_read_once_and_not_kept(tmp_path: Path) -> None:
             await log_with_the_latest_deleted(log)
             asked.forget()
             asked.is_cold = True
-            assert await log.offset_for_timestamp(LATE_MS) is None
+            assert await log.reading.offset_for_timestamp(LATE_MS) is None
             positions = [position for position, _ in asked.waited]
             assert len(positions) == len(set(positions))
             assert sum(length for _, length in asked.waited) < 1.05 * log.size_bytes
@@ -120,7 +120,7 @@ def test_headers_that_claim_a_timestamp_which_no_record_has_hold_nobody_up(tmp_p
             for _ in range(200):
                 await append_records(log, bytearray(lying))
             await append(log, "there it is", timestamp=LATE_MS + 1)
-            found, turns = await with_others(log.offset_for_timestamp(LATE_MS))
+            found, turns = await with_others(log.reading.offset_for_timestamp(LATE_MS))
             assert found == TimestampOffset(LATE_MS + 1, 200, 0)
             assert turns > 200 // 5
             await log.close()
@@ -138,7 +138,7 @@ def test_others_run_while_a_batch_of_many_records_is_looked_through(tmp_path: Pa
             content = encode_batch(records, compression=codec, partition_leader_epoch=0)
             await append_records(log, bytearray(content), origin=AppendOrigin.REPLICA)
             last_ms = NOW_MS + count - 1
-            found, turns = await with_others(log.offset_for_timestamp(last_ms))
+            found, turns = await with_others(log.reading.offset_for_timestamp(last_ms))
             assert found == TimestampOffset(last_ms, count - 1, 0)
             assert turns >= 40 // 5
             await log.close()
@@ -154,9 +154,9 @@ def test_a_log_that_is_cut_meanwhile_is_searched_again(tmp_path: Path) -> None:
             await log_with_the_latest_deleted(log, batches=1)
             await append(log, "cut", timestamp=LATE_MS)
             cold.reads.shut()
-            search = asyncio.ensure_future(log.offset_for_timestamp(LATE_MS))
+            search = asyncio.ensure_future(log.reading.offset_for_timestamp(LATE_MS))
             await cold.reads.reached()  # it has what is cut off now
-            await log.truncate_to(2)
+            await log.truncation.truncate_to(2)
             await append(log, "other", timestamp=LATE_MS + 5)
             cold.reads.open()
             assert await search == TimestampOffset(LATE_MS + 5, 2, 0)
@@ -177,14 +177,14 @@ def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_pat
             # A flush that is under way keeps the segment's file open, also when the segment goes.
             await until(lambda: log.recovery_point == log.segments.active.base_offset)
             cold.reads.shut()
-            search = asyncio.ensure_future(log.offset_for_timestamp(LATE_MS))
+            search = asyncio.ensure_future(log.reading.offset_for_timestamp(LATE_MS))
             await cold.reads.reached()
-            assert await log.delete_segments_before(log.segments.active.base_offset)
+            assert await log.retention.delete_segments_before(log.segments.active.base_offset)
             cold.reads.open()
             with pytest.raises(KafkaError) as refused:
                 await search
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert await log.offset_for_timestamp(LATE_MS) is None
+            assert await log.reading.offset_for_timestamp(LATE_MS) is None
             await log.close()
 
     asyncio.run(run())
@@ -204,10 +204,10 @@ def test_segments_that_are_passed_by_stay_closed(tmp_path: Path) -> None:
             segments = list(log.segments)
             assert len(segments) > 4
             wanted = segments[-2]
-            found = await log.offset_for_timestamp(NOW_MS + wanted.base_offset)
+            found = await log.reading.offset_for_timestamp(NOW_MS + wanted.base_offset)
             assert found == TimestampOffset(NOW_MS + wanted.base_offset, wanted.base_offset, 0)
             assert [segment for segment in segments if segment.file is not None] == [wanted]
-            largest = await log.offset_of_max_timestamp()
+            largest = await log.reading.offset_of_max_timestamp()
             assert largest == TimestampOffset(NOW_MS + 99, 99, 0)
             assert [segment for segment in segments if segment.file is not None] == segments[-2:]
             await log.close()

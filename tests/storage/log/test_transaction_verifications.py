@@ -84,11 +84,11 @@ def test_the_first_batch_brings_its_guard_and_the_next_ones_need_none(tmp_path: 
     async def program() -> None:
         async with world(str(tmp_path)) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
-            guard = log.begin_verification(PRODUCER, 0, 0)
+            guard = log.producers.begin_verification(PRODUCER, 0, 0)
             assert await outcome(log, ONGOING) is ErrorCode.INVALID_TXN_STATE
             assert await outcome(log, VerificationGuard(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
             assert isinstance(await outcome(log, guard), AppendResult)
-            assert log.begin_verification(PRODUCER, 0, 1) is ONGOING
+            assert log.producers.begin_verification(PRODUCER, 0, 1) is ONGOING
             assert isinstance(await outcome(log, ONGOING, sequence=1), AppendResult)
             assert isinstance(await outcome(log, guard, sequence=2), AppendResult)
 
@@ -99,11 +99,11 @@ def test_a_late_confirmation_begins_no_transaction_behind_the_marker(tmp_path: P
     async def program() -> None:
         async with world(str(tmp_path)) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
-            late = log.begin_verification(PRODUCER, 0, 0)
+            late = log.producers.begin_verification(PRODUCER, 0, 0)
             await end(log)
             assert await outcome(log, late) is ErrorCode.INVALID_TXN_STATE
             # The producer's next transaction asks anew; the late answer is still about the one before.
-            current = log.begin_verification(PRODUCER, 0, 0)
+            current = log.producers.begin_verification(PRODUCER, 0, 0)
             assert await outcome(log, late) is ErrorCode.INVALID_TXN_STATE
             assert isinstance(await outcome(log, current), AppendResult)
 
@@ -115,7 +115,7 @@ def test_a_transaction_that_ends_while_the_others_are_asked_about_does_not_go_on
         async with world(str(tmp_path)) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
             await append_records(log, records())
-            guard = log.begin_verification(PRODUCER, 0, 1)
+            guard = log.producers.begin_verification(PRODUCER, 0, 1)
             assert guard is ONGOING
             await end(log)
             assert await outcome(log, guard, sequence=1) is ErrorCode.INVALID_TXN_STATE
@@ -127,8 +127,8 @@ def test_a_batch_does_not_overtake_an_earlier_one_that_waits(tmp_path: Path) -> 
     async def program() -> None:
         async with world(str(tmp_path)) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
-            guard = log.begin_verification(PRODUCER, 0, 3)
-            assert log.begin_verification(PRODUCER, 0, 4) is guard
+            guard = log.producers.begin_verification(PRODUCER, 0, 3)
+            assert log.producers.begin_verification(PRODUCER, 0, 4) is guard
             assert await outcome(log, guard, sequence=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             assert isinstance(await outcome(log, guard, sequence=3), AppendResult)
             assert isinstance(await outcome(log, guard, sequence=4), AppendResult)
@@ -140,7 +140,7 @@ def test_a_duplicate_is_answered_whatever_became_of_its_transaction(tmp_path: Pa
     async def program() -> None:
         async with world(str(tmp_path)) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
-            assert isinstance(await outcome(log, log.begin_verification(PRODUCER, 0, 0)), AppendResult)
+            assert isinstance(await outcome(log, log.producers.begin_verification(PRODUCER, 0, 0)), AppendResult)
             await end(log)
             again = await outcome(log, ONGOING)
             assert isinstance(again, AppendResult) and again.duplicate and again.base_offset == 0
@@ -153,11 +153,13 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_is_asked_about(tmp_path: Path)
         async with world(str(tmp_path)) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
             await append_records(log, records(epoch=4))
-            older = log.begin_verification(PRODUCER, 3, 0)
+            older = log.producers.begin_verification(PRODUCER, 3, 0)
             assert older is ONGOING
             assert await outcome(log, older, epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
             assert await outcome(log, ONGOING, epoch=5) is ErrorCode.INVALID_TXN_STATE
-            assert isinstance(await outcome(log, log.begin_verification(PRODUCER, 5, 0), epoch=5), AppendResult)
+            assert isinstance(
+                await outcome(log, log.producers.begin_verification(PRODUCER, 5, 0), epoch=5), AppendResult
+            )
 
     asyncio.run(program())
 
@@ -169,9 +171,9 @@ def test_a_coordinator_s_batch_is_verified_as_well(tmp_path: Path) -> None:
             of = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": -1, "is_transactional": True}
             with pytest.raises(KafkaError, match="not part of an ongoing transaction"):
                 await append_records(log, batch("x", **of), origin=AppendOrigin.COORDINATOR, guard=ONGOING)
-            guard = log.begin_verification(PRODUCER, 0, -1)
+            guard = log.producers.begin_verification(PRODUCER, 0, -1)
             await append_records(log, batch("x", **of), origin=AppendOrigin.COORDINATOR, guard=guard)
-            assert log.begin_verification(PRODUCER, 0, -1) is ONGOING
+            assert log.producers.begin_verification(PRODUCER, 0, -1) is ONGOING
 
     asyncio.run(program())
 
@@ -181,17 +183,17 @@ def test_guards_go_with_the_state_of_silent_producers_and_stay_when_the_log_is_r
         clock = ManualClock()
         async with world(str(tmp_path), clock=clock) as doors:
             log = await open_log(doors, str(tmp_path / "t-0"))
-            guard = log.begin_verification(PRODUCER, 0, 0)
+            guard = log.producers.begin_verification(PRODUCER, 0, 0)
             other = await open_log(doors, str(tmp_path / "t-1"))
-            other.take_over_verifications(log)
+            other.producers.take_over_verifications(log.producers)
             assert isinstance(await outcome(other, guard), AppendResult)
-            expired = log.begin_verification(PRODUCER + 1, 0, 0)
+            expired = log.producers.begin_verification(PRODUCER + 1, 0, 0)
             clock.now_ms += 500
-            log.forget_producers(clock.now_ms, 1000)
-            assert log.begin_verification(PRODUCER + 1, 0, 0) is expired
+            log.producers.remove_expired(clock.now_ms, 1000)
+            assert log.producers.begin_verification(PRODUCER + 1, 0, 0) is expired
             clock.now_ms += 500
-            log.forget_producers(clock.now_ms, 1000)
-            assert log.begin_verification(PRODUCER + 1, 0, 0) is not expired
+            log.producers.remove_expired(clock.now_ms, 1000)
+            assert log.producers.begin_verification(PRODUCER + 1, 0, 0) is not expired
 
     asyncio.run(program())
 
@@ -210,7 +212,7 @@ def test_in_any_history_only_a_transaction_that_was_asked_about_begins(steps: li
             is_open, current, stale, sequence = False, list[VerificationGuard](), list[VerificationGuard](), 0
             for step in steps:
                 if step == "begin":
-                    guard = log.begin_verification(PRODUCER, 0, sequence)
+                    guard = log.producers.begin_verification(PRODUCER, 0, sequence)
                     assert (guard is ONGOING) == is_open
                     if not is_open:
                         assert guard not in stale
@@ -229,7 +231,7 @@ def test_in_any_history_only_a_transaction_that_was_asked_about_begins(steps: li
                         stale, current = stale + current, []
                     else:
                         assert found is ErrorCode.INVALID_TXN_STATE
-                assert log.producers.has_open_transaction(PRODUCER, 0) == is_open
+                assert log.producers.states.has_open_transaction(PRODUCER, 0) == is_open
 
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(program(directory))

@@ -38,7 +38,7 @@ async def filled(directory: Path, *, batches: int = 50, **settings: Any) -> Asyn
 
 
 def read(log: PartitionLog, offset: int, *, limit_offset: int | None = None, max_bytes: int = 1 << 20) -> Any:
-    return log.read_to_send(
+    return log.reading.read_to_send(
         offset,
         limit_offset=log.log_end_offset if limit_offset is None else limit_offset,
         max_bytes=max_bytes,
@@ -47,7 +47,7 @@ def read(log: PartitionLog, offset: int, *, limit_offset: int | None = None, max
 
 
 def in_memory(log: PartitionLog, offset: int, **options: Any) -> bytes:
-    found = log.read(
+    found = log.reading.read(
         offset, **{"limit_offset": log.log_end_offset, "max_bytes": 1 << 20, "at_least_one": True, **options}
     )
     assert found is not None
@@ -143,7 +143,7 @@ def test_files_stay_open_as_long_as_they_are_sent(tmp_path: Path) -> None:
             first = log.segments.first
             found, wanted = read(log, 0), in_memory(log, 0)
             other, other_wanted = read(log, 40), in_memory(log, 40)
-            await log.delete_segments_before(30)
+            await log.retention.delete_segments_before(30)
             assert first.is_gone and first.file is not None
             await log.close()
             for path in place.doomed:
@@ -167,7 +167,7 @@ def test_a_truncation_waits_for_what_is_sent_of_the_end(tmp_path: Path) -> None:
             kept.leave_by(lambda: revoked.append("kept"))
             cut.leave_by(lambda: revoked.append("cut"))
             waiting = read(log, 10)
-            truncation = asyncio.ensure_future(log.truncate_to(30))
+            truncation = asyncio.ensure_future(log.truncation.truncate_to(30))
             for _ in range(100):
                 await asyncio.sleep(0)
             assert revoked == ["cut"] and not truncation.done()

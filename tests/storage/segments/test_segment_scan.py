@@ -69,9 +69,9 @@ def holds(count: int) -> Callable[[PartitionLog], Any]:
         assert await all_values(log) == records(count)
         for offset in range(0, count, 7):
             assert len(await read(log, offset, max_bytes=1)) > 0
-            found = await log.offset_for_timestamp(NOW_MS + offset)
+            found = await log.reading.offset_for_timestamp(NOW_MS + offset)
             assert found is not None and found.offset == offset
-        assert log.latest_epoch == ((count - 1) // 10 if count else -1)
+        assert log.epochs.latest_epoch == ((count - 1) // 10 if count else -1)
         if count:
             with pytest.raises(KafkaError):
                 await append(log, "gap", base_sequence=count + 5, **PRODUCER)
@@ -192,7 +192,7 @@ def test_a_clean_folder_without_snapshots_forgets_its_producers(tmp_path: Path) 
         path.unlink()
 
     async def check(log: PartitionLog) -> None:
-        assert len(log.producers) == 0
+        assert len(log.producers.states) == 0
 
     reopened(tmp_path, check, is_clean=True, recovery_point=33)
 
@@ -208,7 +208,7 @@ def test_leader_epochs_are_read_from_the_log_when_their_file_is_bad(tmp_path: Pa
         path.write_bytes(content)
 
     async def check(log: PartitionLog) -> None:
-        assert [log.end_offset_for_epoch(epoch) for epoch in range(4)] == [(0, 10), (1, 20), (2, 30), (3, 33)]
+        assert [log.epochs.end_offset_for(epoch) for epoch in range(4)] == [(0, 10), (1, 20), (2, 30), (3, 33)]
 
     reopened(tmp_path, check, is_clean=content != b"", recovery_point=33 if content != b"" else 0)
 

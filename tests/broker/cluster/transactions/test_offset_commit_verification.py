@@ -117,7 +117,7 @@ def test_a_marker_after_the_verification_makes_it_void(tmp_path: Path) -> None:
             world.coordinator.meanwhile = world.append_marker
             guard = await world.verify()
             assert await world.append(guard) is ErrorCode.INVALID_TXN_STATE
-            assert not world.one.partition.log.producers.has_open_transaction(7, 0)
+            assert not world.one.partition.log.producers.states.has_open_transaction(7, 0)
 
     asyncio.run(run())
 

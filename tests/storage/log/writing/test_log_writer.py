@@ -28,11 +28,11 @@ def test_a_retry_of_what_is_on_its_way_is_answered_though_the_log_is_held(tmp_pa
                     leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done,
                 )  # fmt: skip
                 if done is first:
-                    log.buffer_appends()
+                    log.replacement.buffer_appends()
             assert result.duplicate
             gate.set()
             await log.await_appends()
-            log.release()
+            log.replacement.release()
             await log.await_appends()
             assert first.is_written and again.is_written
             await log.close()
@@ -51,7 +51,7 @@ def test_a_job_that_fails_by_a_mistake_fails_the_log(tmp_path: Path, caplog: pyt
             def mistake() -> None:
                 raise ValueError("a mistake")
 
-            log._writer.jobs.run_or_fail(mistake)
+            log.writer.jobs.run_or_fail(mistake)
             done = Outcome()
             log.append(batch("b"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
             await log.await_appends()
@@ -73,11 +73,11 @@ def test_what_was_held_begins_a_segment_behind_what_is_still_on_its_way(tmp_path
             outcomes = [Outcome(), Outcome(), Outcome()]
             for text, done in zip("bcd", outcomes, strict=True):
                 if text == "d":
-                    log.buffer_appends()
+                    log.replacement.buffer_appends()
                 log.append(
                     batch(text * 60), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done
                 )  # fmt: skip
-            log.release()
+            log.replacement.release()
             gate.set()
             await log.await_appends()
             assert all(done.is_written for done in outcomes)

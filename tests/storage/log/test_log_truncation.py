@@ -62,7 +62,7 @@ def _is_over_after(kind: str, offset: int, calls: int, seed: int, *, power: bool
         if over:
             assert after.log_end_offset == offset
         if records:
-            assert after.latest_epoch == records[-1][0] // 10
+            assert after.epochs.latest_epoch == records[-1][0] // 10
         assert after.high_watermark >= after.log_start_offset
 
     on_a_machine(seed, program)
@@ -95,7 +95,7 @@ def _is_over_and_stays(kind: str, offset: int, calls: int, seed: int) -> bool:
         assert records == seen[: len(records)]
         assert third.log_start_offset == second.log_start_offset
         if records:
-            assert third.latest_epoch == (records[-1][0] // 10 if records[-1][1].isdigit() else 3)
+            assert third.epochs.latest_epoch == (records[-1][0] // 10 if records[-1][1].isdigit() else 3)
 
     on_a_machine(seed, program)
     return over
@@ -155,7 +155,11 @@ async def _is_killed_in_cut(machine: Machine, log: PartitionLog, kind: str, offs
         struck = True
 
     machine.storage.strike_after(calls, strike)
-    cut = log.truncate_to(offset) if kind == "truncate_to" else log.truncate_fully_and_start_at(offset)
+    cut = (
+        log.truncation.truncate_to(offset)
+        if kind == "truncate_to"
+        else log.truncation.truncate_fully_and_start_at(offset)
+    )
     task = asyncio.ensure_future(cut)
     while not struck and not task.done():  # noqa: ASYNC110  virtual time
         await asyncio.sleep(0.01)
@@ -173,7 +177,7 @@ def test_batches_below_a_cut_are_still_known_to_be_there() -> None:
         log = await filled(machine, 27)
         end = log.segments.active.base_offset
         assert end == 25
-        await log.truncate_to(end)
+        await log.truncation.truncate_to(end)
         for at in range(22, end):  # the last five, but for what was cut off
             again = await append(log, f"{at:0100}", epoch=9, producer_id=5, producer_epoch=0, base_sequence=at)
             assert (again.duplicate, again.base_offset) == (True, at)
@@ -189,7 +193,7 @@ def test_batches_below_a_cut_are_still_known_to_be_there() -> None:
 def test_a_cut_that_was_done_is_not_undone_by_a_loss_of_power(seed: int) -> None:
     async def program(machine: Machine) -> None:
         log = await filled(machine)
-        await log.truncate_to(14)
+        await log.truncation.truncate_to(14)
         await copy(log, *(f"new {at}" for at in range(20)), epoch=3)
         assert machine.checkpoints == [14]  # before the first append, so that all of these are looked at
         machine.storage.crash_power()
@@ -197,7 +201,7 @@ def test_a_cut_that_was_done_is_not_undone_by_a_loss_of_power(seed: int) -> None
         records = await all_values(after)
         assert 14 <= after.log_end_offset <= 34
         assert records == [(at, f"{at:0100}" if at < 14 else f"new {at - 14}") for at in range(after.log_end_offset)]
-        assert after.end_offset_for_epoch(1) == (1, 14)
+        assert after.epochs.end_offset_for(1) == (1, 14)
 
     on_a_machine(seed, program)
 
@@ -206,14 +210,14 @@ def test_recovery_points_are_kept_only_when_one_fell() -> None:
     async def program(machine: Machine) -> None:
         log = await filled(machine)
         await copy(log, "a", "b", epoch=3)
-        await log.truncate_to(31)
-        await log.truncate_to(40)
+        await log.truncation.truncate_to(31)
+        await log.truncation.truncate_to(40)
         assert machine.checkpoints == []
-        await log.truncate_fully_and_start_at(60)
+        await log.truncation.truncate_fully_and_start_at(60)
         assert machine.checkpoints == []
         await copy(log, "c", epoch=3)
         await log.flush()
-        await log.truncate_to(60)
+        await log.truncation.truncate_to(60)
         assert machine.checkpoints == [60]
 
     on_a_machine(1, program)
@@ -228,13 +232,13 @@ def test_epochs_that_were_cut_off_do_not_come_back(tmp_path: Path, is_clean: boo
             log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS)
             await copy(log, "a", "b", epoch=4)
             await copy(log, "c", "d", epoch=5)
-            await log.truncate_to(2)
+            await log.truncation.truncate_to(2)
             await copy(log, "e", "f", epoch=4)
             await log.flush()
             again = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=is_clean, recovery_point=4)
-            assert again.latest_epoch == 4
-            assert again.end_offset_for_epoch(4) == (4, 4)
-            assert again.end_offset_for_epoch(5) == (-1, -1)
+            assert again.epochs.latest_epoch == 4
+            assert again.epochs.end_offset_for(4) == (4, 4)
+            assert again.epochs.end_offset_for(5) == (-1, -1)
             await log.close()
             await again.close()
 
@@ -255,10 +259,10 @@ def test_epochs_behind_the_end_that_a_crash_left_do_not_come_back(tmp_path: Path
                 file.truncate(end)
             for _ in range(2):
                 log = await open_log(doors, str(tmp_path), recovery_point=0)
-                assert log.latest_epoch == 4
+                assert log.epochs.latest_epoch == 4
                 await copy(log, "d", epoch=4)
                 await log.flush()
-            assert log.end_offset_for_epoch(4) == (4, 4)
+            assert log.epochs.end_offset_for(4) == (4, 4)
             await log.close()
 
     asyncio.run(run())
@@ -271,8 +275,8 @@ def test_a_cut_among_deleted_records_takes_the_start_along(tmp_path: Path) -> No
             for value in "abcdef":
                 await append(log, value)
             log.high_watermark = 6
-            log.delete_records(4)
-            await log.truncate_to(2)
+            log.retention.delete_records(4)
+            await log.truncation.truncate_to(2)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (2, 2, 2)
             await append(log, "x")
             assert await all_values(log) == [(2, "x")]
@@ -287,9 +291,9 @@ def test_a_cut_that_leaves_nothing_of_a_log_which_starts_within_its_first_batch(
             log = await open_log(doors, str(tmp_path))
             await append(log, *"abcdefg")
             log.high_watermark = 7
-            log.delete_records(5)
+            log.retention.delete_records(5)
             for value in "xy":
-                await log.truncate_to(5)
+                await log.truncation.truncate_to(5)
                 assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (5, 5, 5)
                 await append(log, value)
                 assert await all_values(log) == [(5, value)]
@@ -307,12 +311,12 @@ def test_a_log_that_begins_anew_is_committed_up_to_there(tmp_path: Path) -> None
             log = await open_log(doors, str(tmp_path))
             await append(log, "a", "b", epoch=3)
             log.high_watermark = 1
-            await log.truncate_fully_and_start_at(40)
+            await log.truncation.truncate_fully_and_start_at(40)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (40, 40, 40)
-            assert log.latest_epoch == -1
+            assert log.epochs.latest_epoch == -1
             await log.await_appends()
             assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
-            await log.truncate_fully_and_start_at(10)
+            await log.truncation.truncate_fully_and_start_at(10)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (10, 10, 10)
             await log.close()
 
@@ -328,7 +332,7 @@ def test_producers_are_as_they_were_at_the_cut(tmp_path: Path, end: int) -> None
             log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS)
             for at in range(30):
                 await append(log, f"{at:0100}", producer_id=at % 3, producer_epoch=0, base_sequence=at // 3)
-            await log.truncate_to(end)
+            await log.truncation.truncate_to(end)
             for at in range(end, 36):
                 result = await append(log, f"{at:0100}", producer_id=at % 3, producer_epoch=0, base_sequence=at // 3)
                 assert not result.duplicate
@@ -350,7 +354,7 @@ def test_a_flush_while_a_cut_looks_for_its_place_leaves_no_checkpoint_above_it(s
         for at in range(30):
             await append(log, f"{at:0100}", epoch=0)
         machine.storage.cold_probability = 1.0
-        cut = asyncio.ensure_future(log.truncate_to(24))
+        cut = asyncio.ensure_future(log.truncation.truncate_to(24))
         kept = 0
         while not cut.done():  # as a periodic checkpoint may at any moment
             if not machine.checkpoints:
@@ -371,7 +375,11 @@ def test_a_cut_whose_caller_is_cancelled_is_carried_out(kind: str, offset: int, 
     async def program(machine: Machine) -> None:
         log = await filled(machine)
         machine.storage.cold_probability = 0.5
-        cut = log.truncate_to(offset) if kind == "truncate_to" else log.truncate_fully_and_start_at(offset)
+        cut = (
+            log.truncation.truncate_to(offset)
+            if kind == "truncate_to"
+            else log.truncation.truncate_fully_and_start_at(offset)
+        )
         task = asyncio.ensure_future(cut)
         await asyncio.sleep(machine.loop.random.choice((0, 0.001, 0.005, 0.02)))
         task.cancel()
@@ -381,8 +389,8 @@ def test_a_cut_whose_caller_is_cancelled_is_carried_out(kind: str, offset: int, 
             return  # it had not begun
         assert log.log_end_offset == offset
         kept = offset if kind == "truncate_to" else 0
-        assert [each.last_sequence for each in log.producers.describe()] == ([kept - 1] if kept else [])
-        assert log.latest_epoch == ((kept - 1) // 10 if kept else -1)
+        assert [each.last_sequence for each in log.producers.states.describe()] == ([kept - 1] if kept else [])
+        assert log.epochs.latest_epoch == ((kept - 1) // 10 if kept else -1)
         assert not machine.checkpoints or machine.checkpoints == [offset]
         if offset < 30:
             assert machine.checkpoints == [offset]
@@ -400,7 +408,7 @@ def test_a_stop_waits_for_a_cut(tmp_path: Path) -> None:
             for at, value in enumerate("abc"):
                 await append(log, value, epoch=at, producer_id=5, producer_epoch=0, base_sequence=at)
             filesystem.hold_back("truncate")
-            follower = asyncio.ensure_future(log.truncate_to(1))
+            follower = asyncio.ensure_future(log.truncation.truncate_to(1))
             await filesystem.is_held()
             follower.cancel()
             await asyncio.wait((follower,))
@@ -414,8 +422,8 @@ def test_a_stop_waits_for_a_cut(tmp_path: Path) -> None:
         async with broker(tmp_path) as again:
             log = again.logs.logs["t", 0]
             assert await all_values(log) == [(0, "a")]
-            assert [each.last_sequence for each in log.producers.describe()] == [0]
-            assert log.latest_epoch == 0
+            assert [each.last_sequence for each in log.producers.states.describe()] == [0]
+            assert log.epochs.latest_epoch == 0
 
     asyncio.run(run())
 
@@ -432,7 +440,7 @@ def test_a_cut_of_a_compacted_log_tells_of_no_missing_records(tmp_path: Path, ca
             await log.close()
             (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"")
             log = await open_log(place, str(tmp_path), compacted, is_clean=True, recovery_point=12)
-            await log.truncate_to(10)
+            await log.truncation.truncate_to(10)
             assert log.log_end_offset == 10
             await log.close()
 

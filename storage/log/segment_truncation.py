@@ -1,5 +1,5 @@
-"""Truncates a log's segments: at the end (`PartitionLog.truncate_to`, `truncate_fully_and_start_at`) and at the start
-(`delete_segments_before`).
+"""Truncates a log's segments: at the end (for `LogTruncation`) and at the start
+(for `SegmentRetention`).
 
 Rules: while the end is truncated, no write of the log is in progress. The state in memory changes first, on the event loop, so
 that nothing reads the removed records; then what is being sent of them is revoked, and a job in the directory's queue changes
