@@ -1,7 +1,7 @@
 """The state of a partition that the controller announced last: leader, epochs, replicas, in-sync replicas. Pure.
 
-Rules: no IO. A `PartitionAssignment` is immutable; `note` replaces it with the one of a LeaderAndIsr, and the partition
-decides whether that is a change. Thousands of partitions have equal assignments and share one object, because it would be
+Rules: no IO. A `PartitionAssignment` is immutable; the partition replaces it with the one of a LeaderAndIsr, and decides
+whether that is a change. Thousands of partitions have equal assignments and share one object, because it would be
 most of the memory of an idle partition.
 Source: Kafka LeaderAndIsrPartitionState, Partition.checkCurrentLeaderEpoch; KIP-320 (fencing), KIP-455 (reassignment).
 """
@@ -38,6 +38,58 @@ class PartitionAssignment:
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
 
+    @classmethod
+    def of(cls, state: LeaderAndIsrPartitionState) -> PartitionAssignment:
+        """Return the assignment that a LeaderAndIsr announces."""
+        return _shared(
+            cls(
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                controller_epoch=state.controller_epoch,
+                isr=ids(state.isr),
+                replicas=ids(state.replicas),
+                adding_replicas=ids(state.adding_replicas),
+                removing_replicas=ids(state.removing_replicas),
+            )
+        )
+
+    def with_isr(self, isr: tuple[int, ...], partition_epoch: int) -> PartitionAssignment:
+        """Return this assignment with the in-sync replicas that the controller has granted."""
+        return _shared(replace(self, isr=isr, partition_epoch=partition_epoch))
+
+    def without_leader(self) -> PartitionAssignment:
+        """Return this assignment without a leader, as when the partition has left this broker."""
+        return _shared(replace(self, leader_id=NO_LEADER))
+
+    @property
+    def is_reassigning(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def replication_factor(self) -> int:
+        """The number of replicas, without those that a reassignment is adding."""
+        replicas, adding = self.replicas, self.adding_replicas
+        return len(replicas) - sum(replica in adding for replica in replicas) if adding else len(replicas)
+
+    def check_epoch(self, current_leader_epoch: int, topic: str, partition: int) -> None:
+        """Compare a client's `current_leader_epoch` (-1: the client sent none) with the leader epoch of this partition.
+
+        Raises: KafkaError with FENCED_LEADER_EPOCH (older) or UNKNOWN_LEADER_EPOCH (newer).
+        """
+        leader_epoch = self.leader_epoch
+        if current_leader_epoch in (NO_EPOCH, leader_epoch):
+            return
+        if current_leader_epoch < leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"Leader epoch {current_leader_epoch} of {topic}-{partition} is over: now {leader_epoch}.",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"Leader epoch {current_leader_epoch} of {topic}-{partition} is not known here yet: now {leader_epoch}.",
+        )
+
 
 @lru_cache(_SHARED_MAX)
 def _shared(assignment: PartitionAssignment) -> PartitionAssignment:
@@ -55,91 +107,3 @@ def ids(broker_ids: Iterable[int]) -> tuple[int, ...]:
 
 
 UNASSIGNED = PartitionAssignment()
-
-
-class Assigned:
-    """A partition and its assignment; `replication.partition.Partition` is one that has a log."""
-
-    __slots__ = ("assignment", "partition", "topic")
-
-    def __init__(self, topic: str, partition: int) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.assignment = UNASSIGNED
-
-    def note(self, state: LeaderAndIsrPartitionState) -> None:
-        self.assignment = _shared(
-            PartitionAssignment(
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
-                partition_epoch=state.partition_epoch,
-                controller_epoch=state.controller_epoch,
-                isr=ids(state.isr),
-                replicas=ids(state.replicas),
-                adding_replicas=ids(state.adding_replicas),
-                removing_replicas=ids(state.removing_replicas),
-            )
-        )
-
-    def note_isr(self, isr: tuple[int, ...], partition_epoch: int) -> None:
-        self.assignment = _shared(replace(self.assignment, isr=isr, partition_epoch=partition_epoch))
-
-    def note_no_leader(self) -> None:
-        self.assignment = _shared(replace(self.assignment, leader_id=NO_LEADER))
-
-    @property
-    def leader_id(self) -> int:
-        return self.assignment.leader_id
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.assignment.leader_epoch
-
-    @property
-    def partition_epoch(self) -> int:
-        return self.assignment.partition_epoch
-
-    @property
-    def controller_epoch(self) -> int:
-        return self.assignment.controller_epoch
-
-    @property
-    def isr(self) -> tuple[int, ...]:
-        return self.assignment.isr
-
-    @property
-    def replicas(self) -> tuple[int, ...]:
-        return self.assignment.replicas
-
-    @property
-    def adding_replicas(self) -> tuple[int, ...]:
-        return self.assignment.adding_replicas
-
-    @property
-    def is_reassigning(self) -> bool:
-        return bool(self.assignment.adding_replicas or self.assignment.removing_replicas)
-
-    @property
-    def replication_factor(self) -> int:
-        """The number of replicas, without those that a reassignment is adding."""
-        replicas, adding = self.assignment.replicas, self.assignment.adding_replicas
-        return len(replicas) - sum(replica in adding for replica in replicas) if adding else len(replicas)
-
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """Compare a client's `current_leader_epoch` (-1: the client sent none) with the leader epoch of this partition.
-
-        Raises: KafkaError with FENCED_LEADER_EPOCH (older) or UNKNOWN_LEADER_EPOCH (newer).
-        """
-        leader_epoch = self.assignment.leader_epoch
-        if current_leader_epoch in (NO_EPOCH, leader_epoch):
-            return
-        if current_leader_epoch < leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is over: now {leader_epoch}.",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"Leader epoch {current_leader_epoch} of {self.topic}-{self.partition} is not known here yet: "
-            f"now {leader_epoch}.",
-        )

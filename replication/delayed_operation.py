@@ -59,11 +59,11 @@ class Wait(Generic[T]):
 
     def forget(self) -> None:
         if self.reaching == COMMITTED:
-            self.partition.forget_committed(self.ticket)
+            self.partition.waiters.forget_committed(self.ticket)
         elif self.reaching == WRITTEN:
-            self.partition.forget_written(self.ticket)
+            self.partition.waiters.forget_written(self.ticket)
         else:
-            self.partition.forget_deletion(self.ticket)
+            self.partition.waiters.forget_deletion(self.ticket)
 
 
 class DelayedOperation(Generic[T]):
@@ -83,18 +83,18 @@ class DelayedOperation(Generic[T]):
 
     def wait_until_written(self, partition: Partition, end_offset: int, subject: T) -> None:
         wait = Wait(self, partition, WRITTEN, end_offset, subject)
-        wait.ticket = partition.when_written(end_offset, wait)
+        wait.ticket = partition.own_waiters().when_written(end_offset, wait)
         self.waits[wait] = None
 
     def wait_until_committed(self, partition: Partition, end_offset: int, subject: T) -> None:
         wait = Wait(self, partition, COMMITTED, end_offset, subject)
-        wait.ticket = partition.when_committed(end_offset, wait)
+        wait.ticket = partition.own_waiters().when_committed(end_offset, wait)
         self.waits[wait] = None
 
     def wait_until_deleted(self, partition: Partition, offset: int, subject: T) -> None:
         """Wait until no live replica has records below `offset`."""
         wait = Wait(self, partition, LOW_WATERMARK, offset, subject)
-        wait.ticket = partition.when_deleted(offset, wait)
+        wait.ticket = partition.own_waiters().when_deleted(offset, wait)
         self.waits[wait] = None
 
     def begin(self, on_complete: Callable[[], None], timer: Timer | None = None, timeout_ms: int = 0) -> None:

@@ -230,8 +230,9 @@ def _check_reader(item: FetchItem, partition: Partition, reader: FetchReader) ->
             partition.check_replica(reader.replica_id, reader.broker_epoch, item.current_leader_epoch)
         return
     partition.check_online()
-    partition.check_epoch(item.current_leader_epoch)
-    if partition.leader_id == NO_LEADER:  # it follows no leader, so its records may stay outdated for long
+    assignment = partition.assignment
+    assignment.check_epoch(item.current_leader_epoch, partition.topic, partition.partition)
+    if assignment.leader_id == NO_LEADER:  # it follows no leader, so its records may stay outdated for long
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} has no leader.")
 
 
@@ -250,7 +251,7 @@ def watch(read: PartitionRead, reader: FetchReader) -> None:
     """Register the session with the partition, which touches it at every change from now on."""
     partition = read.partition
     assert partition is not None
-    read.item.watch((partition.watchers or partition.make_watchers()).of(reader.interest))
+    read.item.watch(partition.own_waiters().watchers_of(reader.interest))
 
 
 def _diverges(read: PartitionRead, partition: Partition) -> bool:

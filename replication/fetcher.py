@@ -162,7 +162,7 @@ class Fetcher:
             asks_epochs=self._version.supports_offset_for_leader_epoch,
         )
         followed = self._followed[key] = FollowedPartition(partition, state, self._clock)
-        partition.copied_by(self)
+        partition.following.copier = self
         self._session.forget(key)  # a response in progress does not count for this partition
         self._file(followed)
         self._has_new_partitions = True
@@ -491,7 +491,8 @@ class Fetcher:
         if not size_bytes:
             return
         self.bytes_count += size_bytes
-        self._metrics.copied(size_bytes, is_reassignment=self._settings.broker_id in followed.partition.adding_replicas)
+        adding_replicas = followed.partition.assignment.adding_replicas
+        self._metrics.copied(size_bytes, is_reassignment=self._settings.broker_id in adding_replicas)
         if self._quota.is_throttled(*followed.key):
             self._quota.record(size_bytes)
 

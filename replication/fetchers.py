@@ -81,7 +81,7 @@ class Fetchers:
         """Send the id that the partition's topic has got; its row in the session changes."""
         fetcher = self._fetcher_of.get((partition.topic, partition.partition))
         if fetcher is not None:
-            fetcher.follow(partition, partition.leader_epoch)
+            fetcher.follow(partition, partition.assignment.leader_epoch)
 
     async def stop_following(self, topic: str, partition: int) -> None:
         """Stop copying the partition; return when no work on it is in progress. Two callers may wait for the same partition."""
@@ -154,8 +154,8 @@ class Fetchers:
         for partition, source_id in followed:
             has_place = (partition.topic, partition.partition) in self._fetcher_of
             # No control request in between has changed the assignment.
-            if not has_place and partition.leader_id == source_id and not partition.is_leader:
-                self.follow(partition, source_id, partition.leader_epoch)
+            if not has_place and partition.assignment.leader_id == source_id and not partition.is_leader:
+                self.follow(partition, source_id, partition.assignment.leader_epoch)
 
     # --- the end ---
 

@@ -35,6 +35,7 @@ from protocol.messages.alter_partition import (
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
+from replication.assignment import PartitionAssignment
 from replication.leader import IsrChange, IsrResponse
 from runtime.clock import Clock
 from runtime.error_texts import reason_of
@@ -91,7 +92,7 @@ class IsrOwner(Protocol):
     def topic_id(self) -> bytes: ...
 
     @property
-    def controller_epoch(self) -> int: ...
+    def assignment(self) -> PartitionAssignment: ...
 
     def wants(self, change: IsrChange) -> bool: ...
 
@@ -331,7 +332,7 @@ class IsrWrites(_IsrChangeQueue):
                 owner.partition,
                 change,
                 leader_id=self._broker_id,
-                controller_epoch=owner.controller_epoch,
+                controller_epoch=owner.assignment.controller_epoch,
             )
         except OSError as error:
             logger.info(

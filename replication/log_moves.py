@@ -306,7 +306,8 @@ class LogMoves:
             return partition.log.replacement.can_begin and await self._exchange_buffering(key, move)
         finally:
             if follows and partition.log.failure is None:
-                self._dependencies.following.follow(partition, partition.leader_id, partition.leader_epoch)
+                assignment = partition.assignment
+                self._dependencies.following.follow(partition, assignment.leader_id, assignment.leader_epoch)
             move.exchange.set_result(None)
             move.exchange = None
 

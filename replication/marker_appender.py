@@ -129,7 +129,7 @@ class _MarkerAppend:
             errors[named] = ErrorCode.NONE
         else:
             if named[0] == self._observed_topic:
-                partition.when_committed(end_offset, partial(self._report, named, marker))
+                partition.own_waiters().when_committed(end_offset, partial(self._report, named, marker))
             errors[named] = ErrorCode.REQUEST_TIMED_OUT  # rows come in the order of the request
             self.replicas.wait_until_committed(partition, end_offset, written)
 

@@ -1,5 +1,13 @@
-"""One partition on this broker: its log, its role, and its waiting requests (`replication.partition_waits`). Carries
-out the effects of the pure `LeaderState`.
+"""One partition on this broker: its role, what it appends and commits, and who is in sync. Carries out the effects of the pure
+`LeaderState`. Its parts:
+
+| part | duty |
+|---|---|
+| `assignment` | what the controller announced last: epochs, replicas, ISR |
+| `log` | the records |
+| `leader` | the pure state of a leader; None on a follower |
+| `following` | what a follower takes over from its leader |
+| `waiters` | the requests that wait for it |
 
 Rules: synchronous; every effect of an event is carried out before the next event of the same partition. Errors leave as
 `KafkaError`. There may be ten thousand, most of them idle: parts that are needed only during activity are created then.
@@ -13,12 +21,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Set
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.assignment import NO_EPOCH, NO_LEADER
+from replication.assignment import NO_EPOCH, NO_LEADER, UNASSIGNED, PartitionAssignment
 from replication.delayed_queues import WakeUps, mark
 from replication.dependencies import PartitionContext
+from replication.following import Following
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
@@ -29,7 +38,7 @@ from replication.leader import (
     IsrResponse,
     LeaderState,
 )
-from replication.partition_waits import Awaited
+from replication.partition_waits import NO_WAITERS, PartitionWaiters
 from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchChannel, ReplicaProgress
 from replication.replica_selector import preferred_read_replica
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
@@ -45,41 +54,53 @@ __all__ = ["NO_EPOCH", "NO_LEADER", "Partition", "WakeUps"]
 logger = logging.getLogger(__name__)
 
 
-class Copier(Protocol):
-    """Copies a partition from its leader."""
-
-    def on_shortened(self, partition: Partition) -> None:
-        """Called when the log start has risen, which the leader must know."""
-
-
-class _Following:
-    """What a follower has besides its log."""
-
-    __slots__ = ("copier", "high_watermark", "log_start_offset")
-
-    def __init__(self) -> None:
-        self.copier: Copier | None = None
-        # The leader's values in the last response: see `append_as_follower`.
-        self.high_watermark = 0
-        self.log_start_offset = 0
-
-
-class Partition(Awaited):
+class Partition:
     """One partition. Life cycle: created by the first LeaderAndIsr that names it, dropped by StopReplica or with its log
     directory."""
 
-    __slots__ = ("_following", "last_stable_offset", "leader", "log")
+    __slots__ = (
+        "_context",
+        "_following",
+        "assignment",
+        "last_stable_offset",
+        "leader",
+        "log",
+        "partition",
+        "topic",
+        "waiters",
+    )
 
     def __init__(self, log: PartitionLog, context: PartitionContext) -> None:
-        super().__init__(log.topic, log.partition, context)
+        self.topic = log.topic
+        self.partition = log.partition
         self.log = log
+        self._context = context
+        self.assignment = UNASSIGNED
+        # Read-only; a request that has to wait uses `own_waiters`.
+        self.waiters = NO_WAITERS
         self.leader: LeaderState | None = None
-        self._following: _Following | None = None
+        self._following: Following | None = None
         self.last_stable_offset = log.commit(log.high_watermark)
         log.start_listener = self
 
     def __repr__(self) -> str:
-        return f"<Partition {self.topic}-{self.partition} leader={self.leader_id} epoch={self.leader_epoch}>"
+        leader_id, leader_epoch = self.assignment.leader_id, self.assignment.leader_epoch
+        return f"<Partition {self.topic}-{self.partition} leader={leader_id} epoch={leader_epoch}>"
+
+    def own_waiters(self) -> PartitionWaiters:
+        """Return waiters that a request may be added to."""
+        waiters = self.waiters
+        if waiters is NO_WAITERS:
+            waiters = self.waiters = PartitionWaiters(self._context.wake_ups)
+        return waiters
+
+    @property
+    def following(self) -> Following:
+        """What a follower has besides its log, made at the first use."""
+        following = self._following
+        if following is None:
+            following = self._following = Following(self)
+        return following
 
     # --- role ---
 
@@ -98,18 +119,18 @@ class Partition(Awaited):
     def become_leader(self, state: LeaderAndIsrPartitionState) -> bool:
         """Lead in `state.leader_epoch`. Returns whether this is a new term; a new state of the present term is applied as
         well."""
-        if state.partition_epoch < self.partition_epoch:
+        if state.partition_epoch < self.assignment.partition_epoch:
             return False  # the response to our own request came first
         leader, now_ms = self.leader, self._context.now_ms()
-        is_new_term = leader is None or state.leader_epoch > self.leader_epoch
-        self.note(state)
+        is_new_term = leader is None or state.leader_epoch > self.assignment.leader_epoch
+        self.assignment = PartitionAssignment.of(state)
         if leader is not None and not is_new_term:
             self._carry_out(
                 leader.on_partition_state(
                     isr=state.isr, partition_epoch=state.partition_epoch, replicas=state.replicas, now_ms=now_ms
                 )
             )
-            self._touch_watchers()
+            self.waiters.mark_fetches()
             return False
         log, assignment = self.log, self.assignment
         # Records that are assigned and not written yet are of earlier epochs: this one begins behind them.
@@ -130,24 +151,24 @@ class Partition(Awaited):
         log.epochs.assign(state.leader_epoch, log.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
         self._release_deletions()  # a removed replica is not waited for
-        self._commit(log.high_watermark)
-        self._wake_fetches()
+        self.commit(log.high_watermark)
+        self.waiters.wake_fetches()
         return True
 
     def become_follower(self, state: LeaderAndIsrPartitionState) -> bool:
         """Follow `state.leader`. Returns whether the leader or its epoch changed."""
-        if state.partition_epoch < self.partition_epoch:
+        if state.partition_epoch < self.assignment.partition_epoch:
             return False
         was_leader = self.leader is not None
-        changed = was_leader or state.leader_epoch > self.leader_epoch
-        self.note(state)
+        changed = was_leader or state.leader_epoch > self.assignment.leader_epoch
+        self.assignment = PartitionAssignment.of(state)
         self.leader = None
         if self._following is not None:
-            self._following.high_watermark = self._following.log_start_offset = 0
+            self._following.forget_leader()
         if was_leader:
-            self._complete_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.waiters.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif changed:
-            self._wake_fetches()
+            self.waiters.wake_fetches()
         return changed
 
     def replace_log(self, log: PartitionLog) -> None:
@@ -156,13 +177,13 @@ class Partition(Awaited):
         old.start_listener, log.start_listener = log.start_listener, self
         log.producers.take_over_verifications(old.producers)
         self.last_stable_offset = log.commit(old.high_watermark)
-        self._wake_fetches()
+        self.waiters.wake_fetches()
 
     def stop(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Remove the partition from this broker: every waiting request gets `error`."""
         self.leader = None
-        self.note_no_leader()
-        self._complete_waiters(error)
+        self.assignment = self.assignment.without_leader()
+        self.waiters.fail_all(error)
 
     def check_online(self) -> None:
         """Raise KAFKA_STORAGE_ERROR when the log directory has failed; no other error is reported for the partition then."""
@@ -178,7 +199,7 @@ class Partition(Awaited):
         """
         if self.leader is None:
             self.check_online()
-        self.check_epoch(current_leader_epoch)
+        self.assignment.check_epoch(current_leader_epoch, self.topic, self.partition)
         if self.leader is None:
             raise self._not_leader()
 
@@ -189,7 +210,7 @@ class Partition(Awaited):
 
     @property
     def is_under_replicated(self) -> bool:
-        return self.leader is not None and self.replication_factor > len(self.isr)
+        return self.leader is not None and self.assignment.replication_factor > len(self.assignment.isr)
 
     @property
     def spare_isr(self) -> int:
@@ -232,7 +253,7 @@ class Partition(Awaited):
             leader_epoch=leader.leader_epoch,
             origin=origin,
             now_ms=now_ms,
-            done=self._on_written,
+            done=self.on_written,
             produce_version=produce_version,
             checked=checked,
             guard=guard,
@@ -242,54 +263,9 @@ class Partition(Awaited):
         return result
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
-        """See `PartitionLog`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+        """See `LogProducers`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         self.check_leader()
         return self.log.producers.begin_verification(producer_id, epoch, sequence)
-
-    def append_as_follower(
-        self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, now_ms: int
-    ) -> None:
-        """Append what the leader has, and take over how far it is committed and where it begins, as far as this log goes.
-
-        `records` may be empty. The write may still be under way when this returns: only what is below
-        `log.log_end_offset` may be claimed to the leader. Raises KafkaError, and then nothing has changed.
-        """
-        if self.leader is not None:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker leads {self.topic}-{self.partition}: it follows nobody."
-            )
-        if len(records):
-            self.log.append(
-                records,
-                leader_epoch=self.leader_epoch,
-                origin=AppendOrigin.REPLICA,
-                now_ms=now_ms,
-                done=self._on_copied,
-            )
-            if self.log.failure is not None:  # the write failed immediately
-                raise self.log.failure.again()
-        following = self._following
-        if following is None:
-            following = self._following = _Following()
-        following.high_watermark = leader_high_watermark
-        following.log_start_offset = leader_log_start_offset
-        self._take_over_offsets(following)
-
-    def _on_copied(self, error: KafkaError | None) -> None:
-        self._on_written(error)
-        if error is None and self.leader is None and self._following is not None:
-            self._take_over_offsets(self._following)
-
-    def _take_over_offsets(self, following: _Following) -> None:
-        """Apply the leader's high watermark and log start, each as far as this log reaches by now."""
-        log = self.log
-        high_watermark = max(min(following.high_watermark, log.log_end_offset), log.log_start_offset)
-        if high_watermark != log.high_watermark:
-            self._commit(high_watermark)
-        log_start_offset = min(following.log_start_offset, high_watermark)
-        if log_start_offset > log.log_start_offset:
-            log.retention.raise_log_start_offset(log_start_offset)
-            self.truncated()
 
     def is_written(self, end_offset: int) -> bool:
         return self.log.log_end_offset >= end_offset
@@ -297,15 +273,16 @@ class Partition(Awaited):
     def is_committed(self, end_offset: int) -> bool:
         return self.log.high_watermark >= end_offset
 
-    def _on_written(self, error: KafkaError | None) -> None:
+    def on_written(self, error: KafkaError | None) -> None:
+        """Called when an append is written or has failed."""
         if error is not None:
-            self._fail_produces(error.code)
+            self.waiters.fail_produces(error.code)
             return
         leo = self.log.log_end_offset
-        waiters = self._written_waiters
-        if waiters is not None and waiters.heap:
-            waiters.release(leo)
-        watchers = self.watchers
+        waiters = self.waiters
+        if waiters.written is not None and waiters.written.heap:
+            waiters.written.release(leo)
+        watchers = waiters.watchers
         if watchers is not None and watchers.leo:
             self._context.wake_ups.touch(watchers.leo)
         leader = self.leader
@@ -314,14 +291,15 @@ class Partition(Awaited):
                 leader.on_append(leo, self._context.now_ms()) if leader.followers else leader.on_append(leo)
             )
             if high_watermark is not None:
-                self._commit(high_watermark)
+                self.commit(high_watermark)
 
-    def _commit(self, high_watermark: int) -> None:
+    def commit(self, high_watermark: int) -> None:
+        """Set the high watermark, and wake those who wait for it."""
         stable_offset = self.log.commit(high_watermark)
-        waiters = self._commit_waiters
-        if waiters is not None and waiters.heap:
-            waiters.release(high_watermark)
-        watchers = self.watchers
+        waiters = self.waiters
+        if waiters.committed is not None and waiters.committed.heap:
+            waiters.committed.release(high_watermark)
+        watchers = waiters.watchers
         if watchers is None:
             self.last_stable_offset = stable_offset
             return
@@ -341,21 +319,16 @@ class Partition(Awaited):
         stable_offset = self.log.commit(self.log.high_watermark)
         if stable_offset != self.last_stable_offset:  # an open transaction began in the deleted records
             self.last_stable_offset = stable_offset
-            if self.watchers is not None and self.watchers.lso:
-                self._context.wake_ups.touch(self.watchers.lso)
-        self._touch_watchers()
-        if self._following is not None and self._following.copier is not None:
-            self._following.copier.on_shortened(self)
-
-    def copied_by(self, copier: Copier) -> None:
-        """Call `copier` when the log start rises, until this broker leads."""
-        if self._following is None:
-            self._following = _Following()
-        self._following.copier = copier
+            watchers = self.waiters.watchers
+            if watchers is not None and watchers.lso:
+                self._context.wake_ups.touch(watchers.lso)
+        self.waiters.mark_fetches()
+        if self._following is not None:
+            self._following.on_start_raised()
 
     def on_config_changed(self) -> None:
         """Apply changed log settings: a lower min.insync.replicas may commit records, a codec may be too new for a client."""
-        self._touch_watchers()
+        self.waiters.mark_fetches()
         if self.leader is not None:
             self._carry_out(
                 self.leader.on_min_insync_replicas(self.log.config.min_insync_replicas, self._context.now_ms())
@@ -367,12 +340,12 @@ class Partition(Awaited):
         for effect in effects:  # no await in this loop: an event's effects are one step
             match effect:
                 case HighWatermarkAdvanced(high_watermark):
-                    self._commit(high_watermark)
+                    self.commit(high_watermark)
                 case IsrChangeRequested(change):
                     self._context.dependencies.isr_changes.submit(self, change)
                 case IsrCommitted(isr, partition_epoch, is_expansion):
-                    self.note_isr(isr, partition_epoch)
-                    self._touch_watchers()
+                    self.assignment = self.assignment.with_isr(isr, partition_epoch)
+                    self.waiters.mark_fetches()
                     metrics = self._context.dependencies.metrics
                     (metrics.isr_expanded if is_expansion else metrics.isr_shrunk)()
                     logger.debug("ISR changed: topic=%s partition=%d isr=%s", self.topic, self.partition, isr)
@@ -483,7 +456,7 @@ class Partition(Awaited):
         return self.low_watermark
 
     def _release_deletions(self) -> None:
-        waiters = self._low_watermark_waiters
+        waiters = self.waiters.deleted
         if waiters is not None and waiters.heap:
             waiters.release(self.low_watermark)
 
@@ -511,4 +484,4 @@ class Partition(Awaited):
     def truncated(self) -> None:
         """Wake waiting fetches, because records were removed at either end (DeleteRecords, truncation)."""
         self.last_stable_offset = self.log.commit(self.log.high_watermark)
-        self._wake_fetches()
+        self.waiters.wake_fetches()

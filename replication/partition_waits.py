@@ -1,11 +1,9 @@
 """The requests that wait for a partition: followers for the log end, consumers for the high watermark or the last stable
 offset, produces for the written end or the high watermark, DeleteRecords for the low watermark.
 
-The middle layer of a partition: `Assigned` (the controller's state), `Awaited` here, `Partition` (events).
-
 Rules: a parked request is called once, or cancelled. Waiting fetches are woken once a loop turn, however many appends the turn
-had. The containers are created for the first waiting request: of ten thousand partitions most are idle, and no request has ever
-waited for them. An append checks for None itself.
+had. Of ten thousand partitions most are idle, and no request has ever waited for them: they share `NO_WAITERS`, and a list is
+made for the first request that needs it. An append looks at the lists itself.
 Source: Kafka ReplicaManager's purgatories, Partition.
 """
 
@@ -14,22 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from protocol.errors import ErrorCode
-from replication.assignment import Assigned
-from replication.delayed_queues import CommitWaiters, FetchWatchers, Watcher, mark
-from replication.dependencies import PartitionContext
+from replication.delayed_queues import CommitWaiters, FetchWatchers, WakeUps, Watcher, mark
 
 
-class Awaited(Assigned):
-    """A partition with its waiting requests."""
+class PartitionWaiters:
+    """The waiting requests of one partition."""
 
-    __slots__ = ("_commit_waiters", "_context", "_low_watermark_waiters", "_written_waiters", "watchers")
+    __slots__ = ("_wake_ups", "committed", "deleted", "watchers", "written")
 
-    def __init__(self, topic: str, partition: int, context: PartitionContext) -> None:
-        super().__init__(topic, partition)
-        self._context = context
-        self._commit_waiters: CommitWaiters | None = None
-        self._written_waiters: CommitWaiters | None = None
-        self._low_watermark_waiters: CommitWaiters | None = None
+    def __init__(self, wake_ups: WakeUps | None) -> None:
+        """`wake_ups`: None for `NO_WAITERS` alone."""
+        self._wake_ups = wake_ups
+        self.written: CommitWaiters | None = None
+        self.committed: CommitWaiters | None = None
+        self.deleted: CommitWaiters | None = None
         # Fetch sessions that have read everything: touched when there are more records, and when other values change (a high
         # watermark for followers, a new log start).
         self.watchers: FetchWatchers | None = None
@@ -38,67 +34,74 @@ class Awaited(Assigned):
 
     def when_written(self, end_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
         """Call `on_result` once everything below `end_offset` is in the log; returns a ticket for `forget_written`."""
-        waiters = self._written_waiters
+        assert self._wake_ups is not None
+        waiters = self.written
         if waiters is None:
-            waiters = self._written_waiters = CommitWaiters()
+            waiters = self.written = CommitWaiters()
         return waiters.park(end_offset, on_result)
 
     def when_committed(self, end_offset: int, on_result: Callable[[ErrorCode], None]) -> int:
         """Call `on_result` once everything below `end_offset` is committed; returns a ticket for `forget_committed`."""
-        waiters = self._commit_waiters
+        assert self._wake_ups is not None
+        waiters = self.committed
         if waiters is None:
-            waiters = self._commit_waiters = CommitWaiters()
+            waiters = self.committed = CommitWaiters()
         return waiters.park(end_offset, on_result)
 
     def when_deleted(self, offset: int, on_result: Callable[[ErrorCode], None]) -> int:
         """Call `on_result` once the low watermark is at `offset`; returns a ticket for `forget_deletion`."""
-        waiters = self._low_watermark_waiters
+        assert self._wake_ups is not None
+        waiters = self.deleted
         if waiters is None:
-            waiters = self._low_watermark_waiters = CommitWaiters()
+            waiters = self.deleted = CommitWaiters()
         return waiters.park(offset, on_result)
 
     def forget_written(self, ticket: int) -> None:
-        if self._written_waiters is not None:
-            self._written_waiters.cancel(ticket)
+        if self.written is not None:
+            self.written.cancel(ticket)
 
     def forget_committed(self, ticket: int) -> None:
-        if self._commit_waiters is not None:
-            self._commit_waiters.cancel(ticket)
+        if self.committed is not None:
+            self.committed.cancel(ticket)
 
     def forget_deletion(self, ticket: int) -> None:
-        if self._low_watermark_waiters is not None:
-            self._low_watermark_waiters.cancel(ticket)
+        if self.deleted is not None:
+            self.deleted.cancel(ticket)
 
-    def _complete_waiters(self, error: ErrorCode) -> None:
-        """Complete every waiting produce and deletion with `error`."""
-        self._fail_produces(error)
-        if self._low_watermark_waiters is not None:
-            self._low_watermark_waiters.fail_all(error)
-        self._wake_fetches()
+    def fail_all(self, error: ErrorCode) -> None:
+        """Complete every waiting produce and deletion with `error`, and wake the fetches."""
+        self.fail_produces(error)
+        if self.deleted is not None:
+            self.deleted.fail_all(error)
+        self.wake_fetches()
 
-    def _fail_produces(self, error: ErrorCode) -> None:
-        if self._written_waiters is not None:
-            self._written_waiters.fail_all(error)
-        if self._commit_waiters is not None:
-            self._commit_waiters.fail_all(error)
+    def fail_produces(self, error: ErrorCode) -> None:
+        if self.written is not None:
+            self.written.fail_all(error)
+        if self.committed is not None:
+            self.committed.fail_all(error)
 
     # --- fetches ---
 
-    def make_watchers(self) -> FetchWatchers:
-        """Create and return `watchers`, which is None until a fetch session has read everything."""
-        self.watchers = FetchWatchers()
-        return self.watchers
+    def watchers_of(self, interest: int) -> dict[Watcher, None]:
+        """Return the list of those that wait for that end to move, see `FetchWatchers`."""
+        watchers = self.watchers
+        if watchers is None:
+            assert self._wake_ups is not None
+            watchers = self.watchers = FetchWatchers()
+        return watchers.of(interest)
 
     def watcher_lists(self) -> list[dict[Watcher, None]]:
         """Return the lists that are not empty."""
         return [] if self.watchers is None else self.watchers.lists()
 
-    def _wake_fetches(self) -> None:
+    def wake_fetches(self) -> None:
         """Wake all waiting fetches, because the epoch, the role or the ends of the log have changed."""
         for watchers in self.watcher_lists():
-            self._context.wake_ups.touch(watchers)
+            assert self._wake_ups is not None
+            self._wake_ups.touch(watchers)
 
-    def _touch_watchers(self) -> None:
+    def mark_fetches(self) -> None:
         """Mark the partition as changed for its fetch sessions, without waking a fetch."""
         for watchers in self.watcher_lists():
             mark(watchers)
@@ -106,16 +109,20 @@ class Awaited(Assigned):
     # --- as metrics show it ---
 
     @property
-    def waiting_produces_count(self) -> int:
-        return _count(self._written_waiters) + _count(self._commit_waiters)
+    def produces_count(self) -> int:
+        return _count(self.written) + _count(self.committed)
 
     @property
-    def waiting_fetches_count(self) -> int:
+    def fetches_count(self) -> int:
         return sum(watcher.is_parked for watchers in self.watcher_lists() for watcher in watchers)
 
     @property
-    def waiting_deletions_count(self) -> int:
-        return _count(self._low_watermark_waiters)
+    def deletions_count(self) -> int:
+        return _count(self.deleted)
+
+
+NO_WAITERS = PartitionWaiters(None)
+"""Of all partitions for which no request has ever waited."""
 
 
 def _count(waiters: CommitWaiters | None) -> int:

@@ -283,9 +283,9 @@ class Partitions:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             if ZERO_UUID not in (topic_id, known.topic_id) and topic_id != known.topic_id:
                 return ErrorCode.INCONSISTENT_TOPIC_ID
-            if state.leader_epoch < known.leader_epoch:
+            if state.leader_epoch < known.assignment.leader_epoch:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
-            if state.leader_epoch == known.leader_epoch:
+            if state.leader_epoch == known.assignment.leader_epoch:
                 return await self._learn_topic_id(known, topic_id)
         if self._broker_id not in state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -383,7 +383,7 @@ class Partitions:
             raise known.log.failure.again()
         known.log.epochs.forget_unused()
         outcome.follows_count += 1
-        self._following.follow(known, known.leader_id, known.leader_epoch)
+        self._following.follow(known, known.assignment.leader_id, known.assignment.leader_epoch)
 
     async def on_stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         """Drop partitions, and delete the logs of those that the request says."""
@@ -406,7 +406,7 @@ class Partitions:
     async def _stop(self, topic: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
         known = self._by_name.get((topic, index))
         _, waiting = self._waiting.get((topic, index), (ZERO_UUID, None))
-        current = known or waiting
+        current = waiting if known is None else known.assignment
         is_of_an_epoch = leader_epoch not in (EPOCH_DURING_DELETE, NO_EPOCH)
         if current is not None and is_of_an_epoch and leader_epoch < current.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -437,7 +437,7 @@ class Partitions:
         """Stop leading a partition that other brokers have since that epoch, as after StopReplica: no replica would copy what
         it acknowledged. Its log stays."""
         known = self._by_name.get((topic, index))
-        if known is not None and known.is_leader and known.leader_epoch < leader_epoch:
+        if known is not None and known.is_leader and known.assignment.leader_epoch < leader_epoch:
             logger.info(
                 "partition has another leader: topic=%s partition=%d leader_epoch=%d", topic, index, leader_epoch
             )
@@ -451,7 +451,7 @@ class Partitions:
             if partition.log.directory.startswith(folder):
                 self._following.forget(partition.topic, partition.partition)
                 partition.stop(ErrorCode.KAFKA_STORAGE_ERROR)
-                self._listener.on_not_leader(partition.topic, partition.partition, partition.leader_epoch)
+                self._listener.on_not_leader(partition.topic, partition.partition, partition.assignment.leader_epoch)
 
 
 @dataclass(slots=True)

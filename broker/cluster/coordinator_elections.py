@@ -39,7 +39,7 @@ class CoordinatorElections:
     def on_leader(self, partition: Partition) -> None:
         coordinator = self._coordinators.get(partition.topic)
         if coordinator is not None:
-            coordinator.on_leadership(partition.partition, partition.leader_epoch)
+            coordinator.on_leadership(partition.partition, partition.assignment.leader_epoch)
 
     def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None:
         coordinator = self._coordinators.get(topic)

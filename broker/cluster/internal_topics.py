@@ -95,7 +95,7 @@ class InternalLog:
         if target.is_committed(end_offset):
             on_result(ErrorCode.NONE)
         else:
-            target.when_committed(end_offset, on_result)
+            target.own_waiters().when_committed(end_offset, on_result)
         return result.base_offset
 
     async def batches(self, partition: int) -> AsyncIterator[Buffer]:

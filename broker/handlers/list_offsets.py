@@ -131,7 +131,7 @@ def _answer(
         )
     partition = held_partition(context.services, topic, row.partition_index)
     if request.replica_id == DEBUGGING_CONSUMER:
-        partition.check_epoch(row.current_leader_epoch)
+        partition.assignment.check_epoch(row.current_leader_epoch, topic, row.partition_index)
     else:
         partition.check_leader(row.current_leader_epoch)
     answer = ListOffsetsPartitionResponse(partition_index=row.partition_index, error_code=ErrorCode.NONE)
@@ -148,7 +148,7 @@ def _answer(
     elif row.timestamp == LATEST:
         if _lags_behind_epoch(request, partition):
             raise KafkaError(_not_available(version), "The high watermark has yet to reach this leader's epoch.")
-        offset, epoch = end_offset, partition.leader_epoch
+        offset, epoch = end_offset, partition.assignment.leader_epoch
     elif row.timestamp != LATEST_TIERED:
         searches.append(_TimeSearch(request, partition, row.timestamp, end_offset, version, answer))
     _fill(answer, -1, offset, epoch, version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
+from replication.assignment import UNASSIGNED
 
 if TYPE_CHECKING:
     from broker.services import Services
@@ -22,8 +23,9 @@ def known_leader(services: Services, topic: str, index: int) -> KnownLeader | No
     """The leader of a partition, for clients that sent a request to another broker (KIP-951). After an election the partition
     is updated first, then the image by UpdateMetadata: the one with the later epoch is used."""
     held, shown = services.partitions.find(topic, index), services.metadata.image.partition(topic, index)
-    if held is not None and held.leader_id >= 0 and (shown is None or held.leader_epoch > shown.leader_epoch):
-        return KnownLeader(held.leader_id, held.leader_epoch)
+    assigned = UNASSIGNED if held is None else held.assignment
+    if assigned.leader_id >= 0 and (shown is None or assigned.leader_epoch > shown.leader_epoch):
+        return KnownLeader(assigned.leader_id, assigned.leader_epoch)
     return None if shown is None else KnownLeader(shown.leader, shown.leader_epoch)
 
 

@@ -119,7 +119,7 @@ def _replicas(services: Services) -> Iterator[Sample]:
     yield Sample(table.UNDER_REPLICATED, (), sum(partition.is_under_replicated for partition in led))
     yield Sample(table.UNDER_MIN_ISR, (), sum(partition.spare_isr < 0 for partition in led))
     yield Sample(table.AT_MIN_ISR, (), sum(partition.spare_isr == 0 for partition in led))
-    yield Sample(table.REASSIGNING, (), sum(partition.is_reassigning for partition in led))
+    yield Sample(table.REASSIGNING, (), sum(partition.assignment.is_reassigning for partition in led))
     offline = sum(partition.log.failure is not None for partition in services.partitions)
     yield Sample(table.OFFLINE_REPLICAS, (), offline)
     yield Sample(table.PRODUCER_IDS, (), sum(len(partition.log.producers.states) for partition in services.partitions))
@@ -138,8 +138,8 @@ _PER_PARTITION: tuple[tuple[Metric, Callable[[Partition], int]], ...] = (
     (table.LOG_START_OFFSET, lambda partition: partition.log.log_start_offset),
     (table.LOG_SEGMENTS, lambda partition: partition.log.segments_count),
     (table.LOG_SIZE, lambda partition: partition.log.size_bytes),
-    (table.P_IN_SYNC, _if_led(lambda partition: len(partition.isr))),
-    (table.P_REPLICAS, _if_led(lambda partition: partition.replication_factor)),
+    (table.P_IN_SYNC, _if_led(lambda partition: len(partition.assignment.isr))),
+    (table.P_REPLICAS, _if_led(lambda partition: partition.assignment.replication_factor)),
     (table.P_LSO_LAG, lambda partition: max(partition.high_watermark - partition.last_stable_offset, 0)),
     (table.P_UNDER_REPLICATED, lambda partition: partition.is_under_replicated),
     (table.P_UNDER_MIN_ISR, _if_led(lambda partition: partition.spare_isr < 0)),
@@ -301,9 +301,9 @@ def _load_times(times: RecentTimes, services: Services, average: Metric, longest
 
 def _waiting(services: Services) -> Iterator[Sample]:
     partitions = list(services.partitions)
-    produces = sum(partition.waiting_produces_count for partition in partitions)
-    fetches = sum(partition.waiting_fetches_count for partition in partitions)
-    deletions = sum(partition.waiting_deletions_count for partition in partitions)
+    produces = sum(partition.waiters.produces_count for partition in partitions)
+    fetches = sum(partition.waiters.fetches_count for partition in partitions)
+    deletions = sum(partition.waiters.deletions_count for partition in partitions)
     rebalances = services.groups.state_counts()[GroupState.PREPARING_REBALANCE]
     for metric in (table.DELAYED_OPERATIONS, table.PURGATORY_SIZE):
         yield Sample(metric, ("Rebalance",), rebalances)

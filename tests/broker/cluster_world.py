@@ -165,4 +165,4 @@ class ClusterWorld:
         leader = self.live[self.leader_of(topic, partition)]
         found = leader.services.partitions.find(topic, partition)
         assert found is not None
-        return set(found.isr)
+        return set(found.assignment.isr)

@@ -64,7 +64,7 @@ class Listener:
         self.heard: list[tuple[object, ...]] = []
 
     def on_leader(self, partition: Partition) -> None:
-        self.heard.append(("leader", partition.topic, partition.partition, partition.leader_epoch))
+        self.heard.append(("leader", partition.topic, partition.partition, partition.assignment.leader_epoch))
 
     def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None:
         self.heard.append(("not leader", topic, partition, leader_epoch))

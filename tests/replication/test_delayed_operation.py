@@ -51,7 +51,7 @@ def play(folder: Path, scenario: Callable[[Replica], Awaitable[None]]) -> None:
 
 
 def waiting_count(partition: Partition) -> int:
-    return partition.waiting_produces_count + partition.waiting_deletions_count
+    return partition.waiters.produces_count + partition.waiters.deletions_count
 
 
 def test_it_completes_behind_the_last_outcome(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_records_and_deletions_wait_no_longer_for_a_broker_that_is_gone(tmp_path
             one.answer(change)  # 2 has joined, and leaves again by the controller's word
             one.lead(isr=(1, 3), partition_epoch=2)
             committed: list[ErrorCode] = []
-            partition.when_committed(end, committed.append)
+            partition.own_waiters().when_committed(end, committed.append)
             assert committed == [], "2 is alive, and was caught up when it last fetched"
 
             one.around.alive = {1, 3}
@@ -44,7 +44,7 @@ def test_records_and_deletions_wait_no_longer_for_a_broker_that_is_gone(tmp_path
             brokers.on_image(image(1, 2, 3))
             partition.delete_records(end)
             one.fetched(end, replica=3, start=end)
-            partition.when_deleted(end, deleted.append)
+            partition.own_waiters().when_deleted(end, deleted.append)
             assert deleted == []
             one.around.alive = {1, 3}
             brokers.on_image(image(1, 3))

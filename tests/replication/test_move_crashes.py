@@ -54,7 +54,7 @@ class Story:
         if partition.is_written(end_offset):
             self.acknowledged = end_offset
         else:
-            partition.when_written(end_offset, lambda error: self.on_told(end_offset, error))
+            partition.own_waiters().when_written(end_offset, lambda error: self.on_told(end_offset, error))
 
     def on_told(self, end_offset: int, error: ErrorCode) -> None:
         assert error is ErrorCode.NONE

@@ -74,7 +74,7 @@ def test_a_directory_that_fails_in_the_exchange(a: Path, b: Path, fails: str, wh
             done = asyncio.Event()
 
             def fail() -> None:
-                partition.when_written(here.produce(partition, "held"), told.append)
+                partition.own_waiters().when_written(here.produce(partition, "held"), told.append)
                 here.logs.fail_directory(gone, OSError(errno.EIO, "another partition's"))
                 here.partitions.on_directory_failed(gone)
                 done.set()
@@ -134,7 +134,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             async def fails(copy: LogCopy) -> bool:
                 if log.replacement.can_begin and not log.writer.pending.is_buffering:
                     return await step(copy)
-                partition.when_written(here.produce(partition, "held"), told.append)
+                partition.own_waiters().when_written(here.produce(partition, "held"), told.append)
                 raise ZeroDivisionError
 
             monkeypatch.setattr(LogCopy, "step", fails)

@@ -46,8 +46,8 @@ class Waiter:
 
 
 def watch(one: Replica, waiter: Waiter, *, read_committed: bool = False, to_log_end: bool = False) -> None:
-    watchers = one.partition.watchers or one.partition.make_watchers()
-    watchers.of(LOG_END if to_log_end else STABLE_END if read_committed else COMMITTED_END)[waiter] = None
+    interest = LOG_END if to_log_end else STABLE_END if read_committed else COMMITTED_END
+    one.partition.own_waiters().watchers_of(interest)[waiter] = None
 
 
 def test_an_append_is_committed_when_the_isr_has_it(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_an_append_is_committed_when_the_isr_has_it(tmp_path: Path) -> None:
         one.lead(isr=(1, 2))
         end = await one.append("a", "b", acks=-1)
         seen: list[ErrorCode] = []
-        one.partition.when_committed(end, seen.append)
+        one.partition.own_waiters().when_committed(end, seen.append)
         one.fetched(0)
         one.fetched(1)
         assert (seen, one.partition.high_watermark) == ([], 1)
@@ -93,9 +93,9 @@ def test_followers_wait_for_the_log_end_and_consumers_for_the_high_watermark(tmp
         assert (follower.wakes, consumer.wakes) == (1, 1)
         watch(one, follower, to_log_end=True)
         watch(one, consumer)
-        assert one.partition.waiting_fetches_count == 2
+        assert one.partition.waiters.fetches_count == 2
         follower.is_parked = False
-        assert one.partition.waiting_fetches_count == 1
+        assert one.partition.waiters.fetches_count == 1
 
     play(tmp_path, scenario)
 
@@ -112,7 +112,7 @@ def test_a_follower_that_catches_up_joins_the_isr(tmp_path: Path) -> None:
         assert change.isr == (1, 2)
         assert one.partition.wants(change)
         one.answer(change)
-        assert (one.partition.isr, one.partition.partition_epoch) == ((1, 2), 1)
+        assert (one.partition.assignment.isr, one.partition.assignment.partition_epoch) == ((1, 2), 1)
         assert not one.partition.wants(change)
         assert one.around.metrics.counts == {"expanded": 1}
 
@@ -130,7 +130,7 @@ def test_a_follower_that_stays_away_leaves_the_isr_and_records_are_committed_wit
         assert (change.isr, one.partition.high_watermark) == ((1,), 0)
         one.around.now_ms = LAG_MS + 1
         one.answer(change)
-        assert (one.partition.isr, one.partition.high_watermark) == ((1,), end)
+        assert (one.partition.assignment.isr, one.partition.high_watermark) == ((1,), end)
         assert one.partition.is_under_replicated
         assert one.around.metrics.counts == {"shrunk": 1}
 
@@ -156,12 +156,16 @@ def test_news_of_the_same_epoch_are_taken_and_old_ones_are_not(tmp_path: Path) -
         assert one.lead(isr=(1, 2), partition_epoch=3)
         end = await one.append()
         assert not one.lead(isr=(1,), partition_epoch=2)
-        assert one.partition.isr == (1, 2)
+        assert one.partition.assignment.isr == (1, 2)
         assert not one.follow(epoch=9, partition_epoch=2)
         assert one.partition.is_leader
         one.around.now_ms = LAG_MS * 2
         assert not one.lead(isr=(1,), partition_epoch=4)
-        assert (one.partition.isr, one.partition.partition_epoch, one.partition.high_watermark) == ((1,), 4, end)
+        assert (
+            one.partition.assignment.isr,
+            one.partition.assignment.partition_epoch,
+            one.partition.high_watermark,
+        ) == ((1,), 4, end)
 
     play(tmp_path, scenario)
 
@@ -187,8 +191,8 @@ def test_losing_the_leadership_answers_everybody_who_waits(tmp_path: Path) -> No
         end = await one.append(acks=-1)
         seen: list[ErrorCode] = []
         follower, consumer = Waiter(), Waiter()
-        one.partition.when_committed(end, seen.append)
-        one.partition.when_deleted(end, seen.append)
+        one.partition.own_waiters().when_committed(end, seen.append)
+        one.partition.own_waiters().when_deleted(end, seen.append)
         watch(one, follower, to_log_end=True)
         watch(one, consumer, read_committed=True)
         assert one.follow(epoch=1, partition_epoch=1)
@@ -228,14 +232,14 @@ def test_records_are_deleted_when_the_last_live_replica_has_moved(tmp_path: Path
         one.fetched(end, replica=3)
         assert one.partition.delete_records(2) == 0
         seen: list[ErrorCode] = []
-        one.partition.when_deleted(2, seen.append)
+        one.partition.own_waiters().when_deleted(2, seen.append)
         one.fetched(end, start=2)
         assert seen == []
         one.around.alive.remove(3)
         one.partition.on_tick(0)
         assert seen == [ErrorCode.NONE]
         assert one.partition.low_watermark == 2
-        assert one.partition.waiting_deletions_count == 0
+        assert one.partition.waiters.deletions_count == 0
 
     play(tmp_path, scenario)
 
@@ -243,8 +247,8 @@ def test_records_are_deleted_when_the_last_live_replica_has_moved(tmp_path: Path
 def test_reassignment_is_not_under_replication(tmp_path: Path) -> None:
     async def scenario(one: Replica) -> None:
         one.lead(isr=(1, 2), replicas=(1, 2, 3), adding=(3,))
-        assert one.partition.is_reassigning
-        assert (one.partition.replication_factor, one.partition.is_under_replicated) == (2, False)
+        assert one.partition.assignment.is_reassigning
+        assert (one.partition.assignment.replication_factor, one.partition.is_under_replicated) == (2, False)
         one.partition.on_sent_to_replica(3, 100)
         one.partition.on_sent_to_replica(2, 10)
         assert one.around.metrics.counts == {"reassignment": 100, "replication": 10}
@@ -275,7 +279,7 @@ def copied(*values: str, base_offset: int, epoch: int = 4) -> bytearray:
 
 
 async def take(one: Replica, records: bytes | bytearray, *, high_watermark: int, start: int = 0) -> None:
-    one.partition.append_as_follower(
+    one.partition.following.append(
         records, leader_high_watermark=high_watermark, leader_log_start_offset=start, now_ms=NOW_MS
     )
     await one.partition.log.await_appends()
@@ -330,7 +334,7 @@ def test_a_follower_takes_no_gap_and_no_overlap_and_a_leader_takes_nothing(tmp_p
 def test_a_follower_that_becomes_leader_starts_its_epoch_behind_all_it_has(tmp_path: Path) -> None:
     async def scenario(one: Replica) -> None:
         one.follow(epoch=4)
-        one.partition.append_as_follower(
+        one.partition.following.append(
             copied("a", "b", base_offset=0), leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS
         )
         one.lead(isr=(1, 2), epoch=5, partition_epoch=1)

@@ -101,7 +101,7 @@ def test_nothing_changes_hands_before_the_fetcher_has_let_go() -> None:
         broker.following.leaving.clear()
         becoming = asyncio.ensure_future(broker.become(ME, 1))
         await asyncio.sleep(1)
-        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 0)
+        assert (broker.partition.assignment.leader_id, broker.partition.assignment.leader_epoch) == (SOURCE, 0)
         broker.following.leaving.set()
         assert await becoming is ErrorCode.NONE
         assert broker.partition.is_leader
@@ -135,7 +135,7 @@ def test_epochs_of_the_partition() -> None:
         calls = len(broker.following.calls)
         assert await broker.become(3, 4) is ErrorCode.STALE_CONTROLLER_EPOCH
         assert await broker.become(3, 5) is ErrorCode.STALE_CONTROLLER_EPOCH
-        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 5)
+        assert (broker.partition.assignment.leader_id, broker.partition.assignment.leader_epoch) == (SOURCE, 5)
         assert [call for call in broker.following.calls[calls:] if call != ("settle",)] == []
 
     with_broker(program)
@@ -147,7 +147,7 @@ def test_epochs_of_the_controller() -> None:
         answer = await broker.leader_and_isr(state(3, 7), controller_epoch=3)
         assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
         assert await broker.stop(NO_EPOCH, delete=True, controller_epoch=3) is ErrorCode.STALE_CONTROLLER_EPOCH
-        assert broker.partition.leader_epoch == 0
+        assert broker.partition.assignment.leader_epoch == 0
         assert (broker.partitions.controller_id, broker.partitions.controller_epoch) == (9, 4)
 
     with_broker(program)
@@ -158,7 +158,7 @@ def test_a_leader_that_is_not_alive_leaves_a_log_behind_and_nothing_else() -> No
         broker.alive = {ME}
         assert await broker.become(SOURCE, 3) is ErrorCode.NONE
         assert ("t", 0) in broker.logs.logs
-        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (-1, -1)
+        assert (broker.partition.assignment.leader_id, broker.partition.assignment.leader_epoch) == (-1, -1)
         assert await broker.become(-1, 3) is ErrorCode.NONE
         broker.alive = {ME, SOURCE}
         assert await broker.become(SOURCE, 3) is ErrorCode.NONE  # the same epoch, which is news to it
@@ -173,7 +173,7 @@ def test_a_dead_leader_changes_nothing_for_a_partition_that_is_there() -> None:
         broker.alive = {ME, SOURCE}
         calls = list(broker.following.calls)
         assert await broker.become(3, 2) is ErrorCode.NONE
-        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 1)
+        assert (broker.partition.assignment.leader_id, broker.partition.assignment.leader_epoch) == (SOURCE, 1)
         assert broker.following.calls == [*calls, ("settle",)]
 
     with_broker(program)
@@ -246,7 +246,7 @@ def test_which_stops_are_obeyed(epoch: int, error: ErrorCode, delete: bool) -> N
         found = broker.partitions.find("t", 0)
         if error is not ErrorCode.NONE:
             assert found is not None
-            assert found.leader_id == SOURCE
+            assert found.assignment.leader_id == SOURCE
             return
         assert broker.following.calls[calls:] == [("leave", "t", 0), ("settle",)]
         assert (found is None) == delete
@@ -320,7 +320,7 @@ def test_a_directory_is_not_taken_for_one_with_a_longer_name() -> None:
         await broker.become(SOURCE, 0)
         broker.partitions.on_directory_failed("/log")
         assert ("forget", "t", 0) not in broker.following.calls
-        assert broker.partition.leader_id == SOURCE
+        assert broker.partition.assignment.leader_id == SOURCE
 
     with_broker(program)
 

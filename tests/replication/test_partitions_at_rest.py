@@ -23,7 +23,7 @@ from tests.storage.logs import config, open_log, world
 
 LED_ALONE = ["LeaderState", "Partition"]
 # What a follower copies is looked after by its fetcher, too: see `replication.followed_log`.
-FOLLOWED = ["Partition", "_Following"]
+FOLLOWED = ["Following", "Partition"]
 
 # Behind a function is its whole module, where others change what there is while this test looks.
 _NOT_ITS_OWN = (type, FunctionType, ModuleType, PartitionLog)
@@ -50,18 +50,18 @@ def play(folder: Path, scenario: Scenario) -> None:
 def look_at(one: Replica) -> None:
     """As metrics and periodic work look at all partitions, again and again."""
     partition = one.partition
-    assert partition.waiting_produces_count == partition.waiting_fetches_count == 0
-    assert partition.waiting_deletions_count == 0
-    assert partition.replication_factor and partition.spare_isr >= 0 and not partition.is_under_replicated
-    assert not partition.is_reassigning and partition.low_watermark == 0
+    assert partition.waiters.produces_count == partition.waiters.fetches_count == 0
+    assert partition.waiters.deletions_count == 0
+    assert partition.assignment.replication_factor and partition.spare_isr >= 0 and not partition.is_under_replicated
+    assert not partition.assignment.is_reassigning and partition.low_watermark == 0
     partition.on_tick(one.around.now_ms)
     partition.on_brokers_gone({7})
     partition.on_config_changed()
     partition.on_start_raised()
     partition.truncated()
-    partition.forget_written(1)
-    partition.forget_committed(1)
-    partition.forget_deletion(1)
+    partition.waiters.forget_written(1)
+    partition.waiters.forget_committed(1)
+    partition.waiters.forget_deletion(1)
 
 
 def own_objects(one: Replica, other: Replica) -> list[str]:
@@ -100,7 +100,7 @@ def test_one_that_follows(tmp_path: Path) -> None:
     async def scenario(one: Replica, other: Replica) -> None:
         for each in (one, other):
             each.follow(partition_epoch=1)
-            each.partition.append_as_follower(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
+            each.partition.following.append(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
         assert own_objects(one, other) == FOLLOWED
         one.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
         other.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
@@ -118,10 +118,10 @@ def test_equal_assignments_are_one(tmp_path: Path) -> None:
         assert one.partition.assignment == PartitionAssignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
         assert one.partition.assignment is other.partition.assignment
         assert one.partition.leader is not None and other.partition.leader is not None
-        assert one.partition.leader.isr is other.partition.leader.isr is one.partition.replicas
+        assert one.partition.leader.isr is other.partition.leader.isr is one.partition.assignment.replicas
         one.partition.stop()
         assert one.partition.assignment == PartitionAssignment(-1, 0, 1, 1, (ME, 2), (ME, 2))
-        assert other.partition.leader_id == ME
+        assert other.partition.assignment.leader_id == ME
 
     play(tmp_path, scenario)
 
@@ -133,16 +133,16 @@ def test_who_has_waited_is_forgotten(tmp_path: Path) -> None:
         with pytest.raises(AttributeError):
             partition.assignment.isr = ()  # type: ignore[misc]
         for park, forget in (
-            (partition.when_written, partition.forget_written),
-            (partition.when_committed, partition.forget_committed),
-            (partition.when_deleted, partition.forget_deletion),
+            (partition.own_waiters().when_written, partition.waiters.forget_written),
+            (partition.own_waiters().when_committed, partition.waiters.forget_committed),
+            (partition.own_waiters().when_deleted, partition.waiters.forget_deletion),
         ):
             ticket = park(5, lambda error: None)
-            assert partition.waiting_produces_count + partition.waiting_deletions_count == 1
+            assert partition.waiters.produces_count + partition.waiters.deletions_count == 1
             forget(ticket)
-            assert partition.waiting_produces_count + partition.waiting_deletions_count == 0
-        assert partition.watcher_lists() == []
-        assert partition.make_watchers().of(STABLE_END) == {}
-        assert partition.watcher_lists() == []
+            assert partition.waiters.produces_count + partition.waiters.deletions_count == 0
+        assert partition.waiters.watcher_lists() == []
+        assert partition.own_waiters().watchers_of(STABLE_END) == {}
+        assert partition.waiters.watcher_lists() == []
 
     play(tmp_path, scenario)

@@ -25,7 +25,7 @@ def test_a_partition_that_there_is_no_room_for_becomes_what_was_wanted_when_ther
         assert not broker.partitions and broker.listener.heard == []
         broker.logs.rooms_left = 3
         await broker.partitions.on_room_again()
-        assert (broker.partition.is_leader, broker.partition.leader_epoch) == (True, 3)
+        assert (broker.partition.is_leader, broker.partition.assignment.leader_epoch) == (True, 3)
         assert ("follow", "t", 1, SOURCE, 2) in broker.following.calls
         assert broker.following.calls[-1] == ("settle",)
         assert broker.listener.heard == [("leader", "t", 0, 3), ("not leader", "t", 1, 2)]
@@ -64,7 +64,7 @@ def test_what_was_wanted_last_counts_for_a_partition_that_waits() -> None:
         assert await broker.become(ME, 3) is ErrorCode.STALE_CONTROLLER_EPOCH
         broker.logs.rooms_left = 1
         await broker.partitions.on_room_again()
-        assert (broker.partition.leader_id, broker.partition.leader_epoch) == (SOURCE, 4)
+        assert (broker.partition.assignment.leader_id, broker.partition.assignment.leader_epoch) == (SOURCE, 4)
 
     with_broker(program)
 
@@ -78,7 +78,7 @@ def test_a_partition_that_waits_is_taken_up_by_a_request_that_finds_room() -> No
         assert broker.partition.is_leader
         assert await broker.become(SOURCE, 4) is ErrorCode.NONE
         await broker.partitions.on_room_again()
-        assert broker.partition.leader_epoch == 4
+        assert broker.partition.assignment.leader_epoch == 4
 
     with_broker(program)
 
@@ -105,7 +105,7 @@ def test_a_topic_of_the_same_name_takes_the_place_of_a_partition_that_waits() ->
         assert await broker.become(ME, 0, topic_id=OTHER_ID) is ErrorCode.NONE
         broker.logs.rooms_left = 1
         await broker.partitions.on_room_again()
-        assert (broker.partition.topic_id, broker.partition.leader_epoch) == (OTHER_ID, 0)
+        assert (broker.partition.topic_id, broker.partition.assignment.leader_epoch) == (OTHER_ID, 0)
 
     with_broker(program)
 

@@ -72,7 +72,7 @@ def test_deletions_that_waited_for_a_replica_end_when_it_is_none_any_more(tmp_pa
         await one.append("a", "b", "c")
         assert one.partition.delete_records(2) == -1
         seen: list[ErrorCode] = []
-        one.partition.when_deleted(2, seen.append)
+        one.partition.own_waiters().when_deleted(2, seen.append)
         one.lead(isr=(1,), epoch=1, partition_epoch=1, replicas=(1,))
         assert seen == [ErrorCode.NONE]
 
@@ -85,7 +85,7 @@ async def replace_the_end(one: Replica) -> None:
     await one.partition.log.truncation.truncate_to(1)
     one.partition.truncated()
     records = batch("x", "y", base_offset=1, partition_leader_epoch=1)
-    one.partition.append_as_follower(records, leader_high_watermark=0, leader_log_start_offset=0, now_ms=NOW_MS)
+    one.partition.following.append(records, leader_high_watermark=0, leader_log_start_offset=0, now_ms=NOW_MS)
     await one.partition.log.await_appends()
 
 

@@ -194,7 +194,7 @@ class Machine:
         """Of the partition, as this broker believes; -1 when it has none."""
         services = None if self.broker is None else self.broker._services
         partition = None if services is None else services.partitions.find(*key)
-        return -1 if partition is None else partition.leader_epoch
+        return -1 if partition is None else partition.assignment.leader_epoch
 
     def _log_states(self, broker: Broker) -> dict[TopicPartition, LogState]:
         states = {}

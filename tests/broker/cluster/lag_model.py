@@ -78,6 +78,10 @@ class ModelLog:
     def log_start_offset(self) -> int:
         return self.partition.start
 
+    @property
+    def reading(self) -> ModelLog:
+        return self
+
     def read(self, offset: int, *, limit_offset: int, **_: Any) -> bytes | None:
         if not self.partition.start <= offset <= self.partition.end:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "")

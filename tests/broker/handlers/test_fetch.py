@@ -150,7 +150,7 @@ def test_a_parked_follower_is_answered_when_the_leadership_ends(tmp_path: Path) 
         follower = start(broker, asked(0, replica=2, wait_ms=500))
         broker.one.follow(epoch=1, partition_epoch=1)
         assert row_of(await follower.now()).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert broker.one.partition.waiting_fetches_count == 0
+        assert broker.one.partition.waiters.fetches_count == 0
 
     play(tmp_path, scenario)
 
@@ -305,7 +305,7 @@ def test_a_follower_serves_consumers_that_know_of_it_up_to_its_high_watermark(tm
         broker.one.follow(epoch=4)
 
         async def take(records: bytes | bytearray, high_watermark: int) -> None:
-            partition.append_as_follower(
+            partition.following.append(
                 records, leader_high_watermark=high_watermark, leader_log_start_offset=0, now_ms=NOW_MS
             )
             await partition.log.await_appends()

@@ -178,7 +178,7 @@ def test_a_follower_that_cannot_go_on_is_not_taken_for_one_that_rests(tmp_path: 
 
 
 def watchers_count(made: Several) -> int:
-    return sum(len(watchers) for one in made.replicas for watchers in one.partition.watcher_lists())
+    return sum(len(watchers) for one in made.replicas for watchers in one.partition.waiters.watcher_lists())
 
 
 def test_a_session_that_ends_stands_in_no_list(tmp_path: Path) -> None:

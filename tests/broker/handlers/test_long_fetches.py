@@ -173,7 +173,7 @@ def test_who_goes_away_leaves_nothing_behind(tmp_path: Path) -> None:
         assert len(broker.services.tasks)
         answer.abandon()
         await looked(broker)
-        assert broker.one.partition.waiting_fetches_count == 0
+        assert broker.one.partition.waiters.fetches_count == 0
         assert not broker.services.serial_queue.is_busy
 
     play(tmp_path, scenario)

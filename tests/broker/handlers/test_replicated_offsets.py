@@ -79,7 +79,7 @@ def test_latest_is_not_available_until_the_new_leaders_epoch_is_committed(tmp_pa
         partition = broker.one.partition
         broker.one.follow(epoch=4)
         records = batch("a", partition_leader_epoch=4) + batch("b", base_offset=1, partition_leader_epoch=4)
-        partition.append_as_follower(records, leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS)
+        partition.following.append(records, leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS)
         await partition.log.await_appends()
         broker.one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
         for version, error in ((1, ErrorCode.LEADER_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE),
@@ -257,7 +257,7 @@ def test_deleting_does_not_wait_longer_than_asked(tmp_path: Path) -> None:
         assert await outcome(waiting) is None
         broker.wait(500)
         assert await outcome(waiting) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-        assert broker.one.partition.waiting_deletions_count == 0
+        assert broker.one.partition.waiters.deletions_count == 0
         assert broker.one.partition.log.log_start_offset == 2
 
     play(tmp_path, scenario)
@@ -269,7 +269,7 @@ def test_deleting_ends_with_the_leadership_and_leaves_nothing_when_its_client_do
         waiting, left = delete(broker, 2), delete(broker, 2)
         assert await outcome(waiting) is None
         await left.cancel()
-        assert broker.one.partition.waiting_deletions_count == 1
+        assert broker.one.partition.waiters.deletions_count == 1
         broker.one.follow(epoch=1, partition_epoch=1)
         assert await outcome(waiting) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 

@@ -251,6 +251,6 @@ def test_a_client_that_is_gone_does_not_stop_the_append(tmp_path: Path) -> None:
         coordinator.answer()
         await asyncio.sleep(0)
         await broker.one.partition.log.await_appends()
-        assert broker.one.partition.log.next_offset == 1 and broker.one.partition.waiting_produces_count == 0
+        assert broker.one.partition.log.next_offset == 1 and broker.one.partition.waiters.produces_count == 0
 
     play(tmp_path, scenario)

@@ -81,7 +81,7 @@ def test_they_are_counted_until_they_are_written_although_their_client_is_gone(t
         write(both)
         await both.compare()
         assert used_bytes(both) == [0, 0]
-        assert all(not side.replicas[0].partition.waiting_produces_count for side in both.sides)
+        assert all(not side.replicas[0].partition.waiters.produces_count for side in both.sides)
 
     on_twins(tmp_path, scenario, isr=(ME, OTHER))
 

@@ -95,7 +95,7 @@ def test_a_marker_that_the_replicas_do_not_get_times_out(tmp_path: Path) -> None
         assert await answer.now() is None
         broker.wait(30_000)
         assert await ended(answer) is ErrorCode.REQUEST_TIMED_OUT
-        assert broker.one.partition.waiting_produces_count == 0
+        assert broker.one.partition.waiters.produces_count == 0
 
     play(tmp_path, scenario)
 
@@ -236,7 +236,7 @@ def test_a_marker_is_reported_though_its_request_has_timed_out(tmp_path: Path) -
         broker.one.fetched(1)
         broker.turn()
         assert broker.marked == [(("t", 0), PRODUCER, True)]
-        assert broker.one.partition.waiting_produces_count == 0
+        assert broker.one.partition.waiters.produces_count == 0
 
     play(tmp_path, scenario, observed_topic="t")
 

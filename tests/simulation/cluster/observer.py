@@ -60,7 +60,7 @@ def _observe_leaders(world: ClusterWorld, patches: Patches) -> None:
             outcome = original(self, *args, **options)
             broker_id = broker_here(world)
             if broker_id is not None and self.is_leader:
-                world.on_leader(broker_id, (self.topic, self.partition), self.topic_id, self.leader_epoch)
+                world.on_leader(broker_id, (self.topic, self.partition), self.topic_id, self.assignment.leader_epoch)
             return outcome
 
         return become_leader
@@ -81,7 +81,9 @@ def _observe_watermarks(world: ClusterWorld, patches: Patches) -> None:
                     f"its high watermark is {high_watermark}"
                 )
             if broker_id is not None and partition is not None and partition.is_leader and partition.log is self:
-                world.on_watermark(broker_id, (self.topic, self.partition), partition.leader_epoch, high_watermark)
+                world.on_watermark(
+                    broker_id, (self.topic, self.partition), partition.assignment.leader_epoch, high_watermark
+                )
             return outcome
 
         return commit

@@ -26,9 +26,11 @@ from controller import (
 from controller.controller_term import Term
 from controller.leader_election_rules import Elected
 from protocol.errors import ErrorCode
+from replication.assignment import PartitionAssignment
 from replication.fetchers import Fetchers
 from replication.followed_log import FollowedPartition
 from replication.follower import Fetch, FollowerState, TruncateTo
+from replication.following import Following
 from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
 from replication.leader import IsrResponse, LeaderState
 from replication.log_copy import LogCopy
@@ -89,7 +91,7 @@ def _silence_is_consent(patches: Patches) -> None:
 
 
 def _fence_open(patches: Patches) -> None:
-    patches.replace(Partition, "check_epoch", lambda original: lambda self, current_leader_epoch: None)
+    patches.replace(PartitionAssignment, "check_epoch", lambda original: lambda self, *_: None)
 
 
 def _reads_past_watermark(patches: Patches) -> None:
@@ -172,10 +174,10 @@ def _copies_on_as_leader(patches: Patches) -> None:
 
 
 def _watermark_unbounded(patches: Patches) -> None:
-    def take_over(self: Partition) -> None:
-        self._commit(self._leader_high_watermark)
+    def take_over(self: Following) -> None:
+        self._partition.commit(self._high_watermark)
 
-    patches.replace(Partition, "_take_over_offsets", lambda original: take_over)
+    patches.replace(Following, "_take_over_offsets", lambda original: take_over)
 
 
 def _epochs_not_kept(patches: Patches) -> None:

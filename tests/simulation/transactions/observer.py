@@ -84,7 +84,7 @@ def _observe_stable_offsets(scene: Scene, world: ClusterWorld, patches: Patches)
                 None if services is None or services._services is None else services._services.partitions.find(*key)
             )
             if partition is not None and partition.is_leader and partition.log is self:
-                term = (broker_id, world.machines[broker_id].starts_count, partition.leader_epoch)
+                term = (broker_id, world.machines[broker_id].starts_count, partition.assignment.leader_epoch)
                 floor = scene.stable_offsets.known(key, term)
                 stable_offset = partition.last_stable_offset
                 scene.stable_offsets.on_offset(key, floor, stable_offset, high_watermark, term)
