@@ -18,6 +18,7 @@ from protocol.primitives import ZERO_UUID
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
 from replication import isr_requests
+from replication.assignment import PartitionAssignment
 from replication.isr_requests import IsrRequests, IsrWrites
 from replication.leader import IsrChange, IsrResponse
 from runtime.tasks import TaskScope
@@ -38,7 +39,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 class Owner:
     """A partition that wishes."""
 
-    controller_epoch = 6
+    assignment = PartitionAssignment(controller_epoch=6)
 
     def __init__(self, partition: int = 0, topic: str = "t", topic_id: bytes = TOPIC_ID) -> None:
         self.topic, self.partition, self.topic_id = topic, partition, topic_id
