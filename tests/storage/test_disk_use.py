@@ -44,10 +44,10 @@ def test_a_log_counts_its_flushes_and_what_was_read(tmp_path: Path) -> None:
             await log.flush()
             assert use.flushes.count == 1, "there was nothing to flush"
             limits = {"limit_offset": 2, "max_bytes": 1_000}
-            hot = log.read(0, **limits, at_least_one=True)
+            hot = log.reading.read(0, **limits, at_least_one=True)
             assert hot is not None
             assert (use.memory_bytes, use.disk_bytes) == (len(hot), 0)
-            cold = await log.read_cold(0, **limits, at_least_one=True)
+            cold = await log.reading.read_cold(0, **limits, at_least_one=True)
             assert use.disk_bytes == len(cold) == len(hot)
             await log.close()
 

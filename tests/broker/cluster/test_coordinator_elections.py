@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from broker.cluster.coordinator_elections import CoordinatorElections
+from replication.assignment import PartitionAssignment
 from replication.partition import Partition
 
 
@@ -22,7 +23,8 @@ class Heard:
 
 
 def led(topic: str, partition: int, leader_epoch: int) -> Partition:
-    return cast(Partition, SimpleNamespace(topic=topic, partition=partition, leader_epoch=leader_epoch))
+    assignment = PartitionAssignment(leader_epoch=leader_epoch)
+    return cast(Partition, SimpleNamespace(topic=topic, partition=partition, assignment=assignment))
 
 
 def test_elections_go_to_the_coordinator_of_the_topic() -> None:
