@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from types import FunctionType
 
 import pytest
 
@@ -21,6 +22,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "log.retention.ms": "-1",  # some records are years old
 }
 
 
@@ -36,12 +38,24 @@ def secured(broker: ApacheKafka) -> ApacheKafka:
     return broker
 
 
-# Those of the table, and whatever else its modules try with a broker.
-_modules = {module for module, _ in ROWS.values() if module.startswith("tests.tools.")}
-for _module in map(importlib.import_module, sorted(_modules)):
-    for _name, _test in vars(_module).items():
-        if _name.startswith("test_") and {"tool", "secured"} & set(
-            _test.__code__.co_varnames[: _test.__code__.co_argcount]
-        ):
-            globals()[_name] = _test
-del globals()["test_without_an_authorizer_acls_say_so"]
+OF_OURS = {
+    "test_without_an_authorizer_acls_say_so",  # the one below has an authorizer
+    "test_levels_of_loggers_are_described_and_altered",  # loggers have other names
+}
+
+
+def _tests() -> Iterator[FunctionType]:
+    """Those of the table, and as long ones whatever else its modules try with a broker: copies with marks of their own."""
+    rows = {row for row in ROWS.values() if row[0].startswith("tests.tools.")}
+    for module in sorted({module for module, _ in rows}):
+        for name, test in vars(importlib.import_module(module)).items():
+            if not name.startswith("test_") or name in OF_OURS:
+                continue
+            if {"tool", "secured"} & set(test.__code__.co_varnames[: test.__code__.co_argcount]):
+                copy = FunctionType(test.__code__, test.__globals__, name, test.__defaults__, test.__closure__)
+                marks = [*getattr(test, "pytestmark", [])]
+                copy.pytestmark = marks if (module, name) in rows else [*marks, pytest.mark.long]  # type: ignore[attr-defined]
+                yield copy
+
+
+globals().update((test.__name__, test) for test in _tests())

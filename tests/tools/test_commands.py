@@ -38,7 +38,8 @@ Tool = Callable[..., Run]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(settings={"auto.create.topics.enable": False}) as running:
+    # Some records are years old, and no test is about retention.
+    with EmbeddedBroker(settings={"auto.create.topics.enable": False, "log.retention.ms": -1}) as running:
         yield running
 
 
@@ -129,7 +130,8 @@ def test_settings_are_described_and_altered(tool: Tool) -> None:
     rows = ok(tool("configs", "describe", "--topic", "tuned", "--changed", "--json")).json
     assert [(row["name"], row["value"], row["source"]) for row in rows] == [("retention.ms", "5000", "topic")]
     ok(tool("configs", "alter", "--topic", "tuned", "--delete-config", "retention.ms"))
-    assert ok(tool("configs", "describe", "--topic", "tuned", "--changed", "--json")).json == []
+    rows = ok(tool("configs", "describe", "--topic", "tuned", "--changed", "--json")).json
+    assert [(row["name"], row["source"]) for row in rows] == [("retention.ms", "file")]
     assert "broker.id" in ok(tool("configs", "describe", "--broker", "0", "--name", "broker.id")).out
     wrong = tool("configs", "alter", "--topic", "tuned", "--add-config", "retention.ms=soon")
     assert wrong.code == 1
