@@ -39,6 +39,7 @@ MINIMUMS = {
     "producer states taken from a snapshot": 100,
     "segments rolled": 1_000,
     "cold reads": 500,
+    "ranges of files sent": 5_000,
     "writes that were queued": 5_000,
     "long polls woken": 1_000,
     "incremental fetches": 5_000,

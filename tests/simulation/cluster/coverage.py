@@ -36,4 +36,5 @@ MINIMUMS = {
     "fault: one_at_a_time": 8,
     "late control requests refused": 100,
     "unclean elections": 10,
+    "ranges of files sent": 1_000,
 }
