@@ -16,6 +16,9 @@ from contextlib import suppress
 
 from runtime.filesystem import Buffer, File
 
+BEGUN_BYTES = 128 * 1024
+"""A connection gives so much of a range to its socket on the event loop, whose owner has found both ends of it in memory."""
+
 
 class ShortFile(OSError):
     """A file ends before a range of it."""
@@ -71,9 +74,11 @@ class FileRange:
         """The connection begins to send it: `on_revoked` has to end that, and to release the range when it has ended."""
         self._on_revoked = on_revoked
 
-    def send_to(self, descriptor: int) -> None:
-        """Give a socket what it accepts; may wait for the disk. Raises BlockingIOError, ShortFile, OSError."""
-        sent = self.file.send_to(descriptor, len(self), self.position + self.sent_bytes)
+    def send_to(self, descriptor: int, most_bytes: int | None = None) -> None:
+        """Give a socket what it accepts, at most `most_bytes`; may wait for the disk. Raises BlockingIOError, ShortFile,
+        OSError."""
+        length = len(self) if most_bytes is None else min(len(self), most_bytes)
+        sent = self.file.send_to(descriptor, length, self.position + self.sent_bytes)
         if not sent:
             raise self._too_short()
         self.sent_bytes += sent

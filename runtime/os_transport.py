@@ -207,10 +207,24 @@ class OsConnection(asyncio.BufferedProtocol):
         except OSError:  # the limit of descriptors is reached: the loop needs no other
             self._write_in_memory(transport, pieces)
             return
-        self._is_held = True
-        self._leaving = LargeWrite(stream, pieces, size, self._patience_ms())
-        self._senders.start(self._leaving.send, self._sent)
+        leaving = LargeWrite(stream, pieces, size, self._patience_ms())
+        if ranges and not self._has_begun(transport, leaving):
+            return
+        self._is_held, self._leaving = True, leaving
+        self._senders.start(leaving.send, self._sent)
         self._tell_pace()
+
+    def _has_begun(self, transport: asyncio.Transport, leaving: LargeWrite) -> bool:
+        """Send the first bytes; returns whether a thread is to go on."""
+        try:
+            leaving.begin()
+        except OSError as error:
+            leaving.close()
+            self._fail(transport, error)
+            return False
+        if not leaving.size:
+            leaving.close()
+        return leaving.size > 0
 
     def _hold(self, pieces: Sequence[Piece], size: int) -> None:
         self._is_held = True

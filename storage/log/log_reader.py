@@ -21,7 +21,7 @@ from functools import partial
 from typing import cast
 
 from protocol.records.batch import BatchHeader
-from runtime.file_range import FileRange
+from runtime.file_range import BEGUN_BYTES, FileRange
 from runtime.filesystem import Buffer, File
 from runtime.slices import SHORT_ROWS, Slices
 from storage.log.cold_reading import ColdReading
@@ -462,8 +462,11 @@ class LogReader:
 
 
 def _is_in_memory(file: File, position: int, length: int) -> bool:
-    """Whether some pages of a range, the last among them, are in memory; its first one was read."""
+    """Whether some pages of a range are in memory: the end of what leaves first, one in so many bytes, and the last one; its
+    first one was read."""
     last = position + length - 1
+    if length > BEGUN_BYTES and not file.read_hot(1, position + BEGUN_BYTES - 1):
+        return False
     return all(file.read_hot(1, at) for at in range(position + _PROBE_BYTES, last, _PROBE_BYTES)) and bool(
         file.read_hot(1, last)
     )

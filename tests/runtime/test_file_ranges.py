@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from runtime.file_range import FileRange, Piece, ShortFile, in_memory
+from runtime.file_range import BEGUN_BYTES, FileRange, Piece, ShortFile, in_memory
 from runtime.os_filesystem import OsFile, OsFileSystem
 from runtime.os_large_write import LargeWrite
 from runtime.os_transport import PATIENCE_MS, OsNetwork
@@ -73,7 +73,8 @@ def test_ranges_and_buffers_arrive_in_their_order(tell: Tell, ranges: Ranges) ->
             b"head" + CONTENT[7 : 2 * MiB + 7] + b"tail" + CONTENT[:1] + CONTENT[5 : MiB + 5]
             + b"small" + CONTENT[3 * MiB :] + b"end"
         )  # fmt: skip
-        assert connection.unsent_bytes() == len(wanted)
+        # What leaves on the loop has left.
+        assert len(wanted) - BEGUN_BYTES - len(b"head") <= connection.unsent_bytes() <= len(wanted)
         assert await receive(peer, len(wanted)) == wanted
         await hears(server, "resumed")
         assert connection.unsent_bytes() == 0 and ranges.are_released

@@ -65,6 +65,8 @@ def tell(request: pytest.FixtureRequest) -> Iterator[Callable[[Story], None]]:
             if "disconnected" not in server.events:
                 server.connection.abort()
                 await hears(server, "disconnected")
+            # What the peer has received a thread may not have reported yet.
+            await turn_until(lambda: getattr(server.connection, "_leaving", None) is None)
         await listener.close()
         network.close()
 

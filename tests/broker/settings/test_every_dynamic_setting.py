@@ -76,12 +76,12 @@ def forgets_a_producer_of_yesterday(broker: Broker) -> bool:
     partition = broker.services.partitions.find(TOPIC, 0)
     assert partition is not None
     partition.append(bytearray(batch), origin=AppendOrigin.CLIENT, acks=1, now_ms=clock.wall_ms())
-    assert any(each.producer_id == PRODUCER_ID for each in log.producers.describe())
+    assert any(each.producer_id == PRODUCER_ID for each in log.producers.states.describe())
     clock.ahead_ms += DAY_MS // 2
     upkeep = broker.logs.upkeep.forget_producers()
     with pytest.raises(StopIteration):
         upkeep.send(None)
-    is_forgotten = not any(each.producer_id == PRODUCER_ID for each in log.producers.describe())
+    is_forgotten = not any(each.producer_id == PRODUCER_ID for each in log.producers.states.describe())
     log.producers.remove_expired(clock.wall_ms() + 10 * DAY_MS, 0)
     return is_forgotten
 
