@@ -205,6 +205,19 @@ def test_losing_the_leadership_answers_everybody_who_waits(tmp_path: Path) -> No
     play(tmp_path, scenario)
 
 
+def test_a_write_that_ends_after_the_term_moves_no_high_watermark(tmp_path: Path) -> None:
+    async def scenario(one: Replica) -> None:
+        one.lead(isr=(1, 2))
+        end = await one.append("a", "b")
+        one.fetched(end)
+        assert one.partition.high_watermark == end
+        one.follow(epoch=1, partition_epoch=1)
+        one.partition.on_written(None)
+        assert one.partition.high_watermark == end
+
+    play(tmp_path, scenario)
+
+
 def test_only_replicas_of_the_assignment_may_follow(tmp_path: Path) -> None:
     async def scenario(one: Replica) -> None:
         one.lead(isr=(1, 2), replicas=(1, 2))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.file_range import FileRange
+from storage.log import segment_swap
 from storage.log.log_reader import LogReader
+from storage.segments.interrupted_swap import CLEANED_SUFFIX
 from storage.segments.open_segments import OpenSegments
 from storage.segments.ranges_in_flight import RangesInFlight
 from storage.segments.segment import Segment
+from storage.segments.segment_files import LOG_SUFFIX, segment_path
 from tests.simulation.mutants import Mutant, Patches
 
 
@@ -67,6 +70,26 @@ def _file_closed_while_sent(patches: Patches) -> None:
     patches.replace(OpenSegments, "close", early)
 
 
+def _cleaned_file_in_place(patches: Patches) -> None:
+    """The bytes of a cleaned segment are written into the file of the old one."""
+
+    def in_place(original: Any) -> Any:
+        def swap_files(filesystem: Any, directory: str, cleaned: Any) -> list[str]:
+            for each in cleaned:
+                path = segment_path(directory, each.base_offset, LOG_SUFFIX)
+                file = filesystem.open(path)
+                content = filesystem.read_bytes(path + CLEANED_SUFFIX)
+                file.truncate(0)
+                file.write_at((content[100:] + content[:100],), 0)
+                file.close()
+            gone: list[str] = original(filesystem, directory, cleaned)
+            return gone
+
+        return swap_files
+
+    patches.replace(segment_swap, "swap_files", in_place)
+
+
 def _never_released(patches: Patches) -> None:
     patches.replace(FileRange, "release", lambda original: lambda self: None)
 
@@ -108,6 +131,7 @@ RANGES = (
     Mutant("revoked-by-its-start", "a range that begins before a truncation goes on", _revoked_by_its_start),
     Mutant("all-revoked", "a truncation breaks connections that send what stays", _all_revoked),
     Mutant("file-closed-while-sent", "a file is closed that a connection sends from", _file_closed_while_sent),
+    Mutant("cleaned-in-place", "a cleaning writes into the file that it replaces", _cleaned_file_in_place),
     Mutant("never-released", "a range that has left keeps its file open", _never_released),
     Mutant("wrong-end", "a range is a byte longer than what may be read", _wrong_end),
     Mutant("uncommitted-sent", "records above the high watermark leave as a range", _uncommitted_sent),

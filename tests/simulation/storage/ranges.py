@@ -1,4 +1,5 @@
-"""Histories of one log whose bytes leave as ranges while it is appended to, truncated, shortened, closed and made anew.
+"""Histories of one log whose bytes leave as ranges while it is appended to, truncated, shortened, cleaned,
+moved, closed and made anew.
 
 What must hold: each connection carries the bytes that were promised when they were read, or it breaks; a file stays open while
 it is sent; a truncation that takes no committed record breaks no connection. The wires read a range when a piece of it leaves
@@ -17,7 +18,11 @@ from runtime.filesystem import Buffer
 from runtime.transport import Connection
 from storage.log.opening import open_log
 from storage.log.partition_log import PartitionLog
+from storage.log.segment_swap import replace_segments
 from storage.log.unused_file import close_unused_file
+from storage.segments.interrupted_swap import DELETED_SUFFIX
+from storage.segments.segment_copy import SegmentCopy, batches_of
+from storage.segments.segment_files import LOG_SUFFIX, segment_path
 from tests.simulation import network
 from tests.simulation.history import short_ranges
 from tests.simulation.loop import SimLoop, simulate
@@ -107,13 +112,13 @@ class RangeHistory:
 
     async def play(self) -> None:
         machine = self._machine
-        machine.config = config(segment_bytes=8_000)
+        machine.config = config(segment_bytes=3_000)
         log = await machine.start()
         await self._node.listen("broker", PORT, self._accept)
         steps = (
             (self._append, 8), (self._send, 8), (self._read_on, 6), (self._truncate_uncommitted, 2),
             (self._truncate_committed, 2), (self._delete, 1), (self._close_file, 1), (self._open_again, 1),
-            (self._begin_anew, 0.5), (self._drop, 1),
+            (self._begin_anew, 0.5), (self._merge, 2), (self._move, 0.5), (self._drop, 1),
         )  # fmt: skip
         choices, weights = zip(*steps, strict=True)
         for _ in range(STEPS):
@@ -196,6 +201,46 @@ class RangeHistory:
         log = await open_log("t", 0, FOLDER, self._machine.config, log.environment)
         self._machine.log = log
         self.coverage["logs made anew"] += 1
+        return log
+
+    async def _merge(self, log: PartitionLog) -> PartitionLog:
+        """Two closed segments become one in another file, as cleaning makes it: the same bytes, at other positions."""
+        filesystem, closed = log.environment.filesystem, [each.base_offset for each in log.segments][:-1]
+        if len(closed) < 2:
+            return log
+        first = self._random.randrange(len(closed) - 1)
+        replaced = closed[first : first + 2]
+        await log.flush()
+        copy = SegmentCopy(filesystem, FOLDER, replaced[0], log.config.index_interval_bytes)
+        for base_offset in replaced:
+            path = segment_path(FOLDER, base_offset, LOG_SUFFIX)
+            file = filesystem.open(path, writable=False)
+            for buffer, at, header in batches_of(file, path, 4096):
+                copy.append(memoryview(buffer)[at : at + header.size_bytes], header)
+            file.close()
+        copy.write()
+        merged = copy.finish([], 0, replaced)
+        copy.close()
+        await replace_segments(log, merged)
+        for name in filesystem.list_directory(FOLDER):
+            if name.endswith(DELETED_SUFFIX):
+                filesystem.unlink(f"{FOLDER}/{name}")
+        self.coverage["segments merged"] += 1
+        return log
+
+    async def _move(self, log: PartitionLog) -> PartitionLog:
+        """A copy in other files takes the place of the log, as when it moves to another directory."""
+        high_watermark, filesystem = log.high_watermark, log.environment.filesystem
+        await log.close()
+        contents = {name: filesystem.read_bytes(f"{FOLDER}/{name}") for name in filesystem.list_directory(FOLDER)}
+        filesystem.remove_tree(FOLDER)
+        filesystem.make_directory(FOLDER)
+        for name, content in contents.items():
+            filesystem.write_bytes(f"{FOLDER}/{name}", content)
+        log = await open_log("t", 0, FOLDER, self._machine.config, log.environment)
+        log.high_watermark = min(high_watermark, log.log_end_offset)
+        self._machine.log = log
+        self.coverage["logs moved"] += 1
         return log
 
     # --- what the readers do ---

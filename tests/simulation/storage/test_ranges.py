@@ -19,6 +19,8 @@ MINIMUMS = {
     "logs made anew": 30,
     "connections broken": 50,
     "segments deleted": 3,
+    "segments merged": 20,
+    "logs moved": 30,
 }
 
 
