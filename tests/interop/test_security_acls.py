@@ -42,4 +42,4 @@ def test_the_steps_work_when_pasted(pasted: tuple[str, Path], commands: Path) ->
 
 def test_examples_of_lines_are_json() -> None:
     [block] = blocks_of("ACLs", "json")
-    assert [json.loads(line)["event"] for line in block.splitlines()] == ["denied", "action"]
+    assert [json.loads(line)["event"] for line in block.splitlines()] == ["denied", "action", "login_failed"]
