@@ -292,7 +292,7 @@ def brokers_that_hang_and_go(cluster: Cluster, servers: str, pages: str | None) 
     assert gone["subject"] == "broker 3"
     assert gone["next"].startswith("start broker 3")
     assert leaderless["subject"] == "partition single-0"
-    assert "in sync: 3 of replicas 3; brokers 3 are gone" in leaderless["cause"]
+    assert "in sync: 3 of replicas 3; gone: broker 3" in leaderless["cause"]
     for problem in (gone, leaderless):
         assert is_documented(problem)
         assert problem["since_note"].startswith("seen by broker" if pages else "the brokers do not tell"), problem
@@ -384,7 +384,7 @@ def test_a_log_directory_that_is_offline_is_told(kind: str, tmp_path: Path) -> N
         assert is_documented(offline)
         leaderless = found(servers, "partition without leader")
         assert f"partition orders-{index}" in {problem["subject"] for problem in leaderless}
-        assert "the log directory of it is offline on brokers 0" in leaderless[0]["cause"]
+        assert "its log directory is offline on broker 0" in leaderless[0]["cause"]
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ verify.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, name_of
 
@@ -56,11 +56,11 @@ def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
             if others
             else ""
         )
-        return f"{told}; brokers {_listed(gone)} are gone", f"start the brokers in {gone}{unclean}"
+        return f"{told}; gone: {_named(gone)}", f"start {_named(gone)}{unclean}"
     if broken:
         return (
-            f"{told}; the log directory of it is offline on brokers {_listed(broken)}",
-            f"repair the disk of the brokers in {broken} and restart them",
+            f"{told}; its log directory is offline on {_named(broken)}",
+            f"repair the disk of {_named(broken)} and restart",
         )
     return told, f"look at the controller's log; `barnabas partitions elect --topic {partition.topic}`"
 
@@ -75,7 +75,7 @@ def under_min_isr(view: ClusterView) -> Iterator[Problem]:
             yield Problem(
                 Severity.ERROR, f"partition {partition.name}",
                 f"{len(partition.isr)} replicas are in sync and {MIN_ISR} is {text}: records with acks=all are refused",
-                f"bring back the replicas on brokers {_listed(_lagging(partition))}",
+                f"bring back the replicas on {_named(_lagging(partition))}",
                 view.since(Condition.REPLICAS_BEHIND, partition.name),
             )  # fmt: skip
 
@@ -92,7 +92,7 @@ def replicas_behind(view: ClusterView) -> Iterator[Problem]:
         if partition.leader is None or not lagging:
             continue
         yield Problem(
-            Severity.WARNING, f"partition {partition.name}", f"replicas on brokers {_listed(lagging)} are behind",
+            Severity.WARNING, f"partition {partition.name}", f"replicas on {_named(lagging)} are behind",
             "wait until they have caught up; if that takes long, look at the log and the disk of these brokers",
             view.since(Condition.REPLICAS_BEHIND, partition.name),
         )  # fmt: skip
@@ -102,9 +102,9 @@ def standing_reassignments(view: ClusterView) -> Iterator[Problem]:
     for each in view.reassignments or ():
         gone = [broker for broker in each.adding if broker not in view.brokers]
         if gone:
-            cause = f"it cannot be moved: brokers {_listed(gone)}, to which it moves, are gone"
+            cause = f"it cannot be moved; gone, to which it moves: {_named(gone)}"
         elif each.stood_ms is not None:
-            cause = f"its move stands still: brokers {_listed(each.adding)} have copied nothing for {_seconds(each.stood_ms)}"
+            cause = f"its move stands still: nothing was copied to {_named(each.adding)} for {_seconds(each.stood_ms)}"
         else:
             continue
         yield Problem(
@@ -163,6 +163,11 @@ def _lagging(partition: PartitionView) -> list[int]:
 
 def _listed(brokers: tuple[int, ...] | list[int]) -> str:
     return ", ".join(map(str, brokers))
+
+
+def _named(brokers: Sequence[int]) -> str:
+    """Return "broker 3" or "brokers 2, 3": a number alone could be taken for how many they are."""
+    return f"broker{'' if len(brokers) == 1 else 's'} {', '.join(map(str, brokers))}"
 
 
 def _some(names: list[str]) -> str:

@@ -45,6 +45,11 @@ def document(view: ClusterView, found: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
+def _brokers(view: ClusterView) -> str:
+    ids, count = ", ".join(map(str, sorted(view.brokers))), len(view.brokers)
+    return f"{count} broker{'' if count == 1 else 's'} ({ids})" if ids else "no brokers"
+
+
 def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = False) -> Iterator[str]:
     counts = Counter(each.problem.severity for each in found)
     told = "healthy" if is_healthy(found) else "unhealthy"
@@ -54,7 +59,7 @@ def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = Fals
         if counts[severity]:
             told += f", {counts[severity]} {severity.word}{'' if counts[severity] == 1 else 's'}"
     yield (
-        f"cluster {view.cluster_id}: {told}; brokers {', '.join(map(str, sorted(view.brokers)))}; controller "
+        f"cluster {view.cluster_id}: {told}; {_brokers(view)}; controller "
         f"{view.controller if view.controller is not None else 'none'}; {len(view.partitions)} partitions"
     )
     by_check: dict[tuple[str, Severity], list[Finding]] = defaultdict(list)

@@ -85,8 +85,8 @@ def test_causes_come_before_what_they_cause_and_notices_last() -> None:
 def test_a_partition_whose_in_sync_replicas_are_gone_names_them_and_what_an_unclean_election_costs() -> None:
     problem = only(view_of(PartitionView("orders", 4, None, (3, 1), (3,))), "partition without leader")
     assert (problem.severity, problem.subject) == (Severity.ERROR, "partition orders-4")
-    assert "in sync: 3 of replicas 3, 1; brokers 3 are gone" in problem.cause
-    assert "start the brokers in [3]" in problem.next_step
+    assert "in sync: 3 of replicas 3, 1; gone: broker 3" in problem.cause
+    assert "start broker 3" in problem.next_step
     assert "`barnabas partitions elect --topic orders --partition 4 --election-type unclean`" in problem.next_step
     assert "loses records" in problem.next_step
 
@@ -98,8 +98,8 @@ def test_without_another_replica_no_election_is_offered() -> None:
 
 def test_a_partition_on_a_broken_disk_asks_for_a_repair() -> None:
     problem = only(view_of(PartitionView("orders", 0, None, (1,), (1,), offline=(1,))), "partition without leader")
-    assert "the log directory of it is offline on brokers 1" in problem.cause
-    assert "repair the disk of the brokers in [1]" in problem.next_step
+    assert "its log directory is offline on broker 1" in problem.cause
+    assert "repair the disk of broker 1 and restart" in problem.next_step
 
 
 def test_a_partition_without_leader_whose_replicas_are_there_points_to_the_controller() -> None:
@@ -139,9 +139,9 @@ def test_a_move_that_copies_nothing_or_goes_to_nobody_stands_still() -> None:
     moving = ReassignmentView(("orders", 0), (1, 2), adding=(2,), removing=())
     assert names(replace(view, reassignments=(moving,))) == []
     standing = replace(view, reassignments=(replace(moving, stood_ms=6_000),))
-    assert "brokers 2 have copied nothing for 6.0 s" in only(standing, "reassignment stands still").cause
+    assert "nothing was copied to broker 2 for 6.0 s" in only(standing, "reassignment stands still").cause
     nowhere = replace(view, reassignments=(replace(moving, adding=(7,)),))
-    assert "brokers 7, to which it moves, are gone" in only(nowhere, "reassignment stands still").cause
+    assert "gone, to which it moves: broker 7" in only(nowhere, "reassignment stands still").cause
 
 
 def test_throttles_are_left_behind_when_nothing_moves() -> None:

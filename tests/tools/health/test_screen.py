@@ -19,7 +19,7 @@ NOTICE = Finding("leaders uneven", Problem(Severity.NOTICE, "broker 1", "uneven"
 
 def test_a_problem_has_its_object_cause_time_and_next_command() -> None:
     assert list(lines(VIEW, [ERROR, NOTICE])) == [
-        "cluster c-1: unhealthy, 1 error, 1 notice; brokers ; controller none; 0 partitions",
+        "cluster c-1: unhealthy, 1 error, 1 notice; no brokers; controller none; 0 partitions",
         "error: broker 3: it is gone",
         "  since: 1970-01-01T00:00:00.000Z (seen by broker 1)",
         "  next: start broker 3",
