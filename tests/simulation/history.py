@@ -34,6 +34,7 @@ from tests.simulation.world import Violation, World, broker_log, quiet_logging
 
 QUIET_S = 40.0  # everybody must have got through by then
 LEAST_RANGE_BYTES = 400
+LONGEST_S = 600.0  # of any history: one that goes on has somebody who waits for what never comes
 PEACE_S = 6.0  # between the last fault and the end of the clients' work
 
 
@@ -98,7 +99,9 @@ def short_ranges() -> Iterator[None]:
 async def _watched(world: World, story: Coroutine[Any, Any, None]) -> None:
     """Raises Violation."""
     telling = asyncio.ensure_future(story)
-    await asyncio.wait((telling, world.broken), return_when=asyncio.FIRST_COMPLETED)
+    ended, _ = await asyncio.wait((telling, world.broken), timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+    if not ended:
+        world.report(f"the history goes on after {LONGEST_S} s")
     if world.broken.done():
         telling.cancel()
         await asyncio.wait((telling,))
