@@ -83,12 +83,15 @@ class LogReader:
         self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, log_end_offset: int
     ) -> Buffer | None:
         """Return the bytes; None when they are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
-        try:
-            records = self._read_buffer(self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset)
-        except Cold:
-            return None
-        self._environment.disk_use.memory_bytes += len(records)
-        return records
+        found = self.read_to_send(
+            start_offset,
+            limit_offset,
+            max_bytes,
+            at_least_one=at_least_one,
+            log_end_offset=log_end_offset,
+            ranges_below=NO_RANGES,
+        )
+        return cast("Buffer | None", found)
 
     def read_to_send(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 from tools.health.broker_checks import DISK_FLOOR
 from tools.health.partition_checks import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS, UNCLEAN
 from tools.health.view import STORAGE_ERROR, Key, LogDirectoryView, PartitionView, ReassignmentView, Statement
+from tools.log_dirs_request import by_topic
 
 LATEST = -1
 TOPIC, BROKER = 2, 4
@@ -47,13 +48,6 @@ def statement(metadata: Any) -> Statement:
     )
 
 
-def by_topic(keys: Iterable[Key]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(keys):
-        found.setdefault(topic, []).append(partition)
-    return found
-
-
 def list_offsets_request(keys: Iterable[Key], *, is_committed_only: bool) -> Any:
     from kafka.protocol.consumer import ListOffsetsRequest  # noqa: PLC0415
 
@@ -76,15 +70,6 @@ def offsets(answer: Any) -> Offsets:
         for each in topic.partitions
         if not each.error_code and each.offset >= 0
     }
-
-
-def log_dirs_request(keys: Iterable[Key] | None = None) -> Any:
-    """All partitions with None."""
-    from kafka.protocol.admin import DescribeLogDirsRequest  # noqa: PLC0415
-
-    row = DescribeLogDirsRequest.DescribableLogDirTopic
-    topics = None if keys is None else [row(topic=topic, partitions=each) for topic, each in by_topic(keys).items()]
-    return DescribeLogDirsRequest(topics=topics)
 
 
 def log_directories(answer: Any) -> tuple[LogDirectoryView, ...]:

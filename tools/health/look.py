@@ -18,6 +18,7 @@ from tools.health.asking import Asking
 from tools.health.requests import BrokerRequests, Unanswered
 from tools.health.view import BrokerView, ClusterView, GroupView, Key, LagView, PartitionView
 from tools.health.watching import Watching
+from tools.log_dirs_request import log_dirs_request
 
 if TYPE_CHECKING:
     from runtime.clock import Clock
@@ -98,7 +99,7 @@ def _meet(asking: Asking, first: Any) -> tuple[Any, dict[int, BrokerView]]:
 
 
 def _with_disks_and_settings(asking: Asking, brokers: dict[int, BrokerView]) -> dict[int, BrokerView]:
-    disks = asking.everybody("log directories", answers.log_dirs_request)
+    disks = asking.everybody("log directories", log_dirs_request)
     asked = {broker: answers.configs_request([(answers.BROKER, str(broker))]) for broker in asking.answering}
     settings = asking.each("settings", asked)
     found = {}

@@ -17,6 +17,7 @@ from tools.health.asking import Asking
 from tools.health.broker_checks import disagreeing
 from tools.health.client_checks import REBALANCING
 from tools.health.view import ClusterView, GroupView, Key, LagView, ReassignmentView, TransactionView, name_of
+from tools.log_dirs_request import log_dirs_request
 
 STEP_MS = 1_000
 SETTLED_MS = 1_500
@@ -209,7 +210,7 @@ class Watching:
             for broker in each.adding:
                 keys[broker].add(each.key)
         found: dict[Key, list[tuple[int, int]]] = defaultdict(list)
-        asked = {broker: answers.log_dirs_request(wanted) for broker, wanted in keys.items()}
+        asked = {broker: log_dirs_request(wanted) for broker, wanted in keys.items()}
         for broker, answer in sorted(self._asking.each("log directories", asked).items()):
             for directory in answers.log_directories(answer):
                 for key, size in directory.sizes.items():

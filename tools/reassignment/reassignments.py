@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from tools.balance.layout import Key
 from tools.cluster import Cluster
 from tools.failures import Failure, with_hint
+from tools.log_dirs_request import log_dirs_request
 from tools.reassignment.moves import Reassignment
 
 T = TypeVar("T")
@@ -71,20 +72,14 @@ def places(
     """Return where the replicas of these brokers are, of all partitions or of some. Raises Failure when a broker does not
     answer: its replicas would seem to be gone."""
     from kafka.errors import for_code  # noqa: PLC0415
-    from kafka.protocol.admin import DescribeLogDirsRequest as Request  # noqa: PLC0415
 
-    topics: dict[str, list[int]] | None = None
-    if keys is not None:
-        topics = {}
-        for topic, partition in keys:
-            topics.setdefault(topic, []).append(partition)
+    asked = None if keys is None else list(keys)
     found: dict[ReplicaKey, ReplicaPlace] = {}
     future_paths: dict[ReplicaKey, str] = {}
     manager = cluster.other_admin._manager  # noqa: SLF001  the call asks for all topics by name, a request that may be huge
     for broker in sorted(brokers):
-        request = Request(topics=None if topics is None else list(topics.items()))
         try:
-            response = manager.run(manager.send, request, broker)
+            response = manager.run(manager.send, log_dirs_request(asked), broker)
         except Exception as error:
             if type(error).__module__ != "kafka.errors":
                 raise
