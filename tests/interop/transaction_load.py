@@ -104,6 +104,9 @@ class TransactionLoad:
                 retried(lambda: producer.commit_transaction(PATIENCE_S))
                 self.ended.append(Ended(name, number, Outcome.COMMITTED, time.monotonic()))
                 return
+            # Without it the abort drops the records, and its EndTxn is fatal with Apache Kafka, too, if a killed coordinator
+            # did not store the partitions: no transaction is open.
+            producer.flush(PATIENCE_S)
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
