@@ -80,6 +80,10 @@ class Operator:
         assert producer.flush(30) == 0
         return topic
 
+    def replicas(self, topic: str) -> list[list[int]]:
+        """As the controller has stored them: brokers hear of it later."""
+        return [replicas for _, replicas in sorted(self.cluster.partitions(topic).items())]
+
     def throttles(self, topic: str) -> dict[str, dict[str, str]]:
         """Those that are stored, by topic and brokers."""
         paths = (f"topics/{topic}", *(f"brokers/{broker}" for broker in self.cluster.brokers))
@@ -188,16 +192,17 @@ def test_brokers_are_evened_out_drained_and_led_by_the_preferred_replicas(operat
     more = ("--throttle", QUICKLY, "--batch-size", "2", "--output", plan, "--rollback", back)
     assert "batch 2 of" in operator.ours("balance", *options, "--execute", *more)
     assert not any(operator.throttles("heavy").values())
-    rows = operator.rows("topics", "describe", "heavy")
-    assert all(row["leader"] == row["replicas"][0] for row in rows)
-    assert {3} <= {broker for row in rows for broker in row["replicas"]}
+    replicas = operator.replicas("heavy")
+    assert {3} <= {broker for each in replicas for broker in each}
+    assert [operator.cluster.leader_id("heavy", number) for number in range(6)] == [each[0] for each in replicas]
+    eventually(lambda: [row["replicas"] for row in operator.rows("topics", "describe", "heavy")] == replicas)
     assert operator.reassign(plan, "--verify").count("is completed") == len(document["moves"])
     assert "the brokers are even" in operator.ours("balance", *options)
     election = operator.theirs("leader-election", "--election-type", "preferred", "--all-topic-partitions")
     assert "heavy" not in election.replace("Valid replica already elected", "")
     drained = operator.ours("balance", "--drain", "1", "--topics", "heavy", "--sample-seconds", "0", "--execute")
     assert "partitions have changed" in drained
-    assert all(1 not in row["replicas"] for row in operator.rows("topics", "describe", "heavy"))
+    assert all(1 not in replicas for replicas in operator.replicas("heavy"))
     operator.reassign(back, "--execute")
 
 
@@ -211,7 +216,7 @@ def started(operator: Operator, *options: str) -> subprocess.Popen[str]:
 
 def test_an_interrupted_balance_leaves_neither_moves_nor_throttles(operator: Operator) -> None:
     operator.filled("stopped", "2:1,2:1,2:1")
-    before = operator.rows("topics", "describe", "stopped")
+    before = operator.replicas("stopped")
     options = ("--drain", "2", "--topics", "stopped", "--throttle", SLOWLY)
     with started(operator, *options) as process:
         eventually(lambda: len(operator.rows("partitions", "reassignments")) == 3)
@@ -222,9 +227,7 @@ def test_an_interrupted_balance_leaves_neither_moves_nor_throttles(operator: Ope
     assert "stopped: 0 of 3 partitions have changed" in said
     assert operator.rows("partitions", "reassignments") == []
     assert not any(operator.throttles("stopped").values())
-    assert [row["replicas"] for row in operator.rows("topics", "describe", "stopped")] == [
-        row["replicas"] for row in before
-    ]
+    assert operator.replicas("stopped") == before
 
 
 @pytest.mark.long
@@ -243,4 +246,4 @@ def test_a_balance_goes_on_while_the_controller_is_killed_and_comes_back(operato
     assert "3 partitions have changed" in said
     assert operator.rows("partitions", "reassignments") == []
     assert not any(operator.throttles("carried").values())
-    assert all(2 not in row["replicas"] for row in operator.rows("topics", "describe", "carried"))
+    assert all(2 not in replicas for replicas in operator.replicas("carried"))

@@ -10,7 +10,7 @@ Source: Kafka ReassignPartitionsCommand, LeaderElectionCommand; KIP-455.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tools.balance.layout import Key
@@ -30,7 +30,7 @@ POLL_S = 1.0
 PATIENCE = 60
 """So many looks in a row may fail before the command gives up."""
 LAST_PATIENCE = 10
-"""So many attempts to put the cluster in order may fail."""
+"""So many attempts to put the cluster in order may fail, and so many looks at the end find other replicas."""
 _TOLD_EVERY_MS = 30_000
 
 
@@ -44,6 +44,9 @@ class Execution:
     batch_size: int
     done: list[Move] = field(default_factory=list)
     _pending: dict[Key, Move] = field(default_factory=dict)
+    _has_begun: bool = False
+    """Whether the controller has accepted those that are pending."""
+    _taken_back: set[Key] = field(default_factory=set)
     _told_ms: int = 0
 
     def run(self) -> bool:
@@ -76,7 +79,7 @@ class Execution:
 
     def _move(self, batch: list[Move], interruption: Interruption, progress: Progress) -> bool:
         """Return whether a batch is over. Raises Failure."""
-        self._pending = {move.key: move for move in batch}
+        self._pending, self._has_begun = {move.key: move for move in batch}, False
         if not self._patiently(lambda: self._begin(batch), interruption):
             return False
         while True:
@@ -113,11 +116,15 @@ class Execution:
             current = {move.key: move.before for move in batch}
             throttle_brokers(self.cluster, transfers({}, wanted, current), self.throttle_bytes_per_s)
         alter(self.cluster, {move.key: move.after for move in batch})
+        self._has_begun = True
 
     def _end_moves(self) -> None:
-        """Elect the leaders of what is over; one that cannot be elected is told, and ends nothing."""
         active = moving(self.cluster)
-        ended = [self._pending.pop(key) for key in list(self._pending) if key not in active]
+        self._end(key for key in list(self._pending) if key not in active)
+
+    def _end(self, keys: Iterable[Key]) -> None:
+        """Elect the leaders of what is over; one that cannot be elected is told, and ends nothing."""
+        ended = [self._pending.pop(key) for key in keys]
         self.done += ended
         try:
             elect_preferred(self.cluster, [move.key for move in ended if move.before[0] != move.after[0]])
@@ -174,22 +181,31 @@ class Execution:
         remove_throttles(self.cluster, {move.key[0] for move in self.moves}, taking_part)
 
     def _take_back(self) -> None:
-        """End what is being moved, and give the replicas the order that they had. Raises Failure."""
-        alter(self.cluster, dict.fromkeys(self._pending))
-        current = current_replicas(self.cluster, self._pending)
-        before = {key: list(move.before) for key, move in self._pending.items()}
-        alter(self.cluster, {key: replicas for key, replicas in before.items() if current[key] != replicas})
-        Output.note(f"taken back: {', '.join(f'{topic}-{index}' for topic, index in sorted(self._pending))}")
+        """End what is being moved, and give the replicas the order that they had; what was over by then stays moved. Raises
+        Failure."""
+        asked = self._pending.keys() - self._taken_back
+        over = alter(self.cluster, dict.fromkeys(sorted(asked)))
+        self._taken_back |= asked - over
+        if over and self._has_begun:
+            self._end(sorted(over))
+        # Where the order is as before the controller has nothing to do.
+        alter(self.cluster, {key: list(self._pending[key].before) for key in sorted(self._taken_back)})
+        if self._taken_back:
+            Output.note(f"taken back: {', '.join(f'{topic}-{index}' for topic, index in sorted(self._taken_back))}")
 
     def _verify(self) -> None:
-        """Raises Failure for a partition that has other replicas than it was given."""
+        """Raises Failure for a partition that has other replicas than it was given, when looks of some seconds agree on it."""
         wanted = {move.key: list(move.after) for move in self.done}
-        current = current_replicas(self.cluster, wanted)
-        differing = [f"{topic}-{index}" for (topic, index), after in wanted.items() if current[topic, index] != after]
-        if differing:
-            raise Failure(
-                f"somebody else has moved {', '.join(differing)}; `barnabas topics describe` shows the replicas"
-            )
+        for look in range(LAST_PATIENCE):
+            if look:
+                time.sleep(POLL_S)
+            current = current_replicas(self.cluster, wanted)
+            differing = [
+                f"{topic}-{index}" for (topic, index), after in wanted.items() if current[topic, index] != after
+            ]
+            if not differing:
+                return
+        raise Failure(f"somebody else has moved {', '.join(differing)}; `barnabas topics describe` shows the replicas")
 
     def _failure_of(self, error: Exception) -> Failure:
         """Return how an error of the cluster is told; any other is raised again."""

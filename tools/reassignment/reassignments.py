@@ -38,21 +38,23 @@ class ReplicaPlace:
     future_path: str | None = None
 
 
-def alter(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> None:
-    """Begin reassignments, or end those of partitions whose target is None. Raises Failure, Unanswered, OtherClientError."""
+def alter(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> set[Key]:
+    """Begin reassignments, or end those of partitions whose target is None; return the partitions that were to be ended and
+    are not being moved. Raises Failure, Unanswered, OtherClientError."""
     from kafka.structs import TopicPartition as OtherTopicPartition  # noqa: PLC0415
 
     if not targets:
-        return
+        return set()
     asked = {OtherTopicPartition(*key): replicas for key, replicas in targets.items()}
     answers = _of_controller(lambda: cluster.other_admin.alter_partition_reassignments(asked))
+    errors = {partition: str(error.message) for partition, error in sorted(answers.items()) if error is not None}
+    over = {one for one, name in errors.items() if asked[one] is None and name == "NO_REASSIGNMENT_IN_PROGRESS"}
     failures = [
-        f"{partition.topic}-{partition.partition}: {with_hint(str(error.message), None)}"
-        for partition, error in sorted(answers.items())
-        if error is not None and not (asked[partition] is None and error.message == "NO_REASSIGNMENT_IN_PROGRESS")
+        f"{one.topic}-{one.partition}: {with_hint(name, None)}" for one, name in errors.items() if one not in over
     ]
     if failures:
         raise Failure("; ".join(failures))
+    return {(one.topic, one.partition) for one in over}
 
 
 def moving(cluster: Cluster) -> dict[Key, Reassignment]:

@@ -39,21 +39,25 @@ class PlayedCluster:
         self.deaf = 0
         self.on_look: Any = None
 
-    def alter(self, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> None:
+    def alter(self, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> set[tuple[str, int]]:
         if not targets:
-            return
+            return set()
         if self.deaf:
             self.deaf -= 1
             raise Unanswered("nobody answers")
         self.events.append(("alter", {key[1]: None if each is None else list(each) for key, each in targets.items()}))
+        over = {key for key, replicas in targets.items() if replicas is None and key not in self.moving}
         for key, replicas in targets.items():
+            if key in over:
+                continue
             if replicas is None:
-                self.moving.pop(key, None)
+                del self.moving[key]
                 self.replicas[key] = self.replicas[key][::-1]
             elif set(replicas) == set(self.replicas[key]) or not self.is_stuck:
                 self.replicas[key] = list(replicas)
             else:
                 self.moving[key] = Reassignment(tuple(replicas))
+        return over
 
     def forget_other_admin(self) -> None:
         self.events.append(("renewed",))
@@ -153,15 +157,61 @@ def test_a_cluster_that_cannot_be_put_in_order_is_told_with_the_commands(
 def test_what_the_cluster_refuses_is_not_tried_again(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def refuse(_cluster: object, targets: Mapping[tuple[str, int], object]) -> None:
+    def refuse(_cluster: object, targets: Mapping[tuple[str, int], object]) -> set[tuple[str, int]]:
         tried.append(targets)
-        if None not in targets.values():
+        if targets and None not in targets.values():
             raise Failure("INVALID_REPLICA_ASSIGNMENT")
+        return set(targets)
 
     monkeypatch.setattr(execution, "alter", refuse)
     with pytest.raises(Failure, match="INVALID_REPLICA_ASSIGNMENT"):
         run(played)
     assert tried[:2] == [{("t", 0): (2, 1)}, {("t", 0): None}], "begun once, and taken back"
+
+
+def test_replicas_of_which_a_broker_has_not_heard_yet_are_looked_for_again(
+    played: PlayedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = {move.key: list(move.before) for move in MOVES}
+    looks: list[Mapping[tuple[str, int], list[int]]] = [older, older]
+
+    def look(cluster: PlayedCluster, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
+        known = looks.pop() if looks else cluster.replicas
+        return {key: known[key] for key in keys}
+
+    monkeypatch.setattr(execution, "current_replicas", look)
+    assert run(played)
+    assert not looks
+
+
+def test_the_order_is_given_back_whatever_a_broker_tells(
+    played: PlayedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may not have heard of the end of the moves, nor of their begin."""
+    played.is_stuck = True
+    played.on_look = lambda: played.moving and os.kill(os.getpid(), signal.SIGINT)
+    older = {move.key: list(move.before) for move in MOVES} | {MOVES[0].key: list(MOVES[0].after)}
+    monkeypatch.setattr(execution, "current_replicas", lambda _cluster, keys: {key: older[key] for key in keys})
+    assert not run(played)
+    assert [played.replicas[move.key] for move in MOVES[1:3]] == [list(move.before) for move in MOVES[1:3]]
+
+
+def test_what_is_over_when_it_would_be_taken_back_stays_moved(played: PlayedCluster) -> None:
+    """It ended behind the last look; moved back it would be copied without a throttle."""
+    played.is_stuck = True
+    played.on_look = lambda: played.moving and os.kill(os.getpid(), signal.SIGINT)
+
+    def alter(targets: Mapping[tuple[str, int], Sequence[int] | None]) -> set[tuple[str, int]]:
+        if None in targets.values() and MOVES[2].key in played.moving:
+            del played.moving[MOVES[2].key]
+            played.replicas[MOVES[2].key] = list(MOVES[2].after)
+        return PlayedCluster.alter(played, targets)
+
+    played.alter = alter  # type: ignore[method-assign]
+    carried = Execution(played, MOVES, 7, 2)  # type: ignore[arg-type]
+    assert not carried.run()
+    assert [move.key for move in carried.done] == [MOVES[0].key, MOVES[2].key]
+    assert [played.replicas[move.key] for move in MOVES[1:3]] == [list(MOVES[1].before), list(MOVES[2].after)]
 
 
 def test_moves_of_somebody_else_are_told(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
