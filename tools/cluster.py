@@ -15,6 +15,7 @@ from concurrent.futures import wait as wait_for_futures
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from confluent_kafka import KafkaError, KafkaException
 
 from config.client_settings import DEFAULT_SERVER, PROFILE_VARIABLE, ClusterAccess, client_properties
@@ -47,8 +48,10 @@ _logger.propagate = False  # its errors are raised as well
 class Cluster:
     """Made for one command; clients for records belong to whoever asks for them."""
 
-    def __init__(self, settings: ClusterAccess, clock: Clock | None = None) -> None:
+    def __init__(self, settings: ClusterAccess, clock: Clock | None = None, options: tuple[str, ...] = ()) -> None:
+        """`options` are those of the command line that named the cluster: a command that is shown needs them, too."""
         self.settings = settings
+        self.options = options
         self.clock: Clock = clock or SystemClock()
         self.cluster_id: str | None = None
         self._admin: AdminClient | None = None
@@ -151,6 +154,15 @@ class Cluster:
             self._is_unreachable = True
 
 
+def _options_of(context: click.Context) -> tuple[str, ...]:
+    """Return the options that name the cluster; a profile of the environment is one of the next command, too."""
+    found: list[str] = []
+    for name in ("bootstrap_server", "command_config", "profile"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            found += (f"--{name.replace('_', '-')}", str(context.params[name]))
+    return tuple(found)
+
+
 def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a cluster and `--json`; its function is called with `cluster` and `output`."""
 
@@ -161,7 +173,10 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
         servers, cluster = bootstrap_server, None
         try:
             settings = ClusterAccess.of(client_properties(command_config, profile), bootstrap_server)
-            servers, cluster = settings.bootstrap_servers, Cluster(settings)
+            servers, cluster = (
+                settings.bootstrap_servers,
+                Cluster(settings, options=_options_of(click.get_current_context())),
+            )
             return function(cluster=cluster, output=Output(as_json=as_json), **others)
         except Exception as error:
             failure = failure_of(error, servers)

@@ -33,6 +33,5 @@ def sample_line(sample: Sample) -> str:
     ]
     if sample.bound:
         pairs.append(f'{_BOUNDS[metric.kind]}="{sample.bound}"')
-    if not pairs:
-        return f"{name} {sample.value}\n"
-    return f"{name}{{{','.join(pairs)}}} {sample.value}\n"
+    value = "NaN" if sample.value != sample.value else sample.value  # only NaN differs from itself
+    return f"{name}{{{','.join(pairs)}}} {value}\n" if pairs else f"{name} {value}\n"

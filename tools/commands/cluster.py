@@ -57,11 +57,12 @@ def show_health(
 
     addresses = addresses_of(http_addresses or cluster.settings.http_addresses)
     seen: dict[tuple[str, str], int] = {}
+    view: ClusterView | None = None
     code = EXIT_FAILED
     try:
         while True:
             try:
-                view = _look(cluster, window_ms, addresses)
+                view = _look(cluster, window_ms, addresses, view)
             except Unreachable:
                 if not watch:
                     raise
@@ -84,7 +85,7 @@ def show_health(
         return code
 
 
-def _look(cluster: Cluster, window_ms: int, addresses: Sequence[Address]) -> ClusterView:
+def _look(cluster: Cluster, window_ms: int, addresses: Sequence[Address], previous: ClusterView | None) -> ClusterView:
     """Raises Unreachable, KafkaException when the brokers refuse the login."""
     from tools.health.look import CONNECT_LIMIT_MS, look  # noqa: PLC0415
     from tools.health.requests import BrokerRequests  # noqa: PLC0415
@@ -95,13 +96,13 @@ def _look(cluster: Cluster, window_ms: int, addresses: Sequence[Address]) -> Clu
             pages = pool.submit(read_pages, addresses)
             begun_ms = cluster.clock.monotonic_ms()
             try:
-                view = look(requests, cluster.clock, window_ms)
+                view = look(requests, cluster.clock, window_ms, previous)
             except Unreachable:
                 is_refused = cluster.clock.monotonic_ms() - begun_ms < CONNECT_LIMIT_MS  # and does not hang
                 if is_refused and cluster.settings.protocol != "PLAINTEXT":
                     cluster.admin  # noqa: B018  says why
                 raise
-            return replace(view, began=began(pages.result()))
+            return replace(view, began=began(pages.result()), options=cluster.options)
     finally:
         requests.close()
 

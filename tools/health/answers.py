@@ -5,6 +5,7 @@ Rules: rows with errors are left out, and their partitions then are unknown.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +24,10 @@ TOPIC_SETTINGS = (MIN_ISR, UNCLEAN, *THROTTLED_REPLICAS)
 BROKER_SETTINGS = (DISK_FLOOR, *THROTTLED_RATES)
 
 Offsets = dict[Key, int]
+
+
+class UnreadableAssignment(Exception):
+    """What a member of a group was assigned is not in the form of consumers."""
 
 
 def partitions(metadata: Any) -> tuple[PartitionView, ...]:
@@ -127,18 +132,22 @@ def describe_groups_request(groups: Iterable[str]) -> Any:
 
 
 def assigned(group: Any) -> set[Key]:
-    """Return the partitions that members of a described group have."""
+    """Return the partitions that members of a described group have. Raises UnreadableAssignment, because leaders
+    assign whatever bytes they like."""
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment  # noqa: PLC0415
 
     if group.protocol_type != "consumer":
         return set()
-    return {
-        (topic, partition)
-        for member in group.members
-        if member.member_assignment
-        for topic, indexes in ConsumerProtocolAssignment.decode(member.member_assignment).assigned_partitions
-        for partition in indexes
-    }
+    try:
+        return {
+            (topic, partition)
+            for member in group.members
+            if member.member_assignment
+            for topic, indexes in ConsumerProtocolAssignment.decode(member.member_assignment).assigned_partitions
+            for partition in indexes
+        }
+    except (ValueError, TypeError, struct.error) as error:
+        raise UnreadableAssignment from error
 
 
 def offset_fetch_request(groups: Iterable[str]) -> Any:

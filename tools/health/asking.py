@@ -1,6 +1,7 @@
 """One question after the other to all brokers that answer, until the time of a look is over.
 
-Rules: a broker that does not answer once is not asked again; what was not learned from whom, and why, is kept in `unseen`.
+Rules: a broker that does not answer once is not asked again; what was not learned from whom, and why, is kept in `unseen`,
+and in `stalls` where there was time enough to answer.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tools.health.requests import BrokerRequests, Unanswered
+from tools.health.view import Stall
 
 if TYPE_CHECKING:
     from runtime.clock import Clock
 
 ROUND_LIMIT_MS = 2_500
+STALLED_MS = 2_000
+"""Whoever has not answered in less had too little time."""
 AUTHORIZATION_ERRORS = frozenset({29, 30, 31, 53})
 """TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 _ROWS = ("results", "topics", "groups", "partitions", "responses", "transaction_states")
@@ -34,6 +38,7 @@ class Asking:
         self.until_ms = clock.monotonic_ms() + limit_ms
         self.answering: set[int] = set()
         self.unseen: list[str] = []
+        self.stalls: list[Stall] = []
 
     @property
     def left_ms(self) -> int:
@@ -47,11 +52,13 @@ class Asking:
         """Send each broker its request; return the answers that came and are no errors."""
         wanted = {broker: [request] for broker, request in asked.items() if broker in self.answering}
         found = {}
-        limit_ms = min(self.left_ms, ROUND_LIMIT_MS)
+        limit_ms, asked_ms = min(self.left_ms, ROUND_LIMIT_MS), self.clock.monotonic_ms()
         for broker, [answer] in self.requests.ask(wanted, limit_ms).items():
             if isinstance(answer, Unanswered):
                 if answer.is_final:
                     self.answering.discard(broker)
+                    if limit_ms >= STALLED_MS:
+                        self.stalls.append(Stall(broker, what, limit_ms, str(answer), asked_ms))
                 self._miss(what, broker, str(answer))
             elif getattr(answer, "error_code", 0):
                 self._miss(what, broker, _name_of(answer.error_code))

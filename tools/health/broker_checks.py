@@ -6,7 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
-from tools.health.view import BrokerView, ClusterView, Condition, LogDirectoryView, Problem, Severity, Statement
+from tools.health.view import (
+    TOPIC_SETTINGS,
+    BrokerView,
+    ClusterView,
+    Condition,
+    LogDirectoryView,
+    Problem,
+    Severity,
+    Statement,
+)
 
 SLOW_MS = 1_000
 SLOWER_MS = 250
@@ -32,6 +41,22 @@ def silent(view: ClusterView) -> Iterator[Problem]:
             )  # fmt: skip
 
 
+def stalled(view: ClusterView) -> Iterator[Problem]:
+    """They answer what they have in memory, and then no more: what they wait for is the store, a disk, or a lock."""
+    for each in view.stalls:
+        address = view.brokers[each.broker_id].address if each.broker_id in view.brokers else "its host"
+        next_step = f"look at its process and its log on {address}"
+        if each.what == TOPIC_SETTINGS and not view.has_controllers:
+            next_step = (
+                "check that ZooKeeper answers, from which brokers read these settings: without it no leader is elected and no "
+                f"topic created; {next_step}"
+            )
+        yield Problem(
+            Severity.ERROR, f"broker {each.broker_id}",
+            f"it answers, but did not tell {each.what} within {each.waited_ms / 1000:.1f} s ({each.why})", next_step,
+        )  # fmt: skip
+
+
 def gone(view: ClusterView) -> Iterator[Problem]:
     """Not registered, but partitions have replicas on them."""
     missing: dict[int, list[str]] = defaultdict(list)
@@ -44,9 +69,17 @@ def gone(view: ClusterView) -> Iterator[Problem]:
             Severity.ERROR, f"broker {broker}",
             f"it is gone, and {len(names)} partitions have a replica on it "
             f"({', '.join(names[:3])}{' ...' if len(names) > 3 else ''})",
-            f"start broker {broker}, or move its replicas to others: `barnabas balance --drain {broker}`",
+            _next_for_gone(view, broker),
             view.since(Condition.BROKER_GONE, str(broker)),
         )  # fmt: skip
+
+
+def _next_for_gone(view: ClusterView, broker: int) -> str:
+    """Its replicas can move to others only while there are enough of them."""
+    largest = max(len(partition.replicas) for partition in view.partitions if broker in partition.replicas)
+    if largest > len(view.brokers):
+        return f"start broker {broker}; without it there are not enough brokers for {largest} replicas of a partition"
+    return f"start broker {broker}, or move its replicas to others: `{view.command('balance', '--drain', str(broker))}`"
 
 
 def directories_offline(view: ClusterView) -> Iterator[Problem]:
@@ -75,8 +108,9 @@ def disks_full(view: ClusterView) -> Iterator[Problem]:
         yield Problem(
             Severity.ERROR if is_full else Severity.WARNING, _subject(broker, directory),
             f"the disk is {'full' if is_full else 'almost full'}: {told}",
-            "delete what is not needed: `barnabas topics delete`, `barnabas records delete`, or a shorter retention.ms; or "
-            "move replicas to emptier brokers: `barnabas balance`",
+            f"`{view.command('brokers', 'log-dirs', '--partitions')}` shows what is large; delete what is not needed "
+            "(`barnabas topics delete`, `barnabas records delete`, a shorter retention.ms), or move replicas to emptier "
+            f"brokers: `{view.command('balance')}`",
             view.since(Condition.DISK_FULL, f"{broker.broker_id}:{directory.path}"),
         )  # fmt: skip
 

@@ -24,6 +24,7 @@ CHECKS = (
     Check("no controller", partition_checks.without_controller),
     Check("broker gone", broker_checks.gone),
     Check("broker silent", broker_checks.silent),
+    Check("broker stalls", broker_checks.stalled),
     Check("log directory offline", broker_checks.directories_offline),
     Check("disk full", broker_checks.disks_full),
     Check("partition without leader", partition_checks.without_leader),

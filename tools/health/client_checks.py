@@ -38,12 +38,25 @@ def stuck_groups(view: ClusterView) -> Iterator[Problem]:
             f"it is stuck: {_members(group)} committed nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
             f"{_partitions(standing)}; lag {sum(lag.lag for lag in standing)}"
             f"{f', {grown} more records came meanwhile' if grown else ''}",
-            f"`barnabas groups describe {group.group}` names the member; look at its log: it waits, or fails again and again "
-            f"at offset {worst.committed} of {worst.topic}-{worst.partition}",
+            _next_for_stuck(view, group.group, worst),
             Since(oldest_ms, "time of the oldest record that it has not read")
             if oldest_ms is not None
             else Since(),
         )  # fmt: skip
+
+
+def _next_for_stuck(view: ClusterView, group: str, lag: LagView) -> str:
+    next_step = (
+        f"`{view.command('groups', 'describe', group)}` names the member; look at its log: it waits, or fails again and again "
+        f"at offset {lag.committed} of {lag.topic}-{lag.partition}"
+    )
+    opened = [each.start_offset for each in view.transactions if each.key == (lag.topic, lag.partition)]
+    if opened:
+        next_step += (
+            f"; if it reads with read_committed, it waits for the transaction that is open from offset {min(opened)} on: "
+            f"`{view.command('transactions', 'producers', lag.topic)}`"
+        )
+    return next_step
 
 
 def _members(group: GroupView) -> str:
@@ -61,8 +74,8 @@ def rebalancing_groups(view: ClusterView) -> Iterator[Problem]:
             yield Problem(
                 Severity.WARNING, f"group {group.group}",
                 f"it is in a rebalance ({group.state}), and was all {group.rebalanced_ms / 1000:.1f} s: nobody reads",
-                f"`barnabas groups describe {group.group} --members` shows who is there; a member that does not join in time "
-                "holds the others up to max.poll.interval.ms",
+                f"`{view.command('groups', 'describe', group.group, '--members')}` shows who is there; a member that does not "
+                "join in time holds the others up to max.poll.interval.ms",
             )  # fmt: skip
 
 
@@ -74,14 +87,14 @@ def idle_groups(view: ClusterView) -> Iterator[Problem]:
         if lag:
             yield Problem(
                 Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}",
-                _next_for_idle(group),
+                _next_for_idle(view, group.group),
             )  # fmt: skip
 
 
-def _next_for_idle(group: GroupView) -> str:
+def _next_for_idle(view: ClusterView, group: str) -> str:
     return (
-        f"start its consumers; or `barnabas groups delete {group.group}` when nobody needs it "
-        f"(`barnabas groups describe {group.group}`)"
+        f"start its consumers; or `{view.command('groups', 'delete', group)}` when nobody needs it "
+        f"(`{view.command('groups', 'describe', group)}`)"
     )
 
 
@@ -96,7 +109,8 @@ def hanging_transactions(view: ClusterView) -> Iterator[Problem]:
             f"a transaction of producer id {each.producer_id} hangs in it from offset {each.start_offset} on: no coordinator "
             "knows it, so nobody ends it, and read_committed consumers wait",
             f"{'' if is_old else 'if this user may describe all transactional ids: '}"
-            f"barnabas transactions abort {topic} --partition {partition} --start-offset {each.start_offset} --execute",
+            + view.command("transactions", "abort", topic, "--partition", str(partition), "--start-offset",
+                           str(each.start_offset), "--execute"),
             _last_written(each),
         )  # fmt: skip
 
@@ -115,8 +129,8 @@ def late_transactions(view: ClusterView) -> Iterator[Problem]:
                 Severity.WARNING, f"transaction {transaction.transactional_id}",
                 f"it is {transaction.state} and should have ended; it blocks {name_of(transaction.key)} from offset "
                 f"{transaction.start_offset} on",
-                f"`barnabas transactions describe {transaction.transactional_id}` names its coordinator and partitions: one of "
-                "them has no leader, or its broker does not take the markers",
+                f"`{view.command('transactions', 'describe', str(transaction.transactional_id))}` names its coordinator and "
+                "partitions: one of them has no leader, or its broker does not take the markers",
                 Since(started_ms, "start of the transaction"),
             )  # fmt: skip
 
@@ -131,7 +145,7 @@ def long_transactions(view: ClusterView) -> Iterator[Problem]:
             Severity.NOTICE, f"transaction {each.transactional_id}",
             f"it is open for {(view.now_ms - each.started_ms) // 1000} s, and read_committed consumers of "
             f"{name_of(each.key)} wait; it times out after {each.timeout_ms // 1000} s",
-            f"barnabas transactions describe {each.transactional_id}",
+            view.command("transactions", "describe", str(each.transactional_id)),
             Since(each.started_ms, "start of the transaction"),
         )  # fmt: skip
 

@@ -1,10 +1,13 @@
 """A look at a cluster: asks all brokers side by side, and looks again at what might stand still.
 
-    metadata -> answer times -> groups, disks, settings, reassignments -> commits -> ends -> open transactions
+    metadata -> answer times -> groups, disks, settings, reassignments -> commits -> ends -> settings of topics
+             -> open transactions
              -> what might stand still, again and again until it has moved or the window ends (tools.health.watching)
 
 Rules: everything together takes at most LIMIT_MS. Commits are read before ends, so that no lag is negative. A cluster in which
-nothing might stand still is told at once.
+nothing might stand still is told at once. Brokers read settings of topics from ZooKeeper, and one of Apache Kafka keeps a
+thread waiting with each request while that does not answer: one topic is asked for first, of one broker, and when that is not
+answered, looks that follow soon do not ask again.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tools.health import answers
 from tools.health.asking import Asking
 from tools.health.requests import BrokerRequests, Unanswered
-from tools.health.view import BrokerView, ClusterView, GroupView, Key, LagView, PartitionView
+from tools.health.view import TOPIC_SETTINGS, BrokerView, ClusterView, GroupView, Key, LagView, PartitionView
 from tools.health.watching import Watching
 from tools.log_dirs_request import log_dirs_request
 
@@ -27,6 +30,9 @@ LIMIT_MS = 9_000
 """With the start of the command less than ten seconds."""
 CONNECT_LIMIT_MS = 3_000
 PROBE_LIMIT_MS = 2_000
+STALLED_FOR_MS = 60_000
+"""So long a broker is not asked again for settings of topics that has not told them."""
+TOPICS_PER_REQUEST = 200
 COMPARED_PARTITIONS = 5_000
 """In larger clusters brokers are not asked for all partitions to compare what they say."""
 _DESCRIBED_TYPES = ("", None, "classic", "Classic")
@@ -35,8 +41,9 @@ DESCRIBE_QUORUM = 55
 """The API that only brokers have whose controllers form a quorum."""
 
 
-def look(requests: BrokerRequests, clock: Clock, window_ms: int) -> ClusterView:
-    """Return what a look has shown; at most `window_ms` are spent on what might stand still. Raises Unreachable."""
+def look(requests: BrokerRequests, clock: Clock, window_ms: int, previous: ClusterView | None = None) -> ClusterView:
+    """Return what a look has shown; at most `window_ms` are spent on what might stand still. `previous` is what the look before
+    has shown, if there was one. Raises Unreachable."""
     from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
 
     asking = Asking(requests, clock, LIMIT_MS)
@@ -51,7 +58,6 @@ def look(requests: BrokerRequests, clock: Clock, window_ms: int) -> ClusterView:
         partitions=partitions,
         cluster_id=metadata.cluster_id,
         has_controllers=requests.has_api(DESCRIBE_QUORUM),
-        topic_settings=_topic_settings(asking, controller, partitions),
         reassignments=_reassignments(asking, controller),
     )
     groups = _described_groups(asking, listed)
@@ -59,8 +65,9 @@ def look(requests: BrokerRequests, clock: Clock, window_ms: int) -> ClusterView:
     ends = _ends(asking, led, is_committed_only=False)
     view = replace(view, groups=tuple(group.with_ends(ends) for group in groups))
     blocked = {key for key, end in _ends(asking, led, is_committed_only=True).items() if end < ends.get(key, end)}
+    view = _with_topic_settings(asking, view, previous)
     view = Watching(asking, view, led).run(blocked, window_ms)
-    return replace(view, unseen=tuple(asking.unseen), now_ms=clock.wall_ms())
+    return replace(view, stalls=(*view.stalls, *asking.stalls), unseen=tuple(asking.unseen), now_ms=clock.wall_ms())
 
 
 def leaders_of(asking: Asking, partitions: tuple[PartitionView, ...]) -> dict[int, set[Key]]:
@@ -110,16 +117,37 @@ def _with_disks_and_settings(asking: Asking, brokers: dict[int, BrokerView]) -> 
     return found
 
 
-def _topic_settings(
-    asking: Asking, controller: int | None, partitions: tuple[PartitionView, ...]
-) -> dict[str, dict[str, str]]:
-    topics = sorted({partition.topic for partition in partitions})
-    broker = _one_of(asking, controller)
-    if not topics or broker is None:
-        return {}
-    request = answers.configs_request([(answers.TOPIC, topic) for topic in topics])
-    found = asking.each("settings of topics", {broker: request})
-    return {} if broker not in found else answers.settings(found[broker])
+def _with_topic_settings(asking: Asking, view: ClusterView, previous: ClusterView | None) -> ClusterView:
+    since_ms = asking.clock.monotonic_ms() - STALLED_FOR_MS
+    stalls = () if previous is None else tuple(
+        each for each in previous.stalls
+        if each.what == TOPIC_SETTINGS and each.asked_ms > since_ms and each.broker_id in asking.answering
+    )  # fmt: skip
+    if previous is not None and stalls:
+        return replace(view, topic_settings=previous.topic_settings, stalls=stalls)
+    topics = sorted({partition.topic for partition in view.partitions})
+    first = _one_of(asking, view.controller)
+    found = {} if first is None else _settings_of(asking, {first: topics[:1]})
+    rest = topics[1:]
+    while rest and first in asking.answering:
+        asked = {}
+        for broker in sorted(asking.answering):
+            asked[broker], rest = rest[:TOPICS_PER_REQUEST], rest[TOPICS_PER_REQUEST:]
+        found |= _settings_of(asking, asked)
+    return replace(view, topic_settings=found)
+
+
+def _settings_of(asking: Asking, topics: dict[int, list[str]]) -> dict[str, dict[str, str]]:
+    """Ask each broker for settings of other topics."""
+    asked = {
+        broker: answers.configs_request([(answers.TOPIC, topic) for topic in names])
+        for broker, names in topics.items()
+        if names
+    }
+    found: dict[str, dict[str, str]] = {}
+    for answer in asking.each(TOPIC_SETTINGS, asked).values():
+        found |= answers.settings(answer)
+    return found
 
 
 def _reassignments(asking: Asking, controller: int | None) -> Any:
@@ -155,7 +183,13 @@ def _described_groups(asking: Asking, listed: dict[int, Any]) -> list[GroupView]
     for broker, answer in described.items():
         offsets = answers.commits(committed[broker]) if broker in committed else {}
         for group in answer.groups:
-            owned = answers.assigned(group)
+            try:
+                owned = answers.assigned(group)
+            except answers.UnreadableAssignment:
+                owned = set()
+                asking.unseen.append(
+                    f"what the members of group {group.group_id} read: their assignments cannot be read"
+                )
             lags = tuple(
                 LagView(topic, partition, offset, offset, (topic, partition) in owned)
                 for (topic, partition), offset in sorted(offsets.get(group.group_id, {}).items())

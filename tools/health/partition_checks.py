@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, name_of
+from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, Since, name_of
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
@@ -50,9 +51,10 @@ def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
     ]
     told = f"in sync: {isr or 'none'} of replicas {replicas}"
     if gone:
+        elect = view.command("partitions", "elect", "--topic", partition.topic, "--partition", str(partition.partition),
+                             "--election-type", "unclean")  # fmt: skip
         unclean = (
-            f"; only if they never come back, `barnabas partitions elect --topic {partition.topic} --partition "
-            f"{partition.partition} --election-type unclean` makes one of {_listed(others)} leader, and loses records"
+            f"; only if they never come back, `{elect}` makes one of {_listed(others)} leader, and loses records"
             if others
             else ""
         )
@@ -62,7 +64,7 @@ def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
             f"{told}; its log directory is offline on {_named(broken)}",
             f"repair the disk of {_named(broken)} and restart",
         )
-    return told, f"look at the controller's log; `barnabas partitions elect --topic {partition.topic}`"
+    return told, f"look at the controller's log; `{view.command('partitions', 'elect', '--topic', partition.topic)}`"
 
 
 def under_min_isr(view: ClusterView) -> Iterator[Problem]:
@@ -70,14 +72,29 @@ def under_min_isr(view: ClusterView) -> Iterator[Problem]:
         text = view.topic_settings.get(partition.topic, {}).get(MIN_ISR)
         if partition.leader is None or text is None or not text.isdigit():
             continue
-        wanted = min(int(text), len(partition.replicas)) if len(partition.replicas) == 1 else int(text)
-        if len(partition.isr) < wanted:
+        # Leaders ask for no more replicas than there are.
+        if len(partition.isr) < min(int(text), len(partition.replicas)):
+            count = len(partition.isr)
             yield Problem(
                 Severity.ERROR, f"partition {partition.name}",
-                f"{len(partition.isr)} replicas are in sync and {MIN_ISR} is {text}: records with acks=all are refused",
-                f"bring back the replicas on {_named(_lagging(partition))}",
-                view.since(Condition.REPLICAS_BEHIND, partition.name),
+                f"{count} {'replica is' if count == 1 else 'replicas are'} in sync and {MIN_ISR} is {text}: records with "
+                "acks=all are refused",
+                _next_for_few(view, partition), _since_behind(view, partition),
             )  # fmt: skip
+
+
+def _next_for_few(view: ClusterView, partition: PartitionView) -> str:
+    lagging = _lagging(partition)
+    gone = [broker for broker in lagging if broker not in view.brokers]
+    if gone:
+        return f"start {_named(gone)}"
+    return f"look at the log and the disk of {_named(lagging)}: their replicas have to catch up"
+
+
+def _since_behind(view: ClusterView, partition: PartitionView) -> Since:
+    """Brokers tell since when the first replica was behind; others may have followed later."""
+    since = view.since(Condition.REPLICAS_BEHIND, partition.name)
+    return since if since.at_ms is None else replace(since, note=f"its first replica fell behind; {since.note}")
 
 
 def replicas_behind(view: ClusterView) -> Iterator[Problem]:
@@ -109,8 +126,8 @@ def standing_reassignments(view: ClusterView) -> Iterator[Problem]:
             continue
         yield Problem(
             Severity.WARNING, f"partition {name_of(each.key)}", cause,
-            "look for a throttle (`barnabas configs describe --topic "
-            f"{each.key[0]} --changed`) and at the log of these brokers; `barnabas partitions cancel` ends the move",
+            f"look for a throttle (`{view.command('configs', 'describe', '--topic', each.key[0], '--changed')}`) and at the "
+            f"log of these brokers; `{view.command('partitions', 'cancel', '--execute')}` ends all moves",
         )  # fmt: skip
 
 
@@ -121,17 +138,17 @@ def throttles_left(view: ClusterView) -> Iterator[Problem]:
     for topic, settings in sorted(view.topic_settings.items()):
         names = [name for name in THROTTLED_REPLICAS if settings.get(name)]
         if names:
-            yield _throttle_left(f"topic {topic}", names, f"--topic {topic}")
+            yield _throttle_left(view, f"topic {topic}", names, ("--topic", topic))
     for broker in view.brokers.values():
         names = [name for name in THROTTLED_RATES if broker.settings.get(name)]
         if names:
-            yield _throttle_left(f"broker {broker.broker_id}", names, f"--broker {broker.broker_id}")
+            yield _throttle_left(view, f"broker {broker.broker_id}", names, ("--broker", str(broker.broker_id)))
 
 
-def _throttle_left(subject: str, names: list[str], option: str) -> Problem:
+def _throttle_left(view: ClusterView, subject: str, names: list[str], option: tuple[str, str]) -> Problem:
     return Problem(
         Severity.WARNING, subject, f"{', '.join(names)} is set, and nothing is being moved: replication is slowed down",
-        f"barnabas configs alter {option} --delete-config {','.join(names)}",
+        view.command("configs", "alter", *option, "--delete-config", ",".join(names)),
     )  # fmt: skip
 
 
@@ -153,7 +170,7 @@ def leaders_uneven(view: ClusterView) -> Iterator[Problem]:
             yield Problem(
                 Severity.NOTICE, f"broker {broker}",
                 f"{count} of {preferred[broker]} partitions that it should lead have another leader ({_some(topics[broker])})",
-                "barnabas partitions elect",
+                view.command("partitions", "elect"),
             )  # fmt: skip
 
 

@@ -69,13 +69,18 @@ def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = Fals
         shown = those if shows_all else those[:SHOWN_OF_A_CHECK]
         for each in shown:
             problem = each.problem
-            yield f"{severity.word}: {problem.subject}: {problem.cause}"
+            yield _printable(f"{severity.word}: {problem.subject}: {problem.cause}")
             yield f"  since: {_since_text(problem.since)}"
-            yield f"  next: {problem.next_step}"
+            yield _printable(f"  next: {problem.next_step}")
         if len(shown) < len(those):
             yield f"{severity.word}: {check}: {len(those) - len(shown)} more (--all shows them)"
     for line in view.unseen:
-        yield f"not seen: {line}"
+        yield _printable(f"not seen: {line}")
+
+
+def _printable(text: str) -> str:
+    """Names of groups may hold what moves the cursor, or ends a line."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _since_text(since: Since) -> str:

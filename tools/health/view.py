@@ -5,12 +5,16 @@ Rules: what is not known is None, or is absent, and `unseen` says why; nothing i
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 Key = tuple[str, int]
 """Topic and partition."""
+
+TOPIC_SETTINGS = "settings of topics"
+"""What a broker is asked for that it reads from ZooKeeper, where the cluster has one."""
 
 STORAGE_ERROR = 56
 """The code KAFKA_STORAGE_ERROR, which a log directory has that is offline."""
@@ -117,6 +121,18 @@ class BrokerView:
 
 
 @dataclass(frozen=True, slots=True)
+class Stall:
+    """A broker answers, but one question it did not answer within `waited_ms`; `why` is what its connection said. `asked_ms` is
+    monotonic."""
+
+    broker_id: int
+    what: str
+    waited_ms: int
+    why: str
+    asked_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LagView:
     """A partition that a group has committed. `stood_ms` is how long its offset was seen to stand, None when it moved or was
     not looked at again; `oldest_unread_ms` the timestamp of the first record that is not read."""
@@ -194,11 +210,18 @@ class ClusterView:
     has_controllers: bool = False
     """The cluster has a quorum of controllers (KRaft), whose brokers name any broker as the controller."""
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    stalls: tuple[Stall, ...] = ()
     groups: tuple[GroupView, ...] = ()
     transactions: tuple[TransactionView, ...] = ()
     reassignments: tuple[ReassignmentView, ...] | None = None
     began: Mapping[tuple[str, str], Since] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    """Those that named the cluster, which a shown command needs as well."""
+
+    def command(self, *words: str) -> str:
+        """Return a command of `barnabas` for this cluster, as a shell takes it: names of groups may hold anything."""
+        return shlex.join(("barnabas", *words, *self.options))
 
     def since(self, condition: str, name: str) -> Since:
         return self.began.get((condition, name), Since())

@@ -44,7 +44,7 @@ class Watching:
         }
         self._rebalancing = {group.group for group in view.groups if group.state in REBALANCING}
         self._sizes = self._sizes_now() if view.reassignments else {}
-        self._moving = {each.key for each in view.reassignments or () if each.adding}
+        self._moving = {each.key: frozenset(each.adding) for each in view.reassignments or () if each.adding}
         self._coordinators = {group.group: group.coordinator for group in view.groups}
 
     def run(self, blocked: set[Key], window_ms: int) -> ClusterView:
@@ -96,8 +96,15 @@ class Watching:
                 {broker: [name for name in names if name in self._rebalancing] for broker, names in asked.items()}
             )
         if self._moving:
+            # A broker copies some partitions after others: who waits behind one that grows does not stand still.
             now = self._sizes_now()
-            self._moving = {key for key in self._moving if self._sizes.get(key) == now.get(key)}
+            copying = {
+                broker
+                for key, brokers in self._moving.items()
+                for broker in brokers
+                if self._sizes.get((key, broker)) != now.get((key, broker))
+            }
+            self._moving = {key: brokers for key, brokers in self._moving.items() if not brokers & copying}
 
     def _drop_moved(self, asked: Mapping[int, list[str]]) -> None:
         found = self._asking.each(
@@ -203,19 +210,18 @@ class Watching:
 
     # --- reassignments and statements ---
 
-    def _sizes_now(self) -> dict[Key, tuple[tuple[int, int], ...]]:
+    def _sizes_now(self) -> dict[tuple[Key, int], int]:
         """Return the bytes on each broker to which a partition moves, and on no other: the others grow by being written."""
         keys: dict[int, set[Key]] = defaultdict(set)
         for each in self._view.reassignments or ():
             for broker in each.adding:
                 keys[broker].add(each.key)
-        found: dict[Key, list[tuple[int, int]]] = defaultdict(list)
+        found: dict[tuple[Key, int], int] = {}
         asked = {broker: log_dirs_request(wanted) for broker, wanted in keys.items()}
         for broker, answer in sorted(self._asking.each("log directories", asked).items()):
             for directory in answers.log_directories(answer):
-                for key, size in directory.sizes.items():
-                    found[key].append((broker, size))
-        return {key: tuple(sizes) for key, sizes in found.items()}
+                found |= {(key, broker): size for key, size in directory.sizes.items()}
+        return found
 
     def _judged_moves(self, watched_ms: int) -> tuple[ReassignmentView, ...] | None:
         if self._view.reassignments is None:

@@ -13,8 +13,8 @@ import pytest
 
 from broker.network.dispatch import Route
 from broker.observability import metric_table as table
-from broker.observability.exposition import family_of
-from broker.observability.metric import Kind, Metric
+from broker.observability.exposition import family_of, sample_line
+from broker.observability.metric import Kind, Metric, Sample
 from broker.observability.metric_table import METRICS
 from broker.observability.metrics import BrokerMetrics
 from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
@@ -354,6 +354,11 @@ def test_verifications_are_counted_with_their_time() -> None:
     found = {(each.metric.name, each.suffix): each.value for each in metrics.samples()}
     assert found["VerificationTimeMs", "_count"] == 2 and found["VerificationTimeMs", "_sum"] == 42
     assert found["VerificationFailureRate", ""] == 3
+
+
+def test_an_unknown_value_is_written_as_prometheus_writes_it() -> None:
+    assert sample_line(Sample(table.GROUP_LAG, ("g", "t", "0"), math.nan)).endswith("} NaN\n")
+    assert sample_line(Sample(table.GROUP_LAG, ("g", "t", "0"), 7)).endswith("} 7\n")
 
 
 def test_samples_of_a_metric_stand_together() -> None:

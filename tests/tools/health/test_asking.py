@@ -7,10 +7,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from tests.clocks import ManualClock
-from tools.health.asking import ROUND_LIMIT_MS, Asking
+from tools.health.answers import UnreadableAssignment, assigned
+from tools.health.asking import ROUND_LIMIT_MS, STALLED_MS, Asking
 from tools.health.requests import BrokerRequests, Unanswered
-from tools.health.view import BrokerView, ClusterView, GroupView, LagView, PartitionView, ReassignmentView
+from tools.health.view import BrokerView, ClusterView, GroupView, LagView, PartitionView, ReassignmentView, Stall
 from tools.health.watching import MARGIN_MS, SETTLED_MS, STEP_MS, Watching
 
 LIMIT_MS = 9_000
@@ -55,6 +58,15 @@ def test_a_broker_that_hangs_costs_one_round_and_is_not_asked_again() -> None:
     assert list(asking.everybody("log directories", object)) == [1]
     assert clock.now_ms == ROUND_LIMIT_MS
     assert asking.unseen == ["groups of broker 2: no answer in time"]
+    assert asking.stalls == [Stall(2, "groups", ROUND_LIMIT_MS, "no answer in time")]
+
+
+def test_who_had_too_little_time_does_not_stall() -> None:
+    asking, requests, clock = made(lambda broker, request: SimpleNamespace(error_code=0))
+    requests.hung = {2}
+    clock.now_ms += LIMIT_MS - STALLED_MS + 1
+    assert list(asking.everybody("groups", object)) == [1]
+    assert asking.stalls == []
 
 
 def test_a_refusal_is_told_by_its_name_and_the_broker_is_asked_on() -> None:
@@ -177,6 +189,36 @@ def test_a_move_stands_still_whose_new_replicas_do_not_grow() -> None:
         seen = Watching(asking, view, {}).run(set(), WINDOW_MS)
         assert seen.reassignments is not None
         assert seen.reassignments[0].stood_ms == stood_ms
+
+
+def test_a_partition_that_waits_until_its_broker_has_copied_others_does_not_stand_still() -> None:
+    sizes = {("orders", 0): 10, ("orders", 1): 10, ("orders", 2): 10}
+
+    def answer(broker: int, request: Any) -> Any:
+        if broker == 1:
+            sizes["orders", 0] += 1
+        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        rows = [
+            SimpleNamespace(partition_index=key[1], partition_size=sizes[key], is_future_key=False) for key in asked
+        ]
+        topic = SimpleNamespace(name="orders", partitions=rows)
+        directory = SimpleNamespace(error_code=0, log_dir="/a", total_bytes=-1, usable_bytes=-1, topics=[topic])
+        return SimpleNamespace(error_code=0, results=[directory])
+
+    asking, _, _ = made(answer)
+    moves = [ReassignmentView(("orders", number), (3, to), adding=(to,), removing=(3,))
+             for number, to in enumerate((1, 1, 2))]  # fmt: skip
+    view = ClusterView(brokers=group_view().brokers, controller=1, partitions=(), reassignments=tuple(moves))
+    seen = Watching(asking, view, {}).run(set(), WINDOW_MS).reassignments
+    assert seen is not None
+    assert [each.stood_ms for each in seen] == [None, None, WINDOW_MS]
+
+
+@pytest.mark.parametrize("content", [b"\xff" * 40, b"\0", b"\0\0\x7f\xff\xff\xff", b"\0\0\0\0\0\1\0\2\xff\xfe\0\0\0\0"])
+def test_an_assignment_that_cannot_be_read_is_its_own_error(content: bytes) -> None:
+    group = SimpleNamespace(protocol_type="consumer", members=[SimpleNamespace(member_assignment=content)])
+    with pytest.raises(UnreadableAssignment):
+        assigned(group)
 
 
 def opened(*answering: int) -> Callable[[int, Any], Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import replace
 
 from tools.health.checks import CHECKS, findings
 from tools.health.view import (
+    TOPIC_SETTINGS,
     BrokerView,
     ClusterView,
     Condition,
@@ -17,6 +20,7 @@ from tools.health.view import (
     ReassignmentView,
     Severity,
     Since,
+    Stall,
     Statement,
     TransactionView,
 )
@@ -129,9 +133,22 @@ def test_too_few_replicas_for_acks_all_is_an_error() -> None:
     problem = only(replace(view, topic_settings=settings), "under min ISR")
     assert problem.severity is Severity.ERROR
     assert "records with acks=all are refused" in problem.cause
+    assert problem.cause.startswith("1 replica is in sync and min.insync.replicas is 2")
     # A partition never needs more replicas than it has.
-    alone = view_of(PartitionView("orders", 0, 1, (1,), (1,)))
-    assert names(replace(alone, topic_settings=settings)) == []
+    for replicas, wanted in (((1,), "2"), ((1, 2), "3")):
+        few = view_of(PartitionView("orders", 0, 1, replicas, replicas))
+        assert names(replace(few, topic_settings={"orders": {"min.insync.replicas": wanted}})) == []
+
+
+def test_too_few_replicas_ask_for_brokers_that_are_gone_and_are_dated_by_the_first_that_fell_behind() -> None:
+    view = replace(
+        view_of(PartitionView("orders", 0, 1, (1, 2, 7), (1,))),
+        topic_settings={"orders": {"min.insync.replicas": "2"}},
+        began={(Condition.REPLICAS_BEHIND, "orders-0"): Since(NOW_MS - 5_000, "seen by broker 1")},
+    )
+    problem = only(view, "under min ISR")
+    assert problem.next_step == "start broker 7"
+    assert problem.since == Since(NOW_MS - 5_000, "its first replica fell behind; seen by broker 1")
 
 
 def test_a_move_that_copies_nothing_or_goes_to_nobody_stands_still() -> None:
@@ -141,7 +158,9 @@ def test_a_move_that_copies_nothing_or_goes_to_nobody_stands_still() -> None:
     standing = replace(view, reassignments=(replace(moving, stood_ms=6_000),))
     assert "nothing was copied to broker 2 for 6.0 s" in only(standing, "reassignment stands still").cause
     nowhere = replace(view, reassignments=(replace(moving, adding=(7,)),))
-    assert "gone, to which it moves: broker 7" in only(nowhere, "reassignment stands still").cause
+    problem = only(nowhere, "reassignment stands still")
+    assert "gone, to which it moves: broker 7" in problem.cause
+    assert "`barnabas partitions cancel --execute` ends all moves" in problem.next_step
 
 
 def test_throttles_are_left_behind_when_nothing_moves() -> None:
@@ -171,6 +190,34 @@ def test_leaders_are_uneven_from_a_tenth_on() -> None:
 def test_a_registered_broker_that_does_not_answer_is_an_error() -> None:
     problem = only(with_broker(view_of(), broker(2, None)), "broker silent")
     assert problem.cause == "it is registered, but does not answer at host-2:9092 within 2 s"
+
+
+def test_a_broker_stalls_that_answers_what_it_has_in_memory_only() -> None:
+    stall = Stall(2, TOPIC_SETTINGS, 2_500, "no answer in time")
+    view = replace(view_of(), stalls=(stall,))
+    problem = only(view, "broker stalls")
+    assert (problem.severity, problem.subject) == (Severity.ERROR, "broker 2")
+    assert problem.cause == "it answers, but did not tell settings of topics within 2.5 s (no answer in time)"
+    assert problem.next_step.startswith("check that ZooKeeper answers")
+    others = [replace(view, has_controllers=True), replace(view, stalls=(replace(stall, what="groups"),))]
+    for other in others:
+        assert only(other, "broker stalls").next_step == "look at its process and its log on host-2:9092"
+
+
+def test_replicas_of_a_broker_that_is_gone_move_only_where_brokers_are_enough() -> None:
+    two, three = PartitionView("few", 0, 1, (1, 7), (1,)), PartitionView("many", 0, 1, (1, 2, 7), (1, 2))
+    assert "`barnabas balance --drain 7`" in only(view_of(two), "broker gone").next_step
+    assert "not enough brokers for 3 replicas" in only(view_of(two, three), "broker gone").next_step
+
+
+def test_next_commands_can_be_pasted_whatever_a_group_is_called_and_however_the_cluster_was_named() -> None:
+    lag = LagView("orders", 0, committed=17, end=40, is_assigned=False)
+    view = replace(view_of(), groups=(GroupView("it's; reboot", "Empty", 0, 1, (lag,)),))
+    view = replace(view, options=("--bootstrap-server", "a:1,b:2", "--command-config", "my file"))
+    [command] = re.findall(r"`(barnabas groups describe .*?)`", only(view, "group without members").next_step)
+    assert shlex.split(command) == [
+        "barnabas", "groups", "describe", "it's; reboot", "--bootstrap-server", "a:1,b:2", "--command-config", "my file",
+    ]  # fmt: skip
 
 
 def test_a_broker_is_slow_beside_the_others_or_by_itself() -> None:
@@ -271,6 +318,8 @@ def test_a_group_is_stuck_whose_offset_stands_while_it_lags() -> None:
     assert problem.since.at_ms == NOW_MS - 5_000
     assert only(group_of(oldest_unread_ms=NOW_MS - 60_000), "stuck group").severity is Severity.ERROR
     assert only(group_of(), "stuck group").since.at_ms is None
+    waiting = replace(group_of(), transactions=(TransactionView(("orders", 0), 17, 4000, None, True),))
+    assert "it waits for the transaction that is open from offset 17 on" in only(waiting, "stuck group").next_step
 
 
 def test_a_group_is_not_stuck_that_moves_or_has_read_all_or_does_not_read_the_partition() -> None:

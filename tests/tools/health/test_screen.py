@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from tools.commands.cluster import with_first_seen
@@ -40,6 +41,13 @@ def test_notices_are_no_problem_and_what_was_not_seen_is_said() -> None:
     assert head.startswith("cluster c-1: healthy as far as it was seen;")
     assert last == "not seen: groups of broker 1: no answer"
     assert document(unseen, [])["not_seen"] == ["groups of broker 1: no answer"]
+
+
+def test_names_move_no_cursor_and_end_no_line() -> None:
+    problem = replace(ERROR.problem, subject="group a\nb\x1b[2J", next_step="look at a\nb")
+    shown = list(lines(VIEW, [replace(ERROR, problem=problem)]))
+    assert shown[1].startswith("error: group a\\nb\\x1b[2J: ")
+    assert shown[3] == "  next: look at a\\nb"
 
 
 def test_of_many_the_first_are_shown_unless_all_are_asked_for() -> None:
