@@ -11,7 +11,7 @@ Source: Kafka FileRecords.writeTo and DefaultFileRegion; sendfile(2).
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from runtime.filesystem import Buffer, File
@@ -83,11 +83,14 @@ class FileRange:
             raise self._too_short()
         self.sent_bytes += sent
 
-    def read(self) -> Buffer:
-        """Return what has not left, in memory; may wait for the disk. Raises ShortFile, OSError."""
-        content = self.file.read_at(len(self), self.position + self.sent_bytes)
-        if len(content) < len(self):
+    def read(self, most_bytes: int | None = None) -> Buffer:
+        """Return what has not left, at most `most_bytes` of it, which have left then; may wait for the disk. Raises ShortFile,
+        OSError."""
+        length = len(self) if most_bytes is None else min(len(self), most_bytes)
+        content = self.file.read_at(length, self.position + self.sent_bytes)
+        if len(content) < length:
             raise self._too_short()
+        self.sent_bytes += length
         return content
 
     def _too_short(self) -> ShortFile:
@@ -144,3 +147,21 @@ def in_memory(pieces: Iterable[Piece]) -> list[Buffer]:
         else:
             buffers.append(piece)
     return buffers
+
+
+def first_in_memory(pieces: Sequence[Piece], most_bytes: int) -> tuple[list[Buffer], list[Piece]]:
+    """Return the first pieces as buffers, and what is left of `pieces`: ranges are read, which may wait for the disk, while
+    the buffers have less than `most_bytes`. What is read to its end is released. Raises ShortFile, OSError."""
+    buffers: list[Buffer] = []
+    for index, piece in enumerate(pieces):
+        if not isinstance(piece, FileRange):
+            buffers.append(piece)
+            most_bytes -= len(piece)
+            continue
+        if most_bytes > 0:
+            buffers.append(piece.read(most_bytes))
+            most_bytes -= len(buffers[-1])
+        if len(piece):
+            return buffers, list(pieces[index:])
+        piece.release()
+    return buffers, []

@@ -7,6 +7,7 @@ Such a read would still start the kernel's read-ahead, in the caller's time: the
 for the device's window, 2 ms where that is 8 MiB. So the kernel's read-ahead is off for a file that is read hot, and the
 threads that do its cold reads read ahead; and a long read first reads its last byte, which costs at most one page.
 A long read of which only a part is in memory is cold as a whole: a thread reads all of it, and ahead.
+What sendfile(2) cannot send is copied.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from runtime.filesystem import Buffer, File, FileLock, FileStat, unwritten
 MAX_BUFFERS_PER_WRITE = 1024
 # The errors of a kernel or a file system that does not support RWF_NOWAIT.
 NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+# The errors of sendfile(2) for a file that only read(2) can read.
+SENDFILE_UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+# The bytes of such a file that are copied at a time.
+COPIED_BYTES = 128 * 1024
 RWF_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 # The bytes that a cold read reads ahead, so that a consumer's next read is hot. More at a time slows other requests (4 MiB: a
 # tenth faster, p99 of others half as much again).
@@ -127,7 +132,13 @@ class OsFile:
             os.posix_fadvise(self._descriptor, position, length, advice)
 
     def send_to(self, descriptor: int, length: int, position: int) -> int:
-        return os.sendfile(descriptor, self._descriptor, position, length)
+        try:
+            return os.sendfile(descriptor, self._descriptor, position, length)
+        except OSError as error:
+            if error.errno not in SENDFILE_UNSUPPORTED:
+                raise
+        content = os.pread(self._descriptor, min(length, COPIED_BYTES), position)
+        return os.write(descriptor, content) if content else 0
 
     def identity(self) -> Hashable:
         found = os.fstat(self._descriptor)

@@ -6,7 +6,8 @@ Of buffers the loop writes the remainder, and everything while the threads are b
 delays no other connection. Ranges of files leave by threads alone: with a remainder the loop waits for room in the socket, and
 a thread goes on. After a peer let a thread wait in vain, threads do not wait for its next large writes: slow peers cost others
 nothing.
-The highest descriptors of the process are for files: a client that gets one of them is disconnected immediately.
+The highest descriptors of the process are for files: a client that gets one of them is disconnected immediately. A large write
+has a descriptor as long as it lasts, which no other may have either: without one the loop copies it, piece by piece.
 Invariants: the handler is called with `connected` first and `disconnected` last, once each, or not at all; `writing_paused`
 and `writing_resumed` alternate. A write after one that a thread is sending waits for it. Each range is released, at the latest
 when the connection is lost and no thread sends it.
@@ -25,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from runtime.file_range import FileRange, Piece, ShortFile, in_memory, ranges_of, release_ranges
+from runtime.file_range import FileRange, Piece, ShortFile, first_in_memory, ranges_of, release_ranges
 from runtime.filesystem import Buffer
 from runtime.os_addresses import bind_addresses, bind_all, peer_addresses
 from runtime.os_large_write import LargeWrite
@@ -59,7 +60,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
     """`backlog` as in listen(2); buffer sizes of -1 leave the choice to the kernel. `last_descriptor` is the highest
-    that an accepted connection may have; None: any."""
+    that an accepted connection, or a large write, may have; None: any."""
 
     backlog: int = 50
     send_buffer_bytes: int = -1
@@ -92,6 +93,7 @@ class OsConnection(asyncio.BufferedProtocol):
         self._is_transport_full = False
         # It closes when the thread has finished.
         self._is_closing = False
+        self._is_aborted = False
         self.peer = self.local = Address("", 0)
         # The two calls of every read go directly to the handler, without another Python frame.
         self.get_buffer = handler.receive_buffer  # type: ignore[method-assign,assignment]
@@ -113,10 +115,7 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_transport_full = False
-        if self._is_held and self._leaving is None:
-            assert self._transport is not None
-            self._transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
-            self._write_behind(self._transport)
+        self._continue_held()
         self._tell_pace()
 
     def eof_received(self) -> bool:
@@ -178,6 +177,7 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         if self._transport is not None:
+            self._is_aborted = True
             if self._leaving is not None:
                 self._leaving.is_dropped = True
             self._transport.abort()
@@ -199,13 +199,12 @@ class OsConnection(asyncio.BufferedProtocol):
         for each in ranges:
             each.leave_by(self._revoke)
         if is_sending:
-            self._hold(pieces, size)
-            transport.set_write_buffer_limits(0, 0)  # `resume_writing` is called when it has sent everything
+            self._hold(transport, pieces)
             return
         try:
             stream = self._duplicate(transport)
         except OSError:  # the limit of descriptors is reached: the loop needs no other
-            self._write_in_memory(transport, pieces)
+            self._write_first(transport, pieces)
             return
         leaving = LargeWrite(stream, pieces, size, self._patience_ms())
         if ranges and not self._has_begun(transport, leaving):
@@ -226,22 +225,44 @@ class OsConnection(asyncio.BufferedProtocol):
             leaving.close()
         return leaving.size > 0
 
-    def _hold(self, pieces: Sequence[Piece], size: int) -> None:
+    def _hold(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        """Keep `pieces` until the transport has sent everything: `resume_writing` is called then."""
         self._is_held = True
         self._behind += pieces
-        self._behind_bytes += size
+        self._behind_bytes += sum(map(len, pieces))
+        transport.set_write_buffer_limits(0, 0)
+
+    def _continue_held(self) -> None:
+        """Write what is held until the transport has sent everything."""
+        transport = self._transport
+        if transport is not None and self._is_held and self._leaving is None:
+            transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
+            self._write_behind(transport)
 
     def _duplicate(self, transport: asyncio.Transport) -> socket.socket:
         """Raises OSError."""
         stream = transport.get_extra_info("socket")
-        return socket.socket(stream.family, stream.type, stream.proto, fileno=os.dup(stream.fileno()))
+        descriptor, last = os.dup(stream.fileno()), self._options.last_descriptor
+        if last is not None and descriptor > last:  # it is reserved for a file
+            os.close(descriptor)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return socket.socket(stream.family, stream.type, stream.proto, fileno=descriptor)
 
-    def _write_in_memory(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+    def _write_first(self, transport: asyncio.Transport, pieces: Sequence[Piece]) -> None:
+        """Without a descriptor for a thread: give the transport as much as it may have, and hold the remainder."""
         try:
-            transport.writelines(in_memory(pieces))
+            buffers, rest = first_in_memory(pieces, WRITE_HIGH_WATER_BYTES)
         except OSError as error:
             release_ranges(pieces)
             self._fail(transport, error)
+            return
+        transport.writelines(buffers)
+        if not rest:
+            return
+        self._hold(transport, rest)
+        if not transport.get_write_buffer_size():  # nobody will tell
+            asyncio.get_running_loop().call_soon(self._continue_held)
+        self._tell_pace()
 
     def _patience_ms(self) -> int:
         patience_ms = 0 if self._hasty_writes else PATIENCE_MS
@@ -285,12 +306,16 @@ class OsConnection(asyncio.BufferedProtocol):
         self._error = error if isinstance(error, Exception) else None
         if isinstance(error, OSError) and (isinstance(error, ShortFile) or error.errno == errno.EIO):
             logger.error("connection reset, its records cannot be read: address=%s error=%s", self.peer, error)
+        self._is_aborted = True
         transport.abort()
 
     def _write_behind(self, transport: asyncio.Transport) -> None:
         """Write what has waited, and close if that is all."""
         self._is_held = False
         behind, self._behind, self._behind_bytes = self._behind, [], 0
+        if transport.is_closing():  # it waited for this alone: the peer has said that it is through
+            release_ranges(behind)
+            return
         if behind:
             self._write_large(transport, behind)
         if self._is_closing and not self._is_held:
@@ -303,9 +328,10 @@ class OsConnection(asyncio.BufferedProtocol):
         self._reset("what it is being sent is truncated")
 
     def _reset(self, reason: str) -> None:
-        """Close immediately, and have the kernel drop what it has not sent: it may refer to pages of a file."""
+        """Close immediately, and have the kernel drop what it has not sent: it may refer to pages of a file. A connection that
+        is closing may still wait for its peer to read."""
         transport = self._transport
-        if transport is None or transport.is_closing():
+        if transport is None or self._is_aborted:
             return
         logger.warning("connection reset: address=%s reason=%s", self.peer, reason)
         with suppress(OSError):  # its peer has closed it

@@ -62,6 +62,7 @@ class OpenSegments:
     def forget(self, segment: Segment) -> None:
         """Drop a segment that is active again: its log keeps it open."""
         self._segments.pop(segment, None)
+        segment.close_when_unpinned = False
 
     def pin(self, segments: Iterable[Segment]) -> None:
         """Keep the files of these segments open until `unpin`, because a thread uses them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import socket
@@ -13,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from runtime.file_range import BEGUN_BYTES, FileRange, Piece, ShortFile, in_memory
+from runtime.file_range import BEGUN_BYTES, FileRange, Piece, ShortFile, first_in_memory, in_memory
 from runtime.os_filesystem import OsFile, OsFileSystem
 from runtime.os_large_write import LargeWrite
-from runtime.os_transport import PATIENCE_MS, OsNetwork
+from runtime.os_transport import PATIENCE_MS, WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
 from runtime.transport import Connection
 from tests.runtime.recorder import Recorder
 from tests.runtime.test_large_writes import RUNS, Story, hears, no_socket_left, receive, tell, turn_until
@@ -59,6 +60,20 @@ def ranges(tmp_path: Path) -> Iterator[Ranges]:
 Tell = Callable[[Story], None]
 
 
+async def fill_the_socket(connection: Connection) -> bytes:
+    """Returns what was written: the transport has a part of it, too little to be told that the peer is slow."""
+    piece, count = b"x" * 1000, 0
+    while connection.unsent_bytes() < 50_000:
+        connection.write([piece])
+        count += 1
+        await asyncio.sleep(0)
+    return piece * count
+
+
+def is_closing(connection: Connection) -> bool:
+    return bool(getattr(connection, "_transport").is_closing())  # noqa: B009  its own business
+
+
 async def until_it_waits(connection: Connection) -> None:
     """Returns when the socket is full, and the connection waits for room in it."""
     await turn_until(lambda: bool(getattr(connection, "_waits_for_room")))  # noqa: B009  its own business
@@ -85,15 +100,10 @@ def test_ranges_and_buffers_arrive_in_their_order(tell: Tell, ranges: Ranges) ->
 
 def test_a_range_waits_for_what_the_transport_has_not_sent(tell: Tell, ranges: Ranges) -> None:
     async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        many = b"x" * 1000
-        count = 0
-        while connection.unsent_bytes() < 50_000:  # the socket is full
-            connection.write([many])
-            count += 1
-            await asyncio.sleep(0)
+        before = await fill_the_socket(connection)
         connection.write([b"head", ranges.range(0, MiB)])
         connection.write([b"tail"])
-        wanted = many * count + b"head" + CONTENT[:MiB] + b"tail"
+        wanted = before + b"head" + CONTENT[:MiB] + b"tail"
         assert await receive(peer, len(wanted)) == wanted
         await hears(server, "resumed")
         assert connection.unsent_bytes() == 0
@@ -201,6 +211,25 @@ def test_what_is_revoked_resets_the_connection_first(tell: Tell, ranges: Ranges,
     tell(story)
 
 
+def test_what_waits_for_a_peer_that_has_half_closed_can_be_revoked(tell: Tell, ranges: Ranges) -> None:
+    """The connection closes when the peer has read what the transport has, which may be never: a truncation is not to wait
+    for it."""
+
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
+        await fill_the_socket(connection)
+        held = ranges.range(0, MiB)
+        connection.write([b"head", held])
+        peer.shutdown(socket.SHUT_WR)
+        await turn_until(lambda: is_closing(connection))
+        assert server.events[-1] != "disconnected" and not ranges.are_released
+        left: list[str] = []
+        assert held.revoke(lambda: left.append("held"))
+        await hears(server, "disconnected")
+        assert left == ["held"] and ranges.are_released
+
+    tell(story)
+
+
 def test_a_revoked_range_behind_another_one_resets_the_connection_when_it_is_its_turn(
     tell: Tell, ranges: Ranges
 ) -> None:
@@ -239,8 +268,51 @@ def test_without_a_free_descriptor_the_range_is_read(
         with monkeypatch.context() as patched:
             patched.setattr(os, "dup", no_more)
             connection.write([b"head", ranges.range(0, MiB), b"tail"])
-            assert ranges.are_released
-        assert await receive(peer, MiB + 8) == b"head" + CONTENT[:MiB] + b"tail"
+            connection.write([b"more", ranges.range(7, MiB)])
+            wanted = b"head" + CONTENT[:MiB] + b"tail" + b"more" + CONTENT[7 : MiB + 7]
+            assert await receive(peer, len(wanted)) == wanted
+            await hears(server, "resumed")
+
+    tell(story)
+
+
+def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
+    tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the reserved descriptors are not taken: those who do not read would take the log directories offline."""
+
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
+        before = os.dup(peer.fileno())
+        os.close(before)
+        monkeypatch.setattr(connection, "_options", SocketOptions(last_descriptor=before - 1))
+        connection.write([b"head", ranges.range(0, 6 * MiB), b"tail"])
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        buffered_bytes = getattr(connection, "_transport").get_write_buffer_size()  # noqa: B009  its own business
+        assert buffered_bytes <= WRITE_HIGH_WATER_BYTES + 4
+        after = os.dup(peer.fileno())
+        os.close(after)
+        assert after == before, "a descriptor was taken"
+        assert await receive(peer, 6 * MiB + 8) == b"head" + CONTENT + b"tail"
+        await hears(server, "resumed")
+        assert server.events == ["connected", "paused", "resumed"] and connection.unsent_bytes() == 0
+
+    tell(story)
+
+
+def test_a_file_that_cannot_be_sent_is_copied(tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
+        connection.write([b"head", ranges.range(7, 5 * MiB), b"tail"])
+        assert await receive(peer, 5 * MiB + 8) == b"head" + CONTENT[7 : 5 * MiB + 7] + b"tail"
+        os.truncate(ranges.file.path, MiB)
+        connection.write([ranges.range(0, 2 * MiB)])
+        await hears(server, "disconnected")
+        assert isinstance(server.error, ShortFile)
 
     tell(story)
 
@@ -256,6 +328,18 @@ def test_ranges_in_memory(ranges: Ranges) -> None:
     assert in_memory([b"a", ranges.range(3, 5)]) == [b"a", CONTENT[3:8]]
     with pytest.raises(ShortFile):
         in_memory([ranges.range(6 * MiB - 1, 2)])
+
+
+def test_the_first_bytes_of_ranges_in_memory(ranges: Ranges) -> None:
+    rest: list[Piece] = [b"a", ranges.range(3, 5), b"b", ranges.range(0, 7), b"c"]
+    taken: list[list[bytes]] = []
+    while rest:
+        buffers, rest = first_in_memory(rest, 4)
+        taken.append([bytes(each) for each in buffers])
+    assert taken == [[b"a", CONTENT[3:6]], [CONTENT[6:8], b"b", CONTENT[:1]], [CONTENT[1:5]], [CONTENT[5:7], b"c"]]
+    assert ranges.are_released
+    with pytest.raises(ShortFile):
+        first_in_memory([ranges.range(6 * MiB - 1, 2)], 2)
 
 
 def test_a_slow_peer_has_no_patience_of_threads(tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,6 +185,37 @@ def test_a_truncation_waits_for_what_is_sent_of_the_end(tmp_path: Path) -> None:
     run(story)
 
 
+def test_a_range_that_is_released_is_no_more_in_flight(tmp_path: Path) -> None:
+    """Whoever sent it, in a thread, may still have it: nobody but the loop changes what is in flight."""
+
+    async def story() -> None:
+        async with filled(tmp_path) as (place, log):
+            found = read(log, 0)
+            found.release()
+            assert not len(place.environment.open_segments.ranges_in_flight) and not log.segments.active.pins
+
+    run(story)
+
+
+def test_a_segment_that_is_active_again_stays_open(tmp_path: Path) -> None:
+    """It was closed while a range of it was in flight."""
+
+    async def story() -> None:
+        async with filled(tmp_path, segment_bytes=3_000) as (place, log):
+            found, first = read(log, 0, limit_offset=12), log.segments.first
+            async with asyncio.timeout(20):
+                while first.pins > 1:  # noqa: ASYNC110  a flush uses it, too
+                    await asyncio.sleep(0)
+            place.environment.open_segments.close(first)
+            await log.truncation.truncate_to(14)
+            assert log.segments.active is first
+            found.release()
+            assert first.file is not None
+            await append(log, "new")
+
+    run(story)
+
+
 def test_a_range_that_is_dropped_is_no_more_in_flight(tmp_path: Path) -> None:
     async def story() -> None:
         async with filled(tmp_path) as (place, log):
