@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -388,15 +388,23 @@ def test_a_log_directory_that_is_offline_is_told(kind: str, tmp_path: Path) -> N
         index = next(number for number in range(4) if (paths[1] / f"orders-{number}").exists())
         for offset in range(1, 40):
             (paths[1] / f"orders-{index}" / f"{offset:020d}.log" / "not empty").mkdir(parents=True)
-        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "message.timeout.ms": 1000})
-        for _ in range(4):
-            producer.produce("orders", bytes(4000), partition=index)
-            producer.flush(TIMEOUT_S)
+        producer = Producer({"bootstrap.servers": servers, "linger.ms": 0, "retries": 0, "message.timeout.ms": 10_000})
+        refusals: list[KafkaError] = []
+
+        def is_refused() -> bool:
+            producer.produce(
+                "orders", bytes(4000), partition=index,
+                on_delivery=lambda error, _message: refusals.append(error) if error else None,
+            )  # fmt: skip
+            return producer.flush(TIMEOUT_S) == 0 and bool(refusals)
+
+        assert wait_until(is_refused, TIMEOUT_S), "the third record needs a new segment"
         page = page_of(broker)
         [offline] = found(servers, "log directory offline", *page)
         assert (offline["since"] is not None) == bool(page)
         assert offline["subject"] == f"broker 0, {paths[1]}"
         assert is_documented(offline)
+        assert wait_until(lambda: "partition without leader" in health(servers)[1], TIMEOUT_S)
         leaderless = found(servers, "partition without leader")
         assert f"partition orders-{index}" in {problem["subject"] for problem in leaderless}
         assert "its log directory is offline on broker 0" in leaderless[0]["cause"]

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import need_java
 from tests.interop.token_broker import CLIENTS, KINDS, OAUTH_MODULE, client_file, produced_and_consumed, secured
+from tests.oracle.process import wait_until
 from tests.security.bearer_tokens import document, rsa_key, rsa_row, signed
 
 pytestmark = pytest.mark.interop
@@ -100,11 +101,14 @@ def test_librdkafka_with_keys_over_http() -> None:
                 told: list[str] = []
                 config = librdkafka(bootstrap, wrong) | {"error_cb": lambda error, told=told: told.append(str(error))}
                 client = AdminClient(config)
-                client.poll(0.5)
+
+                def is_told(client: AdminClient = client, told: list[str] = told) -> bool:
+                    client.poll(0.1)
+                    return any("invalid_token" in text for text in told)
+
+                assert wait_until(is_told, PATIENCE_S), told
                 with pytest.raises(KafkaException):
                     client.list_topics(timeout=2)
-                client.poll(0.5)
-                assert any("invalid_token" in text for text in told), told
             log = broker.log.read_text()
             assert token()[:20] not in log and "invalid" not in log.replace("invalid_token", "")
 
