@@ -20,6 +20,7 @@ from tests.interop.conftest import need_java
 from tests.oracle.admin import Admin
 from tests.oracle.broker import Broker
 from tests.oracle.cluster import OURS, Cluster
+from tests.oracle.machine import Limits
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
 
@@ -157,7 +158,7 @@ def test_faults_in_a_row(cluster: Cluster, count: int) -> None:
 @pytest.mark.parametrize("rounds", [1, pytest.param(TIMES, marks=pytest.mark.long)])
 def test_a_rolling_restart_is_not_noticed(cluster: Cluster, rounds: int) -> None:
     """No delivery fails, poll raises nothing, and nobody waits for long."""
-    admin = Admin(cluster)
+    admin, limits = Admin(cluster), Limits()
     gaps_s = []
     with Load(cluster.bootstrap_servers, TOPIC, PARTITIONS, group=GROUP) as load:
         for _ in range(rounds):
@@ -172,9 +173,10 @@ def test_a_rolling_restart_is_not_noticed(cluster: Cluster, rounds: int) -> None
             gaps_s.append(load.longest_gap_s(started_s))
     check(load, cluster.bootstrap_servers)
     assert_equal_logs(cluster, TOPIC)
-    print(f"longest gap: median {statistics.median(gaps_s):.3f} s, worst {max(gaps_s):.3f} s of {rounds}")
+    told = f"longest gap: median {statistics.median(gaps_s):.3f} s, worst {max(gaps_s):.3f} s of {rounds}"
+    print(told)
     # One round tells how long the machine had other things to do; that no session had to expire first it tells, too.
-    assert statistics.median(gaps_s) < (1.0 if rounds > 1 else SESSION_TIMEOUT_S)
+    limits.check(kept=statistics.median(gaps_s) < (1.0 if rounds > 1 else SESSION_TIMEOUT_S), told=told)
 
 
 # --- how long clients wait: medians ---
@@ -184,7 +186,7 @@ def test_a_rolling_restart_is_not_noticed(cluster: Cluster, rounds: int) -> None
 @pytest.mark.timeout(1800)
 def test_unavailability(cluster: Cluster) -> None:
     """The longest time without an acknowledgement on a partition, as the producer sees it."""
-    admin = Admin(cluster)
+    admin, limits = Admin(cluster), Limits()
     measured: dict[str, list[float]] = {}
     with Load(cluster.bootstrap_servers, TOPIC, PARTITIONS, group=GROUP) as load:
         for _ in range(TIMES):
@@ -196,7 +198,7 @@ def test_unavailability(cluster: Cluster) -> None:
                 load.wait_for_acknowledgements(500)
                 started_s = time.monotonic()
                 act()
-                cluster.wait_for("it is gone", lambda: len(cluster.registered()) == 2, 20)
+                cluster.wait_for("it is gone", lambda: len(cluster.registered()) == 2)
                 load.wait_for_acknowledgements(500)
                 time.sleep(0.5)
                 measured.setdefault(name, []).append(load.longest_gap_s(started_s - 0.1))
@@ -211,9 +213,13 @@ def test_unavailability(cluster: Cluster) -> None:
     medians = {name: statistics.median(values) for name, values in measured.items()}
     for name, values in measured.items():
         print(f"{name}: median {medians[name]:.3f} s, worst {max(values):.3f} s of {len(values)}")
-    assert medians["controlled shutdown"] < 0.3
-    assert medians["kill -9 of a leader"] < SESSION_TIMEOUT_S + 1
-    assert medians["kill -9 of leader and controller"] < SESSION_TIMEOUT_S + 1
+    limits_s = {
+        "controlled shutdown": 0.3,
+        "kill -9 of a leader": SESSION_TIMEOUT_S + 1,
+        "kill -9 of leader and controller": SESSION_TIMEOUT_S + 1,
+    }
+    late = {name: medians[name] for name, limit_s in limits_s.items() if medians[name] >= limit_s}
+    limits.check(kept=not late, told=f"medians in seconds: {late}")
 
 
 def _follower_of_controller(cluster: Cluster) -> int:
@@ -225,20 +231,20 @@ def _follower_of_controller(cluster: Cluster) -> int:
 @pytest.mark.timeout(300)
 def test_a_new_controller_has_told_everybody_within_two_seconds(cluster: Cluster) -> None:
     """With 1,000 partitions: from the new /controller to the moment when every broker knows every new leader."""
-    admin = Admin(cluster)
+    admin, limits = Admin(cluster), Limits()
     admin.create("many", partitions=1000, replicas=3)
     old = cluster.controller
     old.kill()
-    cluster.wait_for("another controls", lambda: cluster.controller_id not in (-1, old.broker_id), 20)
+    cluster.wait_for("another controls", lambda: cluster.controller_id not in (-1, old.broker_id))
     started_s = time.monotonic()
     cluster.wait_for(
         "everybody knows new leaders",
         lambda: admin.everybody_agrees("many", lambda found: _led_without(found, old.broker_id)),
-        20,
     )
     took_s = time.monotonic() - started_s
-    print(f"1,000 partitions: {took_s:.2f} s")
-    assert took_s < 2
+    told = f"1,000 partitions: {took_s:.2f} s"
+    print(told)
+    limits.check(kept=took_s < 2, told=told)
 
 
 def _led_without(topic: object, gone: int) -> bool:

@@ -21,6 +21,7 @@ from tests.differential.cases.client_quotas import ANY, CLIENT, CONNECTIONS, IP,
 from tests.differential.wire import Wire
 from tests.interop.conftest import need_java
 from tests.oracle import tools
+from tests.oracle.machine import Limits
 
 pytestmark = [pytest.mark.interop, pytest.mark.oracle, pytest.mark.timeout(300)]
 
@@ -185,6 +186,14 @@ def fill(bootstrap: str, topic: str, size_bytes: int) -> None:
     assert producer.flush(60) == 0
 
 
+def assert_is_quota(measure: Callable[[], float]) -> None:
+    """More is never given; less, by a machine that has no time for the client."""
+    limits = Limits()
+    rate = measure()
+    assert rate < QUOTA_BYTES_PER_SECOND * 1.15
+    limits.check(kept=rate > QUOTA_BYTES_PER_SECOND * 0.85, told=f"{rate:.0f} bytes a second")
+
+
 def test_a_producer_above_its_quota_is_slowed_down(bootstrap: str, fresh: Fresh) -> None:
     """The short form: it gets what ten windows allow at once, and then little more."""
     topic, client = fresh("topic"), fresh("fast")
@@ -199,8 +208,7 @@ def test_the_mean_rate_of_a_producer_is_its_quota(bootstrap: str, fresh: Fresh) 
     topic, client = fresh("topic"), fresh("fast")
     make_topic(bootstrap, topic)
     limit(bootstrap, client, "producer_byte_rate")
-    rate = produce_for(bootstrap, client, topic, WARM_UP_S, 60)
-    assert rate == pytest.approx(QUOTA_BYTES_PER_SECOND, rel=0.15)
+    assert_is_quota(lambda: produce_for(bootstrap, client, topic, WARM_UP_S, 60))
 
 
 @pytest.mark.long
@@ -209,5 +217,4 @@ def test_the_mean_rate_of_a_consumer_is_its_quota(bootstrap: str, fresh: Fresh) 
     make_topic(bootstrap, topic)
     fill(bootstrap, topic, (WARM_UP_S + 60 + 15) * QUOTA_BYTES_PER_SECOND)
     limit(bootstrap, client, "consumer_byte_rate")
-    rate = consume_for(bootstrap, client, topic, WARM_UP_S, 60)
-    assert rate == pytest.approx(QUOTA_BYTES_PER_SECOND, rel=0.15)
+    assert_is_quota(lambda: consume_for(bootstrap, client, topic, WARM_UP_S, 60))
