@@ -10,17 +10,17 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 @contextmanager
 def topics(bootstrap: str, *names: str) -> Iterator[None]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
-        future.result(10)
+        future.result(DEADLINE_S)
     yield
     for future in admin.delete_topics(list(names)).values():
-        future.result(10)
+        future.result(DEADLINE_S)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def read(consumer: Consumer, count: int) -> list[Message]:
 
 
 def committed(consumer: Consumer, topic: str) -> int:
-    [found] = consumer.committed([TopicPartition(topic, 0)], 10)
+    [found] = consumer.committed([TopicPartition(topic, 0)], DEADLINE_S)
     return int(found.offset)
 
 
@@ -80,7 +80,7 @@ def test_offsets_are_committed_with_the_records_or_not_at_all(bootstrap: str) ->
         source = Producer({"bootstrap.servers": bootstrap})
         for index in range(10):
             source.produce("txn-in", b"%d" % index)
-        assert source.flush(10) == 0
+        assert source.flush(DEADLINE_S) == 0
         producer = transactional(bootstrap, "txn-copy")
         with consuming(bootstrap, "txn-in", "txn-copy") as consumer:
             copy_and_commit(producer, consumer, read(consumer, 4), "txn-out")
@@ -101,7 +101,7 @@ def test_a_producer_that_was_replaced_commits_no_offsets(bootstrap: str) -> None
     with topics(bootstrap, "zombie-in", "zombie-out"):
         source = Producer({"bootstrap.servers": bootstrap})
         source.produce("zombie-in", b"a")
-        assert source.flush(10) == 0
+        assert source.flush(DEADLINE_S) == 0
         zombie = transactional(bootstrap, "zombie")
         with consuming(bootstrap, "zombie-in", "zombie") as consumer:
             messages = read(consumer, 1)
