@@ -21,7 +21,7 @@ from tests.oracle.kafka import ApacheKafka
 from tests.oracle.tools import ToolsJvm
 from tools.command import main
 
-pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -51,7 +51,11 @@ def jvm() -> Iterator[ToolsJvm]:
 
 @pytest.fixture
 def theirs(jvm: ToolsJvm, server: str) -> Theirs:
-    return lambda tool, *arguments, **given: jvm.run(tool, "--bootstrap-server", server, *arguments, **given)
+    """Patient are those tools that else wait no more than a few seconds for an answer."""
+    patience = dict.fromkeys(("consumer-groups", "consumer-perf-test"), ("--timeout", "60000"))
+    return lambda tool, *arguments, **given: jvm.run(
+        tool, "--bootstrap-server", server, *patience.get(tool, ()), *arguments, **{"timeout_s": 120, **given}
+    )
 
 
 @pytest.fixture
@@ -216,7 +220,7 @@ def test_console_producer_and_consumer(theirs: Theirs, ours: Ours, topic: str) -
         "--max-messages",
         "12",
         "--timeout-ms",
-        "20000",
+        "60000",
         *shown,
     )
     assert "a:b\tk2\tmine" in told.splitlines()

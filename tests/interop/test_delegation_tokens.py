@@ -66,7 +66,7 @@ def test_tokens_are_made_used_renewed_and_ended(kind: str, tmp_path: Path) -> No
         # A token makes no other token.
         refused = tokens(client, "--create", "--max-life-time-period", "-1", check=False)
         assert "DelegationTokenDisabled" in refused or "not allowed" in refused.lower(), refused
-        assert "Completed renew" in tokens(bob, "--renew", "--renew-time-period", "60000", "--hmac", token["hmac"])
+        assert "Completed renew" in tokens(bob, "--renew", "--renew-time-period", "600000", "--hmac", token["hmac"])
         assert token["id"] in tokens(bob, "--describe", "--owner-principal", "User:alice")
         assert "Completed expire" in tokens(alice, "--expire", "--expiry-time-period", "-1", "--hmac", token["hmac"])
         assert token["id"] not in tokens(alice, "--describe")

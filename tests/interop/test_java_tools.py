@@ -163,7 +163,8 @@ def test_perf_tools(bootstrap: str, fresh: Fresh) -> None:
     load = ["--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"]
     produced_text = tools.run("producer-perf-test", [*load, "--producer-props", f"bootstrap.servers={bootstrap}"])
     assert "20000 records sent" in produced_text
-    text = tools.run("consumer-perf-test", ["--bootstrap-server", bootstrap, "--topic", topic, "--messages", "20000"])
+    consuming = ["--bootstrap-server", bootstrap, "--topic", topic, "--messages", "20000"]
+    text = tools.run("consumer-perf-test", [*consuming, *PATIENT])
     row = next(line for line in text.splitlines() if re.match(r"\d{4}-", line))
     assert int(row.split(",")[4]) == 20000
 

@@ -31,6 +31,8 @@ from tests.oracle.zookeeper import ZooKeeper
 pytestmark = pytest.mark.interop
 
 PATIENCE_S = 60.0
+RENEW_MS = 300_000
+"""Moves the end of a token, which is ended by hand before."""
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +109,7 @@ def live_through(maker: int, other: int, mechanism: str) -> None:
     assert (row.hmac, row.expiry_timestamp) == (token.hmac, token.expiry_timestamp_ms)
     assert error_of_login(other, mechanism, token) == 0
     with by_password(other, "bob") as wire:
-        renewed = wire.ask(RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=1000), 2, PATIENCE_S)
+        renewed = wire.ask(RenewDelegationTokenRequest(hmac=token.hmac, renew_period_ms=RENEW_MS), 2, PATIENCE_S)
         assert renewed.error_code == 0
     moved_ms = renewed.expiry_timestamp_ms
     assert wait_until(lambda: described(maker, "alice")[token.token_id].expiry_timestamp == moved_ms, PATIENCE_S)

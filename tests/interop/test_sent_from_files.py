@@ -16,7 +16,7 @@ from tests.oracle.barnabas import Barnabas
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 SETTINGS = {
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "200",
