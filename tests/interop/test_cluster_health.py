@@ -21,7 +21,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.differential.batches import MARCH, batch
 from tests.interop.conftest import need_java
 from tests.oracle.admin import Admin, ask
@@ -198,12 +200,31 @@ def test_faults_of_clients_and_brokers_are_told(kind: str, tmp_path: Path) -> No
         produce(servers, "orders", 20)
         produce(servers, "single", 1)
         assert health(servers) == (0, {})
+        a_group_that_cannot_be_read(cluster, admin, servers)
         groups_that_stand_still(cluster, servers)
         a_transaction_that_hangs(cluster, servers)
         a_broker_that_is_slow(relay, servers)
         a_message_that_is_lost(servers, tmp_path)
         brokers_that_hang_and_go(cluster, servers, pages)
         a_store_that_hangs(cluster, servers)
+
+
+def a_group_that_cannot_be_read(cluster: Cluster, admin: Admin, servers: str) -> None:
+    """Its leader has assigned rubbish: one client harms no look at the cluster."""
+    admin.wait_until_loaded("rubbish")
+    broker = cluster.brokers[admin.coordinator_of("rubbish")]
+    joined = ask(broker, JoinGroupRequest(
+        group_id="rubbish", session_timeout_ms=6_000, rebalance_timeout_ms=6_000, member_id="", protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    ), 3)  # fmt: skip
+    assigned = SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"\0\0\x7f\xff\xff\xff")
+    asked = SyncGroupRequest(
+        group_id="rubbish", generation_id=joined.generation_id, member_id=joined.member_id, assignments=[assigned]
+    )
+    assert ask(broker, asked, 2).error_code == 0
+    assert health(servers) == (0, {})
+    done = barnabas("groups", "describe", "rubbish", "--bootstrap-server", servers)
+    assert (done.returncode, "were assigned cannot be read" in done.stderr) == (1, True), done.stderr
 
 
 def groups_that_stand_still(cluster: Cluster, servers: str) -> None:

@@ -8,6 +8,7 @@ partition without a leader is not moved, nobody could copy it.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -21,11 +22,19 @@ from tools.reassignment.reassignments import moving, places
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`racks` has every broker that is there. `leaderless` partitions stay where they are."""
+    """`racks` has every broker that is there. `leaderless` partitions stay where they are. Those in `led_by_others` are led by
+    another than their first replica, which is in sync."""
 
     racks: dict[int, str | None]
     loads: dict[Key, PartitionLoad]
     leaderless: tuple[Key, ...]
+    led_by_others: tuple[Key, ...]
+
+    @property
+    def gone(self) -> dict[int, int]:
+        """The numbers of replicas by broker that is not there."""
+        counts = Counter(broker for load in self.loads.values() for broker in load.replicas)
+        return {broker: count for broker, count in sorted(counts.items()) if broker not in self.racks}
 
 
 def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey:
@@ -54,7 +63,16 @@ def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey
         )
         for key, row in rows.items()
     }
-    return Survey(racks, loads, tuple(key for key, row in rows.items() if row["leader"] is None))
+    return Survey(
+        racks,
+        loads,
+        tuple(key for key, row in rows.items() if row["leader"] is None),
+        tuple(
+            key
+            for key, row in rows.items()
+            if row["leader"] not in (None, row["replicas"][0]) and row["replicas"][0] in row["isr"]
+        ),
+    )
 
 
 def _rates(cluster: Cluster, keys: list[Key], sample_s: float) -> dict[Key, int]:

@@ -95,8 +95,7 @@ def command(
     except BrokenPipeError:  # who has read enough of the table still wants what it shows
         if not execute:
             raise
-    if seen.leaderless:
-        Output.note(f"{len(seen.leaderless)} partitions have no leader and stay: `barnabas cluster health` tells more")
+    note_what_stays(seen, layout)
     if path is not None:
         write_plan(path, plan_of({move.key: move.after for move in moves}))
     if rollback is not None:
@@ -115,6 +114,19 @@ def command(
         return _EXIT_INTERRUPTED
     Output.note(f"{len(moves)} partitions have changed, {copied} were copied")
     return 0
+
+
+def note_what_stays(seen: Survey, layout: Layout) -> None:
+    """Say what no plan changes."""
+    if seen.leaderless:
+        Output.note(f"{len(seen.leaderless)} partitions have no leader and stay: `barnabas cluster health` tells more")
+    for broker, count in seen.gone.items():
+        if broker not in layout.drained:
+            Output.note(f"broker {broker} is gone and keeps its {count} replicas: start it, or give them to others by "
+                        f"--drain {broker}")  # fmt: skip
+    if seen.led_by_others:
+        Output.note(f"{len(seen.led_by_others)} partitions are led by another than their preferred leader, which is counted "
+                    "here: `barnabas partitions elect` returns them")  # fmt: skip
 
 
 def _layout(seen: Survey, drain: str | None, exclude_brokers: str | None) -> Layout:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
@@ -20,6 +20,8 @@ from tools.failures import Failure, told, with_hint
 from tools.group_lag import Key, committed_offsets, group_lag, offsets_of
 from tools.output import Output
 
+UNREADABLE = "_DESTROY"
+"""The client library's error for an answer that it cannot read."""
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
 
 
@@ -282,7 +284,16 @@ def _offsets_of_file(path: str) -> dict[Key, int]:
 
 
 def _description(cluster: Cluster, group: str) -> Any:
-    return cluster.result(cluster.admin.describe_consumer_groups([group])[group])
+    """Raises Failure for a group whose members were assigned what is not in the form of consumers, KafkaException."""
+    try:
+        return cluster.result(cluster.admin.describe_consumer_groups([group])[group])
+    except KafkaException as error:
+        if error.args[0].name() != UNREADABLE:
+            raise
+        raise Failure(
+            f"what the members of group {group} were assigned cannot be read: it is not in the form of consumers "
+            f"(`barnabas groups list` shows its state)"
+        ) from error
 
 
 def _state(group: Any) -> str:

@@ -1,0 +1,35 @@
+"""What a look at the cluster says beside the plan: what stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.balance.layout import Key, Layout, PartitionLoad
+from tools.balance.survey import Survey
+from tools.commands.balance import note_what_stays
+
+LOADS: dict[Key, PartitionLoad] = {
+    ("orders", 0): PartitionLoad((1, 7)),
+    ("orders", 1): PartitionLoad((7, 2)),
+    ("orders", 2): PartitionLoad((8, 1), is_movable=False),
+}
+
+
+def told(drained: frozenset[int], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    seen = Survey({1: None, 2: None}, LOADS, leaderless=(("orders", 2),), led_by_others=(("orders", 1),))
+    assert seen.gone == {7: 2, 8: 1}
+    note_what_stays(seen, Layout(LOADS, seen.racks, drained))
+    return capsys.readouterr().err.splitlines()
+
+
+def test_brokers_that_are_gone_and_leaders_that_are_not_the_preferred_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert told(frozenset(), capsys) == [
+        "1 partitions have no leader and stay: `barnabas cluster health` tells more",
+        "broker 7 is gone and keeps its 2 replicas: start it, or give them to others by --drain 7",
+        "broker 8 is gone and keeps its 1 replicas: start it, or give them to others by --drain 8",
+        "1 partitions are led by another than their preferred leader, which is counted here: `barnabas partitions elect` "
+        "returns them",
+    ]
+    assert [line for line in told(frozenset({7, 8}), capsys) if "gone" in line] == []
