@@ -24,7 +24,7 @@ from metadata.store import znodes
 from metadata.store.node_tree import NodeTree
 from metadata.store.port import Create, Operation, SetData
 from metadata.store.znodes import PartitionState, ReplicaAssignment
-from replication.following import Following
+from replication.followers.following import Following
 from replication.leader import LeaderState
 from replication.partition import Partition
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.network.listening.listeners import ListenerPlan
-from runtime.transport import Address, is_every_interface
+from runtime.network.transport import Address, is_every_interface
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,15 +59,15 @@ from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from replication.dependencies import PartitionDependencies
 from replication.fetch_sessions import FetchSessions
-from replication.fetcher import FetcherDependencies
-from replication.fetchers import Fetchers
-from replication.leader_endpoint import FetchSettings
+from replication.followers.fetcher import FetcherDependencies
+from replication.followers.fetchers import Fetchers
+from replication.followers.leader_endpoint import FetchSettings
 from replication.live_brokers import LiveBrokers
-from replication.log_moves import LogMoveDependencies, LogMoves
 from replication.marker_appender import MarkerAppender
+from replication.moves.log_moves import LogMoveDependencies, LogMoves
 from replication.partitions import NoFetching, Partitions
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
-from runtime.transport import Address
 
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
@@ -84,10 +84,10 @@ if TYPE_CHECKING:
     from protocol.messages.write_txn_markers import WritableTxnMarker
     from protocol.topic_partition import TopicPartition
     from runtime.clock import Clock
+    from runtime.network.transport import Network
     from runtime.randomness import Randomness
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
-    from runtime.transport import Network
     from security.authorizer import Authorizer
     from storage.directories.log_manager import LogManager
 

@@ -40,7 +40,7 @@ from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
 from replication.replica_selector import ReplicaSelector, replica_selector
-from runtime.transport import Address
+from runtime.network.transport import Address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

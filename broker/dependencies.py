@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from metadata.store.port import Store
 from runtime.clock import Clock
-from runtime.disk import Disk, DiskQueue
+from runtime.disk.disk_queue import Disk, DiskQueue
+from runtime.disk.filesystem import FileSystem
 from runtime.documents import Documents, NoDocuments
-from runtime.filesystem import FileSystem
+from runtime.network.transport import Network
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
-from runtime.tls_stream import TlsWork
-from runtime.transport import Network
+from runtime.tls.stream import TlsWork
 
 OpenStore = Callable[[str, DiskQueue, Clock, TaskScope], Awaitable[Store]]
 

@@ -35,19 +35,19 @@ from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
-from runtime.os_descriptors import fill_standard_descriptors, has_terminal
-from runtime.os_disk import OsDisk
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.os_documents import OsDocuments
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_limits import last_descriptor_to_connect, raise_open_files_limit
-from runtime.os_memory import allocating_permanent_objects, keep_freed_buffers
-from runtime.os_notify_socket import NotifySocket, notify_socket, watchdog_s
-from runtime.os_threads import OsThreads
-from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.process.os_descriptors import fill_standard_descriptors, has_terminal
+from runtime.process.os_limits import last_descriptor_to_connect, raise_open_files_limit
+from runtime.process.os_memory import allocating_permanent_objects, keep_freed_buffers
+from runtime.process.os_notify_socket import NotifySocket, notify_socket, watchdog_s
+from runtime.process.os_threads import OsThreads
+from runtime.process.service_notices import ServiceNotices
 from runtime.randomness import system_randomness
-from runtime.service_notices import ServiceNotices
-from runtime.tls_stream import TlsWork
+from runtime.tls.stream import TlsWork
 from runtime.watchdog import Watchdog
 from storage.directories.log_directory import DirectoryRefused
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from config.broker import BrokerSettings
     from metadata.store.port import Store
-    from runtime.disk import DiskQueue
+    from runtime.disk.disk_queue import DiskQueue
     from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)

@@ -73,9 +73,9 @@ from protocol.errors import KafkaError
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from replication.isr_expiry import expire_lagging_replicas
 from runtime.error_texts import reason_of
+from runtime.network.transport import Address
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from runtime.transport import Address
 from storage.directories.log_manager import LogManager
 
 logger = logging.getLogger(__name__)

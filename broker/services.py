@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from metadata.image import MetadataCache
     from metadata.store.port import Store
     from replication.fetch_sessions import FetchSessions
-    from replication.fetchers import Fetchers
-    from replication.log_moves import LogMoves
+    from replication.followers.fetchers import Fetchers
     from replication.marker_appender import MarkerAppender
+    from replication.moves.log_moves import LogMoves
     from replication.partitions import Partitions
     from runtime.clock import Clock
     from runtime.randomness import Randomness

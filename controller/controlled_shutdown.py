@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 
 from controller.controller_term import Term
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
 

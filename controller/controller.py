@@ -20,27 +20,19 @@ from typing import TypeVar
 
 from config.broker import BrokerSettings
 from config.inter_broker_version import InterBrokerVersion
-from controller import (
-    controlled_shutdown,
-    event_handlers,
-    features,
-    isr_changes,
-    leader_elections,
-    producer_ids,
-    reassignment_execution,
-    responses,
-    topic_deletion,
-)
+from controller import controlled_shutdown, features, isr_changes, producer_ids, reassignment_execution, topic_deletion
 from controller.claim import ControllerEpoch, claim, current_epoch
 from controller.controller_context import ControllerContext
 from controller.controller_term import ControllerMovedError, Term
 from controller.counts import ControllerCounts, count
-from controller.event_queue import EventQueue
-from controller.event_times import ControllerState, EventTimes
-from controller.leader_election_rules import NO_LEADER, ElectionReason
+from controller.elections import leader_elections
+from controller.elections.leader_election_rules import NO_LEADER, ElectionReason
+from controller.events import event_handlers, responses
+from controller.events.event_queue import EventQueue
+from controller.events.event_times import ControllerState, EventTimes
+from controller.events.watches import change_at
 from controller.requests.channels import BrokerChannel, Channels, ControlResponse
 from controller.requests.request_batch import ControlRequest, Sender
-from controller.watches import change_at
 from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.topic_requests import TIMED_OUT, Outcome
 from metadata.image import MetadataCache, PartitionImage

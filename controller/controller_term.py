@@ -23,7 +23,7 @@ from config.broker import BrokerSettings
 from config.java_values import java_trim
 from controller import partition_state_machine, replica_state_machine
 from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from controller.leaderless_log import log_leaderless
 from controller.partition_state_machine import StateWrites
 from controller.requests.channels import Channels

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller import balance
 from controller.controller_context import ControllerContext, ReplicaPhase
+from controller.elections import balance
 
 
 @dataclass(frozen=True, slots=True)

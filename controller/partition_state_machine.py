@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from controller.controller_context import ControllerContext, PartitionPhase
-from controller.leader_election_rules import (
+from controller.elections.leader_election_rules import (
     INITIAL_LEADER_EPOCH,
     Elected,
     ElectionReason,

@@ -16,7 +16,7 @@ from functools import partial
 from controller import reassignment_rules, replica_state_machine
 from controller.controller_context import ReplicaPhase
 from controller.controller_term import Term
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from controller.reassignment_rules import (
     AssumeAssignment,
     BringReplicasOnline,

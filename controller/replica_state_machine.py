@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from controller.controller_context import ControllerContext, Replica, ReplicaPhase
-from controller.leader_election_rules import without_replica
+from controller.elections.leader_election_rules import without_replica
 from controller.partition_state_machine import StateWrites
 from controller.requests.request_batch import RequestBatch
 from metadata.store.znodes import PartitionState

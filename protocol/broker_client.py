@@ -18,7 +18,7 @@ from protocol.client import Client
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS, Request, Response
 from runtime.error_texts import reason_of
-from runtime.transport import Address, Network
+from runtime.network.transport import Address, Network
 
 R = TypeVar("R", bound=Response)
 

@@ -17,7 +17,7 @@ from protocol.frame import FrameReader
 from protocol.header import decode_response, encode_request
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS, Request, Response
-from runtime.transport import Connection, EndingConnection, Network
+from runtime.network.transport import Connection, EndingConnection, Network
 
 MAX_FRAME_BYTES: Final = 128 * 1024 * 1024
 MAX_IN_FLIGHT: Final = 256
@@ -169,7 +169,7 @@ class Client:
         if not pending.answer.done():
             pending.answer.set_result(response)
 
-    # The methods below implement runtime.transport.ConnectionHandler.
+    # The methods below implement runtime.network.transport.ConnectionHandler.
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from replication.delayed_queues import WakeUps
 from replication.isr_requests import IsrChanges, NoIsrChanges
 from replication.leader import LeadingBroker
 from replication.replica_selector import ReplicaSelector
+from replication.waiting.delayed_queues import WakeUps
 
 LAG_MAX_MS = 30_000
 

@@ -15,14 +15,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.delayed_queues import COMMITTED_END, LOG_END, STABLE_END
 from replication.partition import NO_LEADER, Partition
+from replication.waiting.delayed_queues import COMMITTED_END, LOG_END, STABLE_END
 
 if TYPE_CHECKING:
     from protocol.messages.fetch import FetchRequest
     from replication.fetch_sessions import FetchItem
-    from runtime.file_range import FileRange
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
+    from runtime.network.file_range import FileRange
     from storage.log.partition_log import PartitionLog
     from storage.segments.txn_index import AbortedTxn
 

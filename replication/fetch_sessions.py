@@ -29,8 +29,8 @@ from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
-    from replication.delayed_queues import FetchWaiter, Watcher
     from replication.replica_progress import ReplicaProgress
+    from replication.waiting.delayed_queues import FetchWaiter, Watcher
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.write_txn_markers import WritableTxnMarker
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.topic_partition import TopicPartition
-from replication.delayed_operation import DelayedOperation
+from replication.waiting.delayed_operation import DelayedOperation
 from storage.log.partition_log import AppendOrigin
 
 if TYPE_CHECKING:

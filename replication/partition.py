@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from replication.assignment import NO_EPOCH, NO_LEADER, UNASSIGNED, PartitionAssignment
-from replication.delayed_queues import WakeUps, mark
 from replication.dependencies import PartitionContext
-from replication.following import Following
+from replication.followers.following import Following
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
@@ -38,16 +37,17 @@ from replication.leader import (
     IsrResponse,
     LeaderState,
 )
-from replication.partition_waits import NO_WAITERS, PartitionWaiters
 from replication.replica_progress import UNKNOWN_BROKER_EPOCH, FetchChannel, ReplicaProgress
 from replication.replica_selector import preferred_read_replica
+from replication.waiting.delayed_queues import WakeUps, mark
+from replication.waiting.partition_waits import NO_WAITERS, PartitionWaiters
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
-from storage.log.transaction_verifications import VerificationGuard
+from storage.log.producers.transaction_verifications import VerificationGuard
 from storage.log.validation import ValidatedRecords
 
 if TYPE_CHECKING:
     from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 __all__ = ["NO_EPOCH", "NO_LEADER", "Partition", "WakeUps"]
 
@@ -315,7 +315,7 @@ class Partition:
             mark(watchers.leo)
 
     def on_start_raised(self) -> None:
-        """Update what depends on the log start, see `storage.log.start_listener.StartListener`."""
+        """Update what depends on the log start, see `storage.log.removal.start_listener.StartListener`."""
         stable_offset = self.log.commit(self.log.high_watermark)
         if stable_offset != self.last_stable_offset:  # an open transaction began in the deleted records
             self.last_stable_offset = stable_offset

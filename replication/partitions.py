@@ -71,7 +71,7 @@ class LeadershipListener(Protocol):
 
 
 class Fetching(Protocol):
-    """Copies partitions from other leaders. `replication.fetchers.Fetchers` fits it."""
+    """Copies partitions from other leaders. `replication.followers.fetchers.Fetchers` fits it."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
         """Copy `partition`, which is not copied now."""
@@ -94,7 +94,7 @@ class Fetching(Protocol):
 
 
 class LogMoving(Protocol):
-    """Moves logs between directories. `replication.log_moves.LogMoves` fits it."""
+    """Moves logs between directories. `replication.moves.log_moves.LogMoves` fits it."""
 
     def begin(self, partition: Partition) -> None:
         """Continue a move that was left by a start, or by AlterReplicaLogDirs; no effect without one."""

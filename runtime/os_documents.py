@@ -10,7 +10,7 @@ import asyncio
 
 from runtime.clock import Clock
 from runtime.documents import DocumentRequest
-from runtime.os_threads import OsThreads
+from runtime.process.os_threads import OsThreads
 
 THREADS = 2
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from protocol.primitives import DecodeError, uuid_from_text, uuid_to_text
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 

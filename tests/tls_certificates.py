@@ -6,7 +6,7 @@ import functools
 import ssl
 
 from barnabas.certificates import Authority, IssuedCertificate
-from runtime.tls_context import TlsMaterial
+from runtime.tls.context import TlsMaterial
 from security.key_store import read_pem_certificates, read_pem_keys
 
 BOTH_VERSIONS = ("TLSv1.2", "TLSv1.3")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from broker.cluster.logins.sasl_network import SaslNetwork
 from broker.network.listening.tls_listeners import TLS_PROTOCOLS
-from runtime.tls import TlsNetwork
+from runtime.tls.network import TlsNetwork
 
 if TYPE_CHECKING:
     from broker.cluster.logins.broker_login import BrokerLogin
     from broker.dependencies import Dependencies
     from broker.network.listening.listeners import ListenerPlan
     from broker.network.listening.tls_listeners import TlsListeners
-    from runtime.transport import Network
+    from runtime.network.transport import Network
 
 
 def brokers_network(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from replication.partition import Partition
     from replication.partitions import Partitions
     from runtime.clock import Clock
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
     from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)

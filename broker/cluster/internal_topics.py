@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
-from replication.delayed_operation import DelayedOperation
+from replication.waiting.delayed_operation import DelayedOperation
 from storage.log.partition_log import AppendOrigin
-from storage.log.transaction_verifications import VerificationGuard
+from storage.log.producers.transaction_verifications import VerificationGuard
 
 if TYPE_CHECKING:
     from metadata.admin.topic_admin import TopicAdmin
     from replication.partition import Partition
     from replication.partitions import Partitions
     from runtime.clock import Clock
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
     from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)

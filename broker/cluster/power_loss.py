@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from metadata.store.port import Store
     from runtime.clock import Clock
-    from runtime.disk import DiskQueue
-    from runtime.filesystem import FileSystem
+    from runtime.disk.disk_queue import DiskQueue
+    from runtime.disk.filesystem import FileSystem
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from metadata.store import znodes
 from metadata.store.embedded import FILE_NAME
 from metadata.store.port import Tree
 from metadata.store.registration import brokers_of_topics
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.directories.log_directory import DirectoryRefused, MetaProperties
 
 

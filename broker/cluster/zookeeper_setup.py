@@ -13,17 +13,17 @@ from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session_file import LogDirectorySessionFile
 from metadata.store.zookeeper.store import open_zookeeper_store
-from runtime.os_boot import boot_id
+from runtime.process.os_boot import boot_id
 
 if TYPE_CHECKING:
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
-    from runtime.disk import Disk, DiskQueue
-    from runtime.filesystem import FileSystem
+    from runtime.disk.disk_queue import Disk, DiskQueue
+    from runtime.disk.filesystem import FileSystem
+    from runtime.network.transport import Network
     from runtime.randomness import Randomness
     from runtime.tasks import TaskScope
-    from runtime.transport import Network
 
 
 def zookeeper_dependencies(

@@ -10,10 +10,10 @@ from broker.cluster.logins.broker_login import BrokerLogin
 from broker.cluster.logins.sasl_network import SaslNetwork
 from config.client_settings import ClusterAccess
 from runtime.clock import SystemClock
+from runtime.network.transport import Network
 from runtime.randomness import Randomness
-from runtime.tls import TlsNetwork
-from runtime.tls_stream import InPlace
-from runtime.transport import Network
+from runtime.tls.network import TlsNetwork
+from runtime.tls.stream import InPlace
 from security.plain import PlainClient
 from security.sasl import PLAIN
 from security.scram import MECHANISMS, NONCE_BYTES, SaltedPasswords, ScramClient

@@ -19,7 +19,7 @@ from broker.commands.log_search import search
 from broker.commands.output import print_problem, print_result, run_command
 from broker.commands.progress import ProgressLine, is_terminal
 from runtime.clock import SystemClock
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
 from storage.offline.log_find import Match, Query, Task, plan

@@ -26,12 +26,12 @@ from config.errors import ConfigError
 from config.problems import Problem, Sources, find_problems
 from config.sources import Property, properties_of
 from runtime.clock import SystemClock
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.documents import NoDocuments
-from runtime.os_filesystem import OsFileSystem
 from runtime.randomness import system_randomness
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from runtime.tls_stream import TlsWork
+from runtime.tls.stream import TlsWork
 
 _EXIT_FAILED = 1
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no other name

@@ -44,12 +44,12 @@ from protocol.messages.describe_user_scram_credentials import (
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.schema import Request, Response
 from runtime.clock import SystemClock
+from runtime.disk.os_disk_queue import OsDisk
 from runtime.error_texts import reason_of
-from runtime.os_disk import OsDisk
-from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.network.os_transport import OsNetwork, SocketOptions
+from runtime.network.transport import Network
 from runtime.randomness import system_randomness
 from runtime.tasks import TaskScope
-from runtime.transport import Network
 from security.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, ScramMechanism
 
 R = TypeVar("R", bound=Response)

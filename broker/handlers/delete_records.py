@@ -22,7 +22,7 @@ from protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from replication.delayed_operation import DelayedOperation, Wait
+from replication.waiting.delayed_operation import DelayedOperation, Wait
 from security.access import Operation, ResourceType, on_each
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from protocol.messages.describe_producers import (
 )
 from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
-from storage.log.producer_state import ProducerDescription
+from storage.log.producers.producer_state import ProducerDescription
 
 
 @handles(DescribeProducersRequest, on_each(Operation.READ, ResourceType.TOPIC))

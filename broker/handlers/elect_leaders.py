@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from metadata.admin.topic_requests import Outcome
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.elect_leaders import (

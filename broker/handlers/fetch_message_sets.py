@@ -23,7 +23,7 @@ from protocol.records.legacy import MAGIC_V0, MAGIC_V1
 from replication.fetch_read import PartitionRead
 from replication.fetch_sessions import FetchItem, ResolvedFetch
 from replication.partition import Partition
-from runtime.file_range import FileRange
+from runtime.network.file_range import FileRange
 from security.access import Operation, ResourceType, on_each
 from storage.conversion.down_conversion import DownConversion
 

@@ -27,7 +27,7 @@ from replication.fetch_sessions import NO_SESSION, TOPIC_IDS_VERSION, ResolvedFe
 
 if TYPE_CHECKING:
     from broker.network.request_context import RequestContext
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 16

@@ -45,7 +45,7 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from replication.delayed_operation import DelayedOperation, Wait
+from replication.waiting.delayed_operation import DelayedOperation, Wait
 from security.access import Operation, ResourceType, on_each
 from storage.log.partition_log import AppendOrigin, AppendResult
 from storage.log.record_errors import RecordsRejected
@@ -55,8 +55,8 @@ from storage.log.validation import LongValidation, RequestRejected, ValidatedRec
 if TYPE_CHECKING:
     from broker.services import Services
     from replication.partition import Partition
-    from runtime.filesystem import Buffer
-    from storage.log.transaction_verifications import VerificationGuard
+    from runtime.disk.filesystem import Buffer
+    from storage.log.producers.transaction_verifications import VerificationGuard
 
 ALL_REPLICAS = -1
 NO_ANSWER = 0

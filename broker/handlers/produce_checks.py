@@ -29,7 +29,7 @@ from storage.log.validation import FIRST_PRODUCE_OF_V2, frame_end, only_batch
 if TYPE_CHECKING:
     from broker.services import Services
     from protocol.records.batch import BatchHeader
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 _unpack_length = Struct(">8xi").unpack_from
 

@@ -23,7 +23,7 @@ from protocol.messages.produce import (
     TopicProduceResponse,
 )
 from protocol.records.any_format import begins_compressed
-from replication.delayed_operation import DelayedOperation
+from replication.waiting.delayed_operation import DelayedOperation
 from security.access import Operation, ResourceType, on_each
 from storage.conversion.up_conversion import UpConversion, needs_up_conversion
 from storage.log.validation import LongValidation

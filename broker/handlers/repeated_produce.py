@@ -38,7 +38,7 @@ from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Outcome, Route
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 # From this version on a response has the log start offset.
 FIRST_VERSION = 5

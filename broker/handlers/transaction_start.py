@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import holds_transaction, producer_of
-from storage.log.transaction_verifications import ONGOING, VerificationGuard
+from storage.log.producers.transaction_verifications import ONGOING, VerificationGuard
 from storage.log.validation import RequestRejected
 
 if TYPE_CHECKING:

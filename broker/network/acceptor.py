@@ -27,8 +27,8 @@ from broker.network.connection_shared import ConnectionShared
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 
 if TYPE_CHECKING:
+    from runtime.network.transport import Listener
     from runtime.timer import Timer, TimerEntry
-    from runtime.transport import Listener
 
 logger = logging.getLogger(__name__)
 

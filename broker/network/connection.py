@@ -1,6 +1,6 @@
 """One client's connection: bytes in, requests to their handlers, responses out in request order.
 
-Rules: sans-IO; it is the `ConnectionHandler` of a `runtime.transport` stream and knows neither sockets nor event loop.
+Rules: sans-IO; it is the `ConnectionHandler` of a `runtime.network.transport` stream and knows neither sockets nor event loop.
 What it receives goes to its `RequestIntake`, what is ready comes from its `ResponseQueue`; here are its life, what it waits
 for, and its end.
 
@@ -36,8 +36,8 @@ from broker.network.sasl.authentication import Authentication
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from runtime.network.transport import Connection
     from runtime.timer import TimerEntry
-    from runtime.transport import Connection
     from security.principal import Principal
 
 logger = logging.getLogger(__name__)

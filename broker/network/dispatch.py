@@ -47,7 +47,7 @@ from protocol.schema import Message, Request, Response, Versions
 from security.access import Access, Requirement
 
 if TYPE_CHECKING:
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
     from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from broker.network.dispatch import Route
 from protocol.header import decode_request_header
 
 if TYPE_CHECKING:
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 # Size, API key, version, correlation id, the client id's length: the start of all requests but ControlledShutdown v0.
 START = struct.Struct(">ihhih")

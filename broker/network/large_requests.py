@@ -16,7 +16,7 @@ from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
     from protocol.schema import Request
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 LARGE_REQUEST_BYTES = 4 * 1024
 

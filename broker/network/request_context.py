@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from runtime.transport import Address
+from runtime.network.transport import Address
 
 if TYPE_CHECKING:
     from broker.services import Services
@@ -143,7 +143,7 @@ class ClientConnection:
     local: Address
     principal: Principal
     takes_ranges: bool = False
-    """Whether ranges of files leave without being read (see `runtime.transport.Connection`)."""
+    """Whether ranges of files leave without being read (see `runtime.network.transport.Connection`)."""
     software: tuple[str, str] | None = None
     is_token_authenticated: bool = False
     reauthentication: Reauthentication | None = None

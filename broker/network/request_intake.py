@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from broker.network.dispatch import Route
     from broker.network.request_context import ClientConnection
     from broker.network.sasl.authentication import Authentication
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 # While the budget is short, connections read no more than this at a time.
 SHORT_RECEIVE_BYTES = 4 * KiB

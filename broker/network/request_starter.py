@@ -23,7 +23,7 @@ from protocol.primitives import DecodeError
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
     from broker.network.dispatch import FastPath, Outcome, Route
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 
 class RequestStarter:

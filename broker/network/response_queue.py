@@ -29,14 +29,14 @@ from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedRespons
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
 from protocol.schema import Response
-from runtime.file_range import ranges_of
+from runtime.network.file_range import ranges_of
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
     from broker.network.request_context import RequestContext
-    from runtime.file_range import Piece
-    from runtime.filesystem import Buffer
-    from runtime.transport import Connection
+    from runtime.disk.filesystem import Buffer
+    from runtime.network.file_range import Piece
+    from runtime.network.transport import Connection
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from runtime.error_texts import reason_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runtime.disk import DiskQueue
-    from runtime.filesystem import File, FileSystem
+    from runtime.disk.disk_queue import DiskQueue
+    from runtime.disk.filesystem import File, FileSystem
     from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
 from broker.observability.metric import Metric, Sample, summary_samples
-from controller.event_times import ControllerState
+from controller.events.event_times import ControllerState
 from coordinator.group.commit_window import GroupStatus
 from coordinator.group.group import GroupState
 from security.acl_authorizer import AclAuthorizer
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from broker.cluster.logins.delegation_tokens import DelegationTokens
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
-    from controller.event_times import EventTimes
-    from replication.fetcher import Fetcher
-    from replication.fetchers import Fetchers
-    from replication.log_moves import LogMoves
+    from controller.events.event_times import EventTimes
+    from replication.followers.fetcher import Fetcher
+    from replication.followers.fetchers import Fetchers
+    from replication.moves.log_moves import LogMoves
     from replication.partition import Partition
     from runtime.recent_times import RecentTimes
     from storage.directories.log_manager import LogManager

@@ -26,16 +26,16 @@ from broker.observability.metric import Metric, Sample
 from broker.observability.process_metrics import broker_samples, disk_samples, loop_samples, process_text
 from broker.observability.quota_gauges import connection_samples, quota_samples
 from broker.observability.readiness import readiness
-from runtime.os_memory import RETURNED_AT_ONCE_BYTES
+from runtime.network.transport import Address, Connection, Listener, Network
+from runtime.process.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
-from runtime.transport import Address, Connection, Listener, Network
 
 if TYPE_CHECKING:
     from broker.server import Broker
     from metadata.image import ClusterImage
     from runtime.clock import Clock
-    from runtime.filesystem import Buffer, FileSystem
+    from runtime.disk.filesystem import Buffer, FileSystem
     from runtime.loop_times import LoopTimes
 
 logger = logging.getLogger(__name__)

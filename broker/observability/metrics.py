@@ -64,7 +64,7 @@ class _Conversions:
 
 class BrokerMetrics:
     """The counters. Implements `coordinator.group_observation.GroupMetrics`, `replication.dependencies.ReplicationMetrics`
-    and `replication.fetcher.CopyMetrics`."""
+    and `replication.followers.fetcher.CopyMetrics`."""
 
     def __init__(self, clock: Clock) -> None:
         self._now_ms = clock.monotonic_ms

@@ -18,7 +18,7 @@ from broker.observability.request_metrics import histogram_samples
 
 if TYPE_CHECKING:
     from broker.server import Broker
-    from runtime.filesystem import FileSystem
+    from runtime.disk.filesystem import FileSystem
     from runtime.loop_times import LoopTimes
 
 PROCESSOR = "0"  # the only one

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.composition import accept_limits
-from replication.leader_endpoint import FetchSettings
+from replication.followers.leader_endpoint import FetchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.settings.replication_quotas import ReplicationQuotas
     from config.broker import BrokerSettings
     from config.topic import LogConfig
-    from replication.fetchers import Fetchers
+    from replication.followers.fetchers import Fetchers
 
 
 class SettingsEffects:

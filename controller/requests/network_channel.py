@@ -18,7 +18,7 @@ from protocol.broker_client import BrokerClient
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from runtime.transport import Address, Network
+from runtime.network.transport import Address, Network
 
 
 class NetworkChannel:

@@ -21,7 +21,7 @@ from typing import Protocol, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.schema import Message
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 
 # The receiver of a response: opaque to the shard, a future for the context, a name in tests.
 Waiter: TypeAlias = object

@@ -45,7 +45,7 @@ from protocol.records.compression import Compression
 from protocol.records.control import ControlType, read_marker
 from protocol.records.record import Record, encode_batch
 from runtime.clock import Clock
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from runtime.recent_times import RecentTimes
 from runtime.slices import Slices
 from runtime.timer import Timer, TimerEntry

@@ -42,7 +42,7 @@ from metadata.store.port import (
 )
 from metadata.store.store_use import StoreUse
 from runtime.clock import Clock
-from runtime.disk import DiskQueue
+from runtime.disk.disk_queue import DiskQueue
 from runtime.tasks import TaskScope
 
 FILE_NAME = "barnabas-store.sqlite"

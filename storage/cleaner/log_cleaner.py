@@ -32,8 +32,8 @@ from protocol.errors import KafkaError
 from protocol.records.invalid import InvalidBatch
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
-from runtime.disk import Readers
-from runtime.filesystem import FileSystem
+from runtime.disk.disk_queue import Readers
+from runtime.disk.filesystem import FileSystem
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from storage.cleaner.batch_cleaning import LastRecord

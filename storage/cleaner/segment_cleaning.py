@@ -19,7 +19,7 @@ from itertools import islice
 
 from protocol.records.any_format import iter_any_records, read_any_header
 from protocol.records.batch import MAGIC_V2, BatchHeader
-from runtime.filesystem import Buffer, FileSystem
+from runtime.disk.filesystem import Buffer, FileSystem
 from storage.cleaner.batch_cleaning import (
     BatchCleaner,
     CleanedTransactions,

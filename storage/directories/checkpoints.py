@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from protocol.topic_partition import TopicPartition
-from runtime.disk import DiskQueue
+from runtime.disk.disk_queue import DiskQueue
 from storage.directories.log_directory import (
     CLEANER_OFFSET_FILE,
     LOG_START_OFFSET_FILE,

@@ -34,8 +34,8 @@ from typing import TypeVar
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.topic_partition import TopicPartition
+from runtime.disk.filesystem import FileSystem
 from runtime.error_texts import reason_of
-from runtime.filesystem import FileSystem
 from runtime.randomness import uuid_bytes
 from storage.directories.interrupted_move import sync_directories
 from storage.directories.log_dependencies import LogDependencies

@@ -12,7 +12,7 @@ from functools import partial
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.topic_partition import TopicPartition
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from runtime.randomness import Randomness, uuid_bytes
 from storage.directories.current_logs import CurrentLogs
 from storage.directories.log_directory import deletion_folder

@@ -28,8 +28,8 @@ from sys import intern
 
 from config.sources import read_properties
 from protocol.topic_partition import TopicPartition
+from runtime.disk.filesystem import FileLock, FileSystem
 from runtime.error_texts import reason_of
-from runtime.filesystem import FileLock, FileSystem
 from storage.checkpoint import CorruptCheckpoint, decode_offsets, encode_offsets
 from storage.folder_files import parent_of
 

@@ -25,8 +25,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
-from runtime.disk import Disk, DiskQueue
-from runtime.filesystem import FileSystem
+from runtime.disk.disk_queue import Disk, DiskQueue
+from runtime.disk.filesystem import FileSystem
 from runtime.randomness import Randomness
 from runtime.slices import Slices
 from runtime.tasks import TaskScope

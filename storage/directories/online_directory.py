@@ -18,8 +18,8 @@ from itertools import chain
 
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
-from runtime.disk import DiskQueue, Readers
-from runtime.filesystem import FileSystem
+from runtime.disk.disk_queue import DiskQueue, Readers
+from runtime.disk.filesystem import FileSystem
 from runtime.slices import Slices
 from storage.description import UNKNOWN_LAG, DirectoryDescription, LogDescription
 from storage.directories.checkpoints import Checkpoints, recovery_points

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from runtime.clock import Clock
-from runtime.disk import DiskQueue
-from runtime.filesystem import FileSystem
+from runtime.disk.disk_queue import DiskQueue
+from runtime.disk.filesystem import FileSystem
 from runtime.tasks import TaskScope
 
 # A delay may be lowered while something waits: so often is looked again.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from config.broker import BrokerSettings
 from runtime.clock import Clock
-from runtime.disk import Readers
+from runtime.disk.disk_queue import Readers
 from storage.directories.online_directory import OnlineDirectory
 from storage.free_space import SHORTEST_LOOK_MS, FreeSpace, Room, default_floor_bytes
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.log.append_result import AppendResult, extent_of
 from storage.log.validation import ValidatedRecords
 from storage.log.writing.pending_writes import Done, ignore_result

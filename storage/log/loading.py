@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from protocol.primitives import ZERO_UUID, DecodeError
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.checkpoint import CorruptCheckpoint
 from storage.folder_files import (
     LEADER_EPOCH_FILE,
@@ -33,10 +33,10 @@ from storage.folder_files import (
 )
 from storage.free_space import is_no_space
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.producer_replay import ProducerReplay, segment_after
-from storage.log.producer_state import ProducerStates
+from storage.log.producers.producer_replay import ProducerReplay, segment_after
+from storage.log.producers.producer_state import ProducerStates
+from storage.log.removal.truncation_marker import TRUNCATION_MARKER, begin_truncation, finish_truncation
 from storage.log.segment_split import split_at_start
-from storage.log.truncation_marker import TRUNCATION_MARKER, begin_truncation, finish_truncation
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.interrupted_swap import finish_swap, segment_file_offset
 from storage.segments.segment import MOST_RECORDS, Segment

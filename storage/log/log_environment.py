@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from runtime.clock import Clock
-from runtime.disk import DiskQueue, Readers
-from runtime.filesystem import FileSystem
+from runtime.disk.disk_queue import DiskQueue, Readers
+from runtime.disk.filesystem import FileSystem
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
 from storage.disk_use import DiskUse

@@ -32,7 +32,7 @@ from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch
 from protocol.topic_partition import TopicPartition
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder, shared_topic_id
 from storage.free_space import NoRoom
 from storage.log.append_result import AppendResult
@@ -40,15 +40,15 @@ from storage.log.copied_batches import append_copied
 from storage.log.leader_epoch_file import LeaderEpochFile
 from storage.log.loading import LoadedLog, log_lost_end
 from storage.log.log_environment import LogEnvironment
-from storage.log.log_producers import LogProducers
-from storage.log.log_reading import LogReading
 from storage.log.log_replacement import LogReplacement
-from storage.log.log_truncation import LogTruncation
-from storage.log.producer_state import Duplicate
-from storage.log.segment_retention import SegmentRetention
-from storage.log.start_listener import NO_LISTENER, StartListener
-from storage.log.timestamp_search import TimestampOffset
-from storage.log.transaction_verifications import VerificationGuard
+from storage.log.producers.log_producers import LogProducers
+from storage.log.producers.producer_state import Duplicate
+from storage.log.producers.transaction_verifications import VerificationGuard
+from storage.log.reading.log_reading import LogReading
+from storage.log.reading.timestamp_search import TimestampOffset
+from storage.log.removal.log_truncation import LogTruncation
+from storage.log.removal.segment_retention import SegmentRetention
+from storage.log.removal.start_listener import NO_LISTENER, StartListener
 from storage.log.validation import (
     AppendOrigin,
     PlainBatchRules,

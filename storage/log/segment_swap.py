@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.segments.interrupted_swap import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from storage.segments.segment import Segment
 from storage.segments.segment_copy import CLEANED_SUFFIXES, CleanedSegment

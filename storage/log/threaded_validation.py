@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.log.partition_log import PartitionLog
 from storage.log.validation import AppendOrigin, ValidatedRecords, ValidationLevel, validate
 

@@ -23,12 +23,12 @@ from protocol.records.batch import NO_SEQUENCE, BatchHeader
 from protocol.records.control import ControlType, decode_marker
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.checkpoint import CorruptCheckpoint, decode_offsets
 from storage.directories.log_directory import parse_partition_folder
 from storage.folder_files import LEADER_EPOCH_FILE, PARTITION_METADATA_FILE, parse_partition_metadata
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.producer_state import CorruptSnapshot, snapshot_rows
+from storage.log.producers.producer_state import CorruptSnapshot, snapshot_rows
 from storage.offline.dump_findings import Findings
 from storage.offline.dump_index import IndexDump
 from storage.offline.dump_text import Decoder, plain_texts

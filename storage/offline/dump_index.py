@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from struct import Struct
 
-from runtime.filesystem import File, FileSystem
+from runtime.disk.filesystem import File, FileSystem
 from storage.offline.dump_findings import NOT_FOUND, Findings
 from storage.segments.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.segments.segment import NO_TIMESTAMP

@@ -23,7 +23,7 @@ from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record, plain_records
 from protocol.topic_partition import TopicPartition
 from protocol.varint import encode_varint
-from runtime.filesystem import Buffer, File, FileSystem
+from runtime.disk.filesystem import Buffer, File, FileSystem
 from storage.directories.log_directory import parse_partition_folder, partition_of_folder
 from storage.segments.index import CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 from storage.segments.interrupted_swap import segment_file_offset

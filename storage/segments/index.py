@@ -25,7 +25,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import ClassVar, Literal
 
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 
 PAGE_ENTRIES = 512
 # So many entries are compared with those behind them at a time: some microseconds, so that other threads get their turn.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.segments.segment_files import LOG_SUFFIX
 from storage.segments.segment_scan import SegmentScan, walk
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from runtime.disk import Readers
+from runtime.disk.disk_queue import Readers
 from storage.segments.ranges_in_flight import RangesInFlight
 from storage.segments.segment import Segment
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from runtime.file_range import FileRange
+from runtime.network.file_range import FileRange
 
 if TYPE_CHECKING:
     from storage.segments.open_segments import OpenSegments

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
-from runtime.filesystem import Buffer, File, FileSystem
+from runtime.disk.filesystem import Buffer, File, FileSystem
 from runtime.randomness import Randomness
 from storage.segments.index import CLOSED_OFFSET_INDEX, CLOSED_TIME_INDEX, OffsetIndex, SparseIndex, TimeIndex
 from storage.segments.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, read_file, segment_path

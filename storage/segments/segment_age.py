@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from protocol.records.any_format import read_any_header
 from protocol.records.batch import HEADER_BYTES
 from protocol.records.invalid import InvalidBatch
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.segments.index import Entry, OffsetIndex, SparseIndex, TimeIndex
 from storage.segments.segment import NO_TIMESTAMP, Segment
 from storage.segments.segment_files import LOG_SUFFIX, segment_path

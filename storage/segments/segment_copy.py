@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.records.any_format import any_crc_is_valid, iter_any_headers
 from protocol.records.batch import BatchHeader
 from protocol.records.invalid import InvalidBatch
-from runtime.filesystem import Buffer, File, FileSystem
+from runtime.disk.filesystem import Buffer, File, FileSystem
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.interrupted_swap import CLEANED_SUFFIX
 from storage.segments.segment import LENGTH_OVERHEAD_BYTES, MAX_RELATIVE_OFFSET, Segment

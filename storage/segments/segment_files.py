@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 
+from runtime.disk.filesystem import Buffer, File, FileSystem
 from runtime.error_texts import reason_of
-from runtime.filesystem import Buffer, File, FileSystem
 from storage.free_space import is_no_space
 from storage.segments.index import OffsetIndex, TimeIndex
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from protocol.records.any_format import SMALLEST_MESSAGE_BYTES, any_crc_is_valid, read_any_header
 from protocol.records.batch import BatchHeader, InvalidBatch
-from runtime.filesystem import Buffer, File, FileSystem
+from runtime.disk.filesystem import Buffer, File, FileSystem
 from storage.segments.index import CorruptIndex, OffsetIndex, TimeIndex
 from storage.segments.segment import (
     LENGTH_OVERHEAD_BYTES,

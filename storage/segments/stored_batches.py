@@ -32,7 +32,7 @@ from protocol.records.compression import Compression
 from protocol.records.invalid import InvalidBatch
 from protocol.records.legacy import LegacyMessage, inner_messages, read_message
 from protocol.records.record import Record
-from runtime.filesystem import Buffer, File
+from runtime.disk.filesystem import Buffer, File
 
 WINDOW_BYTES = 1024 * 1024
 _MAGIC_END = MAGIC_POSITION + 1  # so few bytes begin no batch, whatever they are

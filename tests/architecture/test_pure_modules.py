@@ -77,7 +77,7 @@ def test_the_cores_say_that_they_are_pure() -> None:
     """The decisions of the broker: a core that stops saying so would leave the test above."""
     expected = {
         "config.definition",
-        "controller.leader_election_rules",
+        "controller.elections.leader_election_rules",
         "controller.partition_state_machine",
         "controller.reassignment_rules",
         "controller.replica_state_machine",
@@ -96,15 +96,15 @@ def test_the_cores_say_that_they_are_pure() -> None:
         "protocol.codec.decoder",
         "protocol.records.batch",
         "replication.fetch_sessions",
-        "replication.follower",
+        "replication.followers.follower",
         "replication.leader",
-        "replication.delayed_queues",
+        "replication.waiting.delayed_queues",
         "storage.cleaner.compaction",
         "storage.cleaner.offset_map",
         "storage.checkpoint",
         "storage.log.leader_epochs",
-        "storage.log.producer_state",
-        "storage.log.retention_rules",
+        "storage.log.producers.producer_state",
+        "storage.log.removal.retention_rules",
         "storage.log.validation",
         "storage.segments.txn_index",
     }

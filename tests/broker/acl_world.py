@@ -13,9 +13,9 @@ from broker.services import Services
 from config.inter_broker_version import InterBrokerVersion
 from metadata.store.port import Store
 from runtime.clock import Clock, SystemClock
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
-from runtime.transport import Address
 from security.access import Operation, ResourceType
 from security.acl_authorizer import AclAuthorizer
 from security.acls import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern

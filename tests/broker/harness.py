@@ -22,11 +22,11 @@ from broker.observability.audit import AuditLog
 from broker.services import Services
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from runtime.transport import Address
 from tests.clocks import ManualClock, Turns
 
 

@@ -18,9 +18,9 @@ from metadata.store.port import Store
 from metadata.store.registration import ensure_persistent_paths
 from protocol.primitives import ZERO_UUID
 from runtime.clock import Clock, SystemClock
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
-from runtime.transport import Address
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
 from tests.simulation.store import SimulatedEnsemble

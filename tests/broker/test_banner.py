@@ -6,7 +6,7 @@ import pytest
 
 from broker.banner import BannerFacts, banner, bootstrap_server
 from broker.network.listening.listeners import ListenerSettings, parse_listeners
-from runtime.transport import Address
+from runtime.network.transport import Address
 
 
 def test_the_banner_tells_every_listener_and_how_to_try_it() -> None:

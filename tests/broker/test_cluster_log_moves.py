@@ -14,7 +14,7 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
-from replication.fetchers import Fetchers
+from replication.followers.fetchers import Fetchers
 from storage.log.partition_log import PartitionLog
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate

@@ -34,9 +34,9 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from runtime.clock import SystemClock
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from security.plain import PlainClient
 from security.sasl import SaslClient

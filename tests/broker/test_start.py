@@ -15,9 +15,9 @@ from broker.server import Broker
 from config.broker import BrokerSettings
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from runtime.clock import SystemClock
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from runtime.slices import SLICE_MS
 

@@ -41,7 +41,7 @@ from protocol.messages.offset_delete import (
 )
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.schema import Request, Response
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from security.access import NOTHING
 from tests.broker.harness import Broker, Peer, settle
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of

@@ -13,7 +13,7 @@ import pytest
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.layers import Layers
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from tests.oracle import java
 from tests.oracle.provider_files import ENVIRONMENT, FOLDER, make_provider_files
 from tests.oracle.settings import PROVIDERS, Case, ask, cases_in, given_in

@@ -33,7 +33,7 @@ from protocol.messages.leader_and_isr import (
 from protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from runtime.clock import SystemClock
-from runtime.os_disk import OsDiskQueue
+from runtime.disk.os_disk_queue import OsDiskQueue
 from runtime.tasks import TaskScope
 from tests.simulation.store import SimulatedEnsemble
 

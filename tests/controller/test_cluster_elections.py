@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller import leader_elections
+from controller.elections import leader_elections
 from metadata.store import znodes
 from protocol.errors import ErrorCode
 from tests.controller.cluster_steps import (

@@ -9,7 +9,7 @@ import pytest
 
 from controller.controller_context import ReplicaPhase
 from controller.controller_term import Term
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from metadata.admin.topic_requests import NewTopic
 from metadata.store import znodes
 from metadata.store.port import NoNodeError

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from metadata.admin.topic_requests import NewTopic
 from metadata.image import ClusterImage
 from metadata.store import znodes

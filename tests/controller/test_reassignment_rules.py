@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller import reassignment_rules
-from controller.leader_election_rules import (
+from controller.elections.leader_election_rules import (
     NO_LEADER,
     elect_first,
     elect_for_reassignment,
@@ -17,7 +17,7 @@ from controller.leader_election_rules import (
     next_state,
     raise_epoch,
 )
-from controller.leader_election_rules import without_replica as without
+from controller.elections.leader_election_rules import without_replica as without
 from controller.reassignment_rules import (
     AssumeAssignment,
     BringReplicasOnline,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from controller import controller
-from controller.leader_election_rules import ElectionReason
+from controller.elections.leader_election_rules import ElectionReason
 from metadata.admin.topic_requests import NewPartitions, NewTopic
 from metadata.image import ClusterImage
 from metadata.store import znodes

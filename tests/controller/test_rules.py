@@ -6,7 +6,7 @@ import pytest
 
 from controller import partition_state_machine, replica_state_machine
 from controller.controller_context import ControllerContext, LiveBroker, PartitionPhase, ReplicaPhase
-from controller.leader_election_rules import (
+from controller.elections.leader_election_rules import (
     NO_LEADER,
     Elected,
     ElectionReason,

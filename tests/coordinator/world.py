@@ -10,7 +10,7 @@ from coordinator.group_coordinator import CommitVerification, GroupCoordinator, 
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch, read_header
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from tests.clocks import Cancellable, ManualClock, Turns

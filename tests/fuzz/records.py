@@ -32,7 +32,7 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker, r
 from protocol.records.fields import check_full
 from protocol.records.record import Record, encode_batch, iter_records, recompress
 from protocol.records.structure import check_structure
-from storage.log.producer_state import CorruptSnapshot, ProducerStates
+from storage.log.producers.producer_state import CorruptSnapshot, ProducerStates
 from storage.log.validation import AppendOrigin, ValidationLevel, validate
 from tests.fuzz.mutation import mutate
 

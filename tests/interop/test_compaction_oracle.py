@@ -24,8 +24,8 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.records.batch import BatchHeader
 from protocol.records.record import Record
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
 from storage.directories.log_manager import LogManager
 from storage.segments.txn_index import decode_transactions

@@ -11,8 +11,8 @@ from protocol.broker_client import BrokerClient
 from protocol.frame import FrameReader
 from protocol.header import decode_request_header, encode_response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from runtime.os_transport import OsNetwork
-from runtime.transport import Address, Connection, ConnectionHandler
+from runtime.network.os_transport import OsNetwork
+from runtime.network.transport import Address, Connection, ConnectionHandler
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
 

@@ -14,8 +14,8 @@ from protocol.header import RequestHeader, decode_request_header, encode_respons
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import Buffer, DecodeError
-from runtime.os_transport import OsNetwork
-from runtime.transport import Address, Connection, ConnectionHandler, Listener, Network
+from runtime.network.os_transport import OsNetwork
+from runtime.network.transport import Address, Connection, ConnectionHandler, Listener, Network
 
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

@@ -41,13 +41,13 @@ from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
 from replication.dependencies import PartitionContext
 from replication.fetch_sessions import FetchItem, FetchSessions, ResolvedFetch
-from replication.fetcher import FetcherDependencies
-from replication.fetchers import Fetchers
-from replication.leader_endpoint import FetchSettings
+from replication.followers.fetcher import FetcherDependencies
+from replication.followers.fetchers import Fetchers
+from replication.followers.leader_endpoint import FetchSettings
 from replication.partition import Partition, WakeUps
 from replication.throttle import ReplicationQuota
+from runtime.network.transport import Address, Connection
 from runtime.tasks import TaskScope
-from runtime.transport import Address, Connection
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_environment import LogEnvironment
 from storage.log.opening import open_log

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
-from replication.follower import (
+from replication.followers.follower import (
     AskEarliest,
     AskEpoch,
     AskLatest,

@@ -21,14 +21,14 @@ from protocol.messages.leader_and_isr import (
 )
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from protocol.topic_partition import TopicPartition
-from replication.log_moves import LogMoveDependencies, LogMoves
+from replication.moves.log_moves import LogMoveDependencies, LogMoves
 from replication.partition import Partition
 from replication.partitions import Partitions
 from replication.throttle import NO_LIMIT, ReplicationQuota
-from runtime.disk import Disk
-from runtime.filesystem import FileSystem
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.disk_queue import Disk
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin

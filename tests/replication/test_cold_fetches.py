@@ -14,13 +14,13 @@ import pytest
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition
 from protocol.records.batch import iter_headers
-from replication.delayed_queues import WakeUps
 from replication.dependencies import PartitionContext, PartitionDependencies
 from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, inspect
 from replication.fetch_sessions import NO_SESSION, FetchItem, FetchSession
 from replication.partition import Partition
-from runtime.filesystem import Buffer, File
-from runtime.os_filesystem import OsFileSystem
+from replication.waiting.delayed_queues import WakeUps
+from runtime.disk.filesystem import Buffer, File
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.replication.replica_world import ME, state
 from tests.storage.file_around import FileAround

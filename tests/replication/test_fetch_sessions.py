@@ -7,8 +7,8 @@ from typing import Any
 
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
-from replication.delayed_queues import Watcher
 from replication.fetch_sessions import EVICTION_AGE_MS, FetchItem, FetchSessions, ResolvedFetch
+from replication.waiting.delayed_queues import Watcher
 
 
 def request(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from protocol.messages.fetch import FetchRequest
-from replication.follower import NO_ROOM_PAUSE_MS
+from replication.followers.follower import NO_ROOM_PAUSE_MS
 from replication.partition import Partition
 from tests.replication.leader_world import FollowerWorld, play
 from tests.storage.logs import all_values

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode
-from replication.follower import AskEpoch, Fetch, Stopped, TruncateTo
+from replication.followers.follower import AskEpoch, Fetch, Stopped, TruncateTo
 from tests.replication.model import ModelFollower, ModelLog, elect, model_log, same_records
 
 HOW = [

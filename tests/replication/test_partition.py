@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.delayed_queues import COMMITTED_END, LOG_END, STABLE_END
 from replication.leader import IsrResponse
+from replication.waiting.delayed_queues import COMMITTED_END, LOG_END, STABLE_END
 from storage.log.partition_log import AppendOrigin
 from tests.replication.replica_world import LAG_MS, Replica, replica
 from tests.storage.logs import NOW_MS, batch

@@ -13,16 +13,16 @@ import pytest
 
 from protocol.errors import ErrorCode
 from replication.assignment import PartitionAssignment
-from replication.delayed_queues import STABLE_END
 from replication.dependencies import PartitionContext
 from replication.leader import IsrResponse
 from replication.partition import Partition, WakeUps
+from replication.waiting.delayed_queues import STABLE_END
 from storage.log.partition_log import PartitionLog
 from tests.replication.replica_world import ME, Replica, Surroundings
 from tests.storage.logs import config, open_log, world
 
 LED_ALONE = ["LeaderState", "Partition"]
-# What a follower copies is looked after by its fetcher, too: see `replication.followed_log`.
+# What a follower copies is looked after by its fetcher, too: see `replication.followers.followed_log`.
 FOLLOWED = ["Following", "Partition"]
 
 # Behind a function is its whole module, where others change what there is while this test looks.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
-from replication.delayed_queues import COMMITTED_END, STABLE_END
+from replication.waiting.delayed_queues import COMMITTED_END, STABLE_END
 from storage.log.partition_log import AppendOrigin
 from tests.replication.replica_world import Replica, replica
 from tests.replication.test_partition import Waiter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from runtime.transport import Connection
+from runtime.network.transport import Connection
 
 
 class Recorder:

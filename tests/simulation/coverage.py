@@ -13,9 +13,9 @@ from typing import Any
 
 from coordinator.runtime.shard_context import ShardContext
 from replication.fetch_sessions import FetchSessions
-from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
-from storage.log.producer_state import ProducerStates
+from storage.log.producers.producer_state import ProducerStates
+from storage.log.reading.log_reading import LogReading
 from storage.log.writing.log_writer import LogWriter
 from tests.simulation.world import World
 

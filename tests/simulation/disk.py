@@ -1,4 +1,4 @@
-"""The disk door, part two, on virtual time: the queues of `runtime.disk` without threads.
+"""The disk door, part two, on virtual time: the queues of `runtime.disk.disk_queue` without threads.
 
 A write runs inline while its queue is idle, unless the disk happens to be slow (`slow_probability`); everything else
 runs later, in order, after a seeded delay. What the reader threads do (cold reads, the fsync of a rolled segment) runs
@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from runtime.disk import DiskQueue, Readers
-from runtime.filesystem import Buffer, File
+from runtime.disk.disk_queue import DiskQueue, Readers
+from runtime.disk.filesystem import Buffer, File
 from tests.simulation.loop import SimLoop
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NoReturn
 
-from runtime.filesystem import Buffer, File, FileLock, FileStat
+from runtime.disk.filesystem import Buffer, File, FileLock, FileStat
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop
 from tests.simulation.process import Killed

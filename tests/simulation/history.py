@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from broker.network import response_queue
 from protocol.topic_partition import TopicPartition
-from storage.log import log_reader
+from storage.log.reading import log_reader
 from tests.simulation.broker_world import BrokerWorld
 from tests.simulation.clients.admin import Admin
 from tests.simulation.clients.committer import Committer

@@ -22,7 +22,7 @@ from config.broker import BrokerSettings
 from metadata.store.port import Store
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
-from runtime.disk import DiskQueue
+from runtime.disk.disk_queue import DiskQueue
 from runtime.tasks import TaskScope
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.simulation.clock import SimClock

@@ -18,8 +18,8 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.file_range import FileRange, Piece, ranges_of, release_ranges
-from runtime.transport import Address, Connection, ConnectionHandler, Listener
+from runtime.network.file_range import FileRange, Piece, ranges_of, release_ranges
+from runtime.network.transport import Address, Connection, ConnectionHandler, Listener
 from tests.simulation.filesystem import SimFile
 from tests.simulation.loop import SimLoop
 from tests.simulation.process import PROCESS, Process, entered

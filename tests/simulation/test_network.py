@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.transport import Connection
+from runtime.network.transport import Connection
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import CONNECT_TIMEOUT_S, HIGH_WATER_BYTES, RESET_AFTER_S, SimNetwork
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.transport import Address, Connection
+from runtime.network.transport import Address, Connection
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
 from tests.simulation.process import Process

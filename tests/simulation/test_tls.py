@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.tls import TlsNetwork
-from runtime.tls_context import client_context_of, server_context
-from runtime.tls_stream import TlsStream, TlsWork
+from runtime.tls.context import client_context_of, server_context
+from runtime.tls.network import TlsNetwork
+from runtime.tls.stream import TlsStream, TlsWork
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import RESET_AFTER_S, SimNetwork
 from tests.simulation.test_network import PORT, Ear

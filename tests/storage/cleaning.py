@@ -14,9 +14,9 @@ from config.topic import LogConfig
 from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.records.batch import BatchHeader
 from protocol.records.record import Record, encode_batch
-from runtime.filesystem import FileSystem
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
 from tests.clocks import ManualClock

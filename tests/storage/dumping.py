@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from protocol.records.record import Record
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 
 FILESYSTEM = OsFileSystem()

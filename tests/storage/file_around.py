@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from runtime.filesystem import Buffer, File
+from runtime.disk.filesystem import Buffer, File
 
 
 class FileAround:

@@ -6,8 +6,8 @@ import errno
 import os
 from collections.abc import Sequence
 
-from runtime.filesystem import Buffer, File
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, File
+from runtime.disk.os_filesystem import OsFileSystem
 from tests.storage.file_around import FileAround
 
 PLENTY = 1 << 40

@@ -14,16 +14,16 @@ from config.topic import LogConfig
 from protocol.errors import KafkaError
 from protocol.records.batch import iter_headers
 from protocol.records.record import Record, encode_batch, iter_records
-from runtime.disk import Disk
-from runtime.filesystem import FileSystem
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.disk_queue import Disk
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
 from storage.directories.log_upkeep import LogUpkeep
 from storage.log import opening
 from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
-from storage.log.transaction_verifications import VerificationGuard
+from storage.log.producers.transaction_verifications import VerificationGuard
 from storage.segments.open_segments import OpenSegments
 from tests.clocks import ManualClock
 

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Sequence
 
-from runtime.filesystem import Buffer, File, FileStat
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, File, FileStat
+from runtime.disk.os_filesystem import OsFileSystem
 from tests.storage.file_around import FileAround
 
 

@@ -12,8 +12,8 @@ import pytest
 from config.broker import BrokerSettings
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.topic_partition import TopicPartition
-from runtime.filesystem import File
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import File
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
 from storage.cleaner.compaction import CleaningRange
 from storage.log.partition_log import AppendOrigin, PartitionLog

@@ -16,7 +16,7 @@ from config.topic import LogConfig
 from protocol.records.batch import iter_headers
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch, iter_records
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.interrupted_swap import finish_swap

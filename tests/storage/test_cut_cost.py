@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from protocol.errors import KafkaError
-from runtime.filesystem import Buffer, File
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, File
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log import opening
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment_files import TXN_INDEX_SUFFIX, segment_path

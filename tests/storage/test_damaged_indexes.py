@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
-from storage.log.truncation_marker import TRUNCATION_MARKER
+from storage.log.removal.truncation_marker import TRUNCATION_MARKER
 from storage.segments.segment_files import segment_path
 from tests.storage.logs import NOW_MS, World, append, config, open_log, read, values_of, world
 from tests.storage.test_files_in_use import Gate

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from config.broker import BrokerSettings
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories import online_directory
 from storage.log.loading import LoadedLog, LoadRequest, load_log
 from storage.log.partition_log import AppendOrigin, PartitionLog
-from storage.log.producer_state import ProducerStates
+from storage.log.producers.producer_state import ProducerStates
 from storage.log.unused_file import close_unused_file
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, until, world

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.filesystem import Buffer, File
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, File
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.unused_file import close_unused_file
 from storage.segments.segment_scan import scan_segment

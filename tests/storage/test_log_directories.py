@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from config.topic import LogConfig
-from runtime.filesystem import Buffer, FileSystem
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, FileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused
 from storage.directories.log_manager import LogManager
 from tests.clocks import ManualClock

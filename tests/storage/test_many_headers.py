@@ -12,7 +12,7 @@ from protocol.records.compression import Compression
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record, encode_batch
 from storage.conversion.down_conversion import DownConversion
-from storage.log.timestamp_search import Sought, first_in_batch
+from storage.log.reading.timestamp_search import Sought, first_in_batch
 
 CODECS = [Compression.NONE, Compression.GZIP]
 RECORDS, HEADERS = 3, 1000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.filesystem import File, FileSystem
-from runtime.os_disk import OsDiskQueue
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import File, FileSystem
+from runtime.disk.os_disk_queue import OsDiskQueue
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.segments.segment_age import AGES_AT_ONCE
 from tests.storage.directories.test_log_manager import TOPIC_ID, Broker, broker
 from tests.storage.logs import append, checkpoint_all

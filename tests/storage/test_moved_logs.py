@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import KafkaError
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.folder_files import format_partition_metadata
 from storage.log.partition_log import AppendOrigin, PartitionLog

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.filesystem import Buffer, File
-from runtime.os_disk import OsDiskQueue
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, File
+from runtime.disk.os_disk_queue import OsDiskQueue
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import LOCK_FILE
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog

@@ -13,7 +13,7 @@ from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.records.compression import Compression
 from protocol.records.legacy import encode_message, encode_message_set
 from protocol.records.record import Record
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.segment import NO_TIMESTAMP
 from storage.segments.segment_scan import scan_segment

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.filesystem import Buffer, File
-from runtime.os_filesystem import OsFile, OsFileSystem
-from storage.log import log_reader
+from runtime.disk.filesystem import Buffer, File
+from runtime.disk.os_filesystem import OsFile, OsFileSystem
 from storage.log.partition_log import PartitionLog
+from storage.log.reading import log_reader
 from tests.storage.file_around import FileAround
 from tests.storage.logs import World, append, config, open_log, read, values_of, world
 

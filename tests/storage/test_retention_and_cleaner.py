@@ -15,8 +15,8 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.invalid import InvalidBatch
-from runtime.filesystem import File
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import File
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
 from tests.storage.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.full_disk import FullDisk

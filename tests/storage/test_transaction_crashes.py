@@ -9,7 +9,7 @@ import pytest
 from protocol.errors import KafkaError
 from protocol.records.batch import iter_headers
 from storage.log.partition_log import PartitionLog
-from storage.log.producer_state import ProducerStates
+from storage.log.producers.producer_state import ProducerStates
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
 from storage.segments.txn_index import AbortedTxn, decode_transactions
 from tests.storage.logs import append, config, read

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.os_filesystem import OsFile
+from runtime.disk.os_filesystem import OsFile
 from tests.storage.logs import append, open_log, world
 
 

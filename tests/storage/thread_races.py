@@ -20,9 +20,9 @@ from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import iter_headers
 from protocol.records.record import iter_records
-from runtime.filesystem import FileSystem
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.unused_file import close_unused_file

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from barnabas.spark.client.option_values import SourceOptionError
 from barnabas.spark.client.security_settings import ClientStore, ClientTls
-from runtime.tls_context import TlsMaterial, client_context_of
+from runtime.tls.context import TlsMaterial, client_context_of
 from security.key_store import (
     KeyStore,
     read_pem_certificates,

@@ -29,9 +29,9 @@ from security.sasl import AuthenticationFailed
 if TYPE_CHECKING:
     from broker.cluster.logins.broker_login import BrokerLogin
     from runtime.clock import Clock
+    from runtime.network.transport import Connection, ConnectionHandler, Listener, Network
     from runtime.randomness import Randomness
-    from runtime.tls_stream import Offload
-    from runtime.transport import Connection, ConnectionHandler, Listener, Network
+    from runtime.tls.stream import Offload
     from security.sasl import SaslClient
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class _Stream:
 
 
 class SaslNetwork:
-    """A `runtime.transport.Network` whose outgoing connections authenticate by `login`."""
+    """A `runtime.network.transport.Network` whose outgoing connections authenticate by `login`."""
 
     def __init__(
         self,

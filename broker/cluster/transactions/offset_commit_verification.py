@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import NO_SEQUENCE
-from storage.log.transaction_verifications import ONGOING
+from storage.log.producers.transaction_verifications import ONGOING
 
 if TYPE_CHECKING:
     from coordinator.runtime.contract import BatchProducer

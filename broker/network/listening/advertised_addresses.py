@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from broker.network.listening.listeners import ListenerPlan, endpoint_for
 from metadata.image import BrokerEndpoint, ClusterImage
-from runtime.transport import Address
+from runtime.network.transport import Address
 
 
 class AdvertisedAddresses:

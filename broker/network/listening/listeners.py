@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from runtime.transport import Address, is_every_interface
+from runtime.network.transport import Address, is_every_interface
 
 DEFAULT_LISTENERS = "PLAINTEXT://localhost:9092"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

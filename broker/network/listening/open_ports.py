@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.network.acceptor import Acceptor
     from broker.network.listening.listeners import ListenerPlan
     from broker.network.listening.tls_listeners import TlsListeners
-    from runtime.transport import Address, Listener, Network
+    from runtime.network.transport import Address, Listener, Network
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from config.errors import ConfigError
 from config.layers import CLUSTER_LEVEL_LISTENER_SETTINGS, LISTENER_ONLY_SETTINGS
 from config.listener_values import ListenerValues
 from runtime.error_texts import reason_of
-from runtime.tls_context import TlsMaterial, check_handshake, client_context_of, server_context
-from runtime.tls_stream import TlsStream, TlsWork, reason_of_failure
+from runtime.tls.context import TlsMaterial, check_handshake, client_context_of, server_context
+from runtime.tls.stream import TlsStream, TlsWork, reason_of_failure
 from security.key_store import (
     KeyStore,
     check_replacement,
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
     from broker.network.listening.listeners import ListenerPlan
     from config.broker import BrokerSettings
-    from runtime.disk import DiskQueue
-    from runtime.filesystem import FileStat, FileSystem
+    from runtime.disk.disk_queue import DiskQueue
+    from runtime.disk.filesystem import FileStat, FileSystem
+    from runtime.network.transport import ConnectionHandler
     from runtime.tasks import TaskScope
     from runtime.timer import Timer, TimerEntry
-    from runtime.tls import TlsNetwork
-    from runtime.transport import ConnectionHandler
+    from runtime.tls.network import TlsNetwork
 
 logger = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from broker.network.memory_budget import MemoryBudget
     from broker.network.request_context import ClientConnection
     from runtime.clock import Clock
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
+    from runtime.network.transport import Connection
     from runtime.timer import TimerEntry
-    from runtime.transport import Connection
 
 logger = logging.getLogger(__name__)
 

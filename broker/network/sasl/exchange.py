@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from broker.network.dispatch import DispatchTable
     from broker.network.request_context import ClientConnection
     from protocol.schema import Response
-    from runtime.filesystem import Buffer
+    from runtime.disk.filesystem import Buffer
 
 # A request that is refused in place of SaslAuthenticate may have so many elements: nobody knows who sends it.
 MAX_REFUSED_ELEMENTS = 10_000

@@ -37,9 +37,9 @@ from metadata.store.zookeeper.session import (
 from protocol.frame import FrameError, FrameReader
 from runtime.clock import Clock
 from runtime.error_texts import reason_of
+from runtime.network.transport import Address, Connection, Network
 from runtime.randomness import Randomness
 from runtime.tasks import TaskScope
-from runtime.transport import Address, Connection, Network
 
 # The list of a cluster's topics is one frame; ensembles that large raise jute.maxbuffer.
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -304,7 +304,7 @@ class _Link:
         self.lost.set()
         self.greeted.set()
 
-    # What follows is runtime.transport.ConnectionHandler.
+    # What follows is runtime.network.transport.ConnectionHandler.
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection

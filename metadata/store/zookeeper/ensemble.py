@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from config.errors import ConfigError
+from runtime.network.transport import Address
 from runtime.randomness import Randomness
-from runtime.transport import Address
 
 DEFAULT_PORT: Final = 2181
 

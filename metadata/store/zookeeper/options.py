@@ -16,7 +16,7 @@ from config.errors import ConfigError
 from metadata.store.zookeeper.ensemble import ConnectString
 from metadata.store.zookeeper.sasl import SaslCredentials
 from metadata.store.zookeeper.session import IN_FLIGHT_REQUESTS_MAX
-from runtime.tls import TlsFiles, client_context
+from runtime.tls.network import TlsFiles, client_context
 
 _TLS_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 

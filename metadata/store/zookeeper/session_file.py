@@ -21,8 +21,8 @@ from typing import Final, Protocol
 
 from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.session import Credentials
-from runtime.disk import DiskQueue
-from runtime.filesystem import FileSystem
+from runtime.disk.disk_queue import DiskQueue
+from runtime.disk.filesystem import FileSystem
 
 FILE_NAME: Final = "barnabas-zookeeper-session"
 FORMAT_VERSION: Final = "0"

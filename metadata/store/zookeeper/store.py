@@ -55,7 +55,7 @@ from metadata.store.zookeeper.requests import Requests
 from metadata.store.zookeeper.sasl import DigestMd5
 from metadata.store.zookeeper.session import ClientSession, Credentials, Outcome, SaslExchange, ZooKeeperRequest
 from metadata.store.zookeeper.session_file import SessionFile
-from runtime.tls import TlsNetwork
+from runtime.tls.network import TlsNetwork
 
 PIPELINE_REQUESTS_MAX: Final = 2_000
 # A stopping broker does not wait longer for an ensemble that may be gone.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
 from storage.log.writing.log_jobs import LogJobs
 from storage.log.writing.pending_writes import PendingWrites
 from storage.segments.segment import Segment

@@ -13,9 +13,9 @@ import errno
 import logging
 from collections.abc import Callable
 
-from runtime.disk import DiskQueue
+from runtime.disk.disk_queue import DiskQueue
+from runtime.disk.filesystem import Buffer
 from runtime.error_texts import reason_of
-from runtime.filesystem import Buffer
 from storage.log.writing.pending_writes import PendingWrites
 from storage.log.writing.write_refusals import WriteRefusals
 from storage.segments.segment import Segment

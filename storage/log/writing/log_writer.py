@@ -22,7 +22,7 @@ from functools import partial
 
 from protocol.records.any_format import read_any_header
 from protocol.records.batch import BatchHeader
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.free_space import NoRoom
 from storage.log.log_environment import LogEnvironment
 from storage.log.writing.durability import LogDurability

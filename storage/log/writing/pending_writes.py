@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from protocol.errors import KafkaError
 from protocol.records.batch import BatchHeader
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.segments.segment import Segment
 from storage.segments.txn_index import AbortedTxn
 

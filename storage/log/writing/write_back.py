@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from runtime.filesystem import File
+from runtime.disk.filesystem import File
 from storage.log.log_environment import LogEnvironment
 from storage.log.writing.pending_writes import PendingWrites
 from storage.log.writing.write_refusals import WriteRefusals

@@ -11,8 +11,8 @@ import pytest
 
 from broker.cluster.internal_topics import READ_ATTEMPTS, InternalLog
 from protocol.errors import ErrorCode, KafkaError
-from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
+from storage.log.reading.log_reading import LogReading
 from storage.log.unused_file import close_unused_file
 from tests.clocks import ManualClock
 from tests.replication.replica_world import Replica, replica

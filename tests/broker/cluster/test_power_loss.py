@@ -17,7 +17,7 @@ from metadata.store.port import Create, Stat, Watch
 from metadata.store.registration import ensure_persistent_paths
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
-from runtime.os_boot import BOOT_ID_FILE, boot_id
+from runtime.process.os_boot import BOOT_ID_FILE, boot_id
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk

@@ -17,9 +17,9 @@ from broker.server import Broker
 from config.broker import BrokerSettings
 from metadata.store.embedded import FILE_NAME
 from runtime.clock import SystemClock
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from storage.directories.log_directory import DirectoryRefused
 from storage.log.partition_log import PartitionLog

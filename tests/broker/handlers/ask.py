@@ -16,8 +16,8 @@ from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request
 from runtime.clock import SystemClock
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
-from runtime.transport import Address
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
 from tests.broker.quota_world import quotas_of

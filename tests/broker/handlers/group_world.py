@@ -16,8 +16,8 @@ from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
-from runtime.transport import Address
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
 from tests.coordinator.transaction.coordinator_world import TransactionWorld

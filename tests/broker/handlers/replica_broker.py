@@ -27,10 +27,10 @@ from replication.fetch_sessions import FetchSessions
 from replication.marker_appender import MarkerAppender
 from replication.partition import Partition
 from replication.partitions import Partitions
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from runtime.transport import Address
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
 from tests.broker.quota_world import quotas_of

@@ -16,7 +16,7 @@ from broker.handlers.authorized_operations import (
 )
 from broker.network.request_context import ClientConnection, RequestContext
 from broker.observability.audit import AuditLog
-from runtime.transport import Address
+from runtime.network.transport import Address
 from security.access import CLUSTER_NAME, Operation, ResourceType
 from security.acl_authorizer import AclAuthorizer
 from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern

@@ -26,9 +26,9 @@ from protocol.messages import describe_delegation_token as describe
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.schema import Request
+from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
-from runtime.transport import Address
 from security.access import Operation, ResourceType
 from security.principal import ANONYMOUS, Principal
 from tests.clocks import ManualClock

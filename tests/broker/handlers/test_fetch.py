@@ -15,8 +15,8 @@ from broker.observability.metric_table import FETCHES_EXPIRED
 from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
-from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
+from storage.log.reading.log_reading import LogReading
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, batch, values_of
 

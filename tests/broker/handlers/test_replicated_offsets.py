@@ -22,8 +22,8 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from runtime.filesystem import FileStat
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import FileStat
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment_files import LOG_SUFFIX
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker

@@ -22,7 +22,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import ProduceResponse
 from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from protocol.schema import Request
-from runtime.transport import Address
+from runtime.network.transport import Address
 from security.access import CLUSTER_NAME, Operation, ResourceType
 from security.acl_authorizer import AclAuthorizer
 from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern

@@ -15,8 +15,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
+from runtime.network.transport import Address
 from runtime.tasks import TaskScope
-from runtime.transport import Address
 from security.access import NOTHING
 from security.principal import ANONYMOUS
 from tests.broker.harness import settle

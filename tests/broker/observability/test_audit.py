@@ -47,7 +47,7 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.schema import Message, Request, Response
 from runtime.clock import SystemClock
-from runtime.transport import Address
+from runtime.network.transport import Address
 from security.access import NOTHING, Operation, ResourceType
 from security.principal import Principal
 from tests.clocks import ManualClock

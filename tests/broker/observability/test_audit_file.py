@@ -12,8 +12,8 @@ import pytest
 
 from broker.observability import audit_file
 from broker.observability.audit_file import AuditFile
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
 
 

@@ -20,7 +20,7 @@ from broker.server import Broker
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from replication.fetchers import Fetchers
+from replication.followers.fetchers import Fetchers
 from security.access import Operation, ResourceType
 from security.acl_authorizer import AclAuthorizer
 from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern

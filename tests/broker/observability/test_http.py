@@ -22,10 +22,10 @@ from broker.observability.metric_table import LOG_END_OFFSET, LOG_SIZE, LOG_STAR
 from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
 from metadata.image import BrokerImage, ClusterImage, MetadataCache
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_transport import OsNetwork
+from runtime.network.os_transport import OsNetwork
 from runtime.slices import SLICE_MS
 from storage.free_space import FreeSpace
 from tests.broker.harness import Broker as HarnessBroker

@@ -14,9 +14,9 @@ from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
 from broker.server import Broker
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
-from runtime.os_filesystem import OsFileSystem
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.observability.process_metrics import broker_state, disk_samples, loop_samples, process_text
-from runtime.filesystem import FileSystem
+from runtime.disk.filesystem import FileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
-from runtime.os_filesystem import OsFileSystem
 
 FILES = cast(FileSystem, OsFileSystem())
 

@@ -23,9 +23,9 @@ from config.topic import LogConfig
 from protocol.records.record import Record, encode_batch
 from replication.throttle import NO_LIMIT
 from runtime.clock import Clock, SystemClock
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_transport import OsNetwork, SocketOptions
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from storage.log.validation import AppendOrigin
 
@@ -175,7 +175,7 @@ ELSEWHERE = {
     "listener.security.protocol.map": "refused in flight: docs/differences.md",
     "leader.replication.throttled.rate": "of a broker with others beside it: tests/broker/test_cluster.py",
     "follower.replication.throttled.rate": "the same",
-    "num.replica.fetchers": "of a broker with others beside it: tests/replication/test_fetchers.py",
+    "num.replica.fetchers": "of a broker with others beside it: tests/replication/followers/test_fetchers.py",
 }
 ELSEWHERE |= {
     name: "of a listener: tests/broker/network/listening/test_tls_listeners.py"

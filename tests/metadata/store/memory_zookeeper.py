@@ -34,7 +34,7 @@ from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.wire import OpCode, Reader, ReplyCode
 from protocol.frame import FrameReader
 from runtime.clock import Clock
-from runtime.transport import Connection, Listener, Network
+from runtime.network.transport import Connection, Listener, Network
 
 EVENT_TYPES = {kind: number for number, kind in wire.EVENT_KINDS.items()}
 CODES = {

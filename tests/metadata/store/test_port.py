@@ -24,8 +24,8 @@ from metadata.store.port import (
     WatchKind,
 )
 from runtime.clock import SystemClock
-from runtime.os_disk import OsDiskQueue
-from runtime.os_transport import OsNetwork
+from runtime.disk.os_disk_queue import OsDiskQueue
+from runtime.network.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from tests.metadata.store.conformance import CASES, Case, Seen, raises, settle
 from tests.metadata.store.memory_zookeeper import MemoryZooKeeper

@@ -16,9 +16,9 @@ from metadata.store.zookeeper.session import Credentials
 from metadata.store.zookeeper.store import ZooKeeperStore, open_zookeeper_store
 from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import Clock, SystemClock
-from runtime.os_transport import OsNetwork
+from runtime.network.os_transport import OsNetwork
+from runtime.network.transport import Network
 from runtime.tasks import TaskScope
-from runtime.transport import Network
 from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate

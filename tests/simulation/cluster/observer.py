@@ -15,8 +15,8 @@ from metadata.image import ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from replication.partition import Partition
 from storage.directories.future_logs import FutureLogs
-from storage.log.log_truncation import LogTruncation
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import LogTruncation
 from tests.simulation.cluster.world import GROUP_TOPIC, ClusterWorld, Sent
 from tests.simulation.mutants import Patches
 from tests.simulation.process import PROCESS

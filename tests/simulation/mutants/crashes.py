@@ -12,11 +12,12 @@ from storage.directories.checkpoints import Checkpoints
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_directory import FUTURE_SUFFIX
 from storage.directories.log_manager import LogManager
-from storage.log import loading, segment_retention, segment_swap, segment_truncation
+from storage.log import loading, segment_swap
 from storage.log.loading import _Loading
-from storage.log.log_truncation import LogTruncation
 from storage.log.partition_log import PartitionLog
-from storage.log.producer_state import NO_OFFSET, ProducerStates
+from storage.log.producers.producer_state import NO_OFFSET, ProducerStates
+from storage.log.removal import segment_retention, segment_truncation
+from storage.log.removal.log_truncation import LogTruncation
 from storage.log.writing import durability
 from storage.log.writing.durability import LogDurability
 from storage.log.writing.log_writer import LogWriter

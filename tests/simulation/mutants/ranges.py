@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.file_range import FileRange
+from runtime.network.file_range import FileRange
 from storage.log import segment_swap
-from storage.log.log_reader import LogReader
+from storage.log.reading.log_reader import LogReader
 from storage.segments.interrupted_swap import CLEANED_SUFFIX
 from storage.segments.open_segments import OpenSegments
 from storage.segments.ranges_in_flight import RangesInFlight

@@ -15,25 +15,20 @@ from broker import server
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.membership import Membership
-from controller import (
-    event_handlers,
-    isr_changes,
-    leader_election_rules,
-    partition_state_machine,
-    reassignment_rules,
-    replica_state_machine,
-)
+from controller import isr_changes, partition_state_machine, reassignment_rules, replica_state_machine
 from controller.controller_term import Term
-from controller.leader_election_rules import Elected
+from controller.elections import leader_election_rules
+from controller.elections.leader_election_rules import Elected
+from controller.events import event_handlers
 from protocol.errors import ErrorCode
 from replication.assignment import PartitionAssignment
-from replication.fetchers import Fetchers
-from replication.followed_log import FollowedPartition
-from replication.follower import Fetch, FollowerState, TruncateTo
-from replication.following import Following
+from replication.followers.fetchers import Fetchers
+from replication.followers.followed_log import FollowedPartition
+from replication.followers.follower import Fetch, FollowerState, TruncateTo
+from replication.followers.following import Following
 from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
 from replication.leader import IsrResponse, LeaderState
-from replication.log_copy import LogCopy
+from replication.moves.log_copy import LogCopy
 from replication.partition import Partition
 from storage.log.leader_epoch_file import LeaderEpochFile
 from tests.simulation.mutants import Mutant, Patches

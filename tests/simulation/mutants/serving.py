@@ -14,10 +14,10 @@ from coordinator.group.committing import Committing
 from coordinator.group.shard import GroupShard
 from metadata.store.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode
-from replication.delayed_queues import CommitWaiters
 from replication.fetch_sessions import FetchSessions
 from replication.leader import LeaderState
 from replication.partition import Partition, WakeUps
+from replication.waiting.delayed_queues import CommitWaiters
 from tests.simulation.mutants import Mutant, Patches
 
 

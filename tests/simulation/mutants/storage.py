@@ -10,12 +10,12 @@ from storage.directories.log_directory import LogDirectory
 from storage.directories.log_manager import LogManager
 from storage.log import loading
 from storage.log.loading import _Loading
-from storage.log.log_reader import LogReader
-from storage.log.log_reading import LogReading
 from storage.log.partition_log import PartitionLog
-from storage.log.producer_replay import ProducerReplay
-from storage.log.producer_state import ProducerStateEntry, ProducerStates
-from storage.log.segment_retention import SegmentRetention
+from storage.log.producers.producer_replay import ProducerReplay
+from storage.log.producers.producer_state import ProducerStateEntry, ProducerStates
+from storage.log.reading.log_reader import LogReader
+from storage.log.reading.log_reading import LogReading
+from storage.log.removal.segment_retention import SegmentRetention
 from storage.log.writing import finished_segments
 from storage.log.writing.durability import LogDurability
 from storage.log.writing.log_writer import LogWriter

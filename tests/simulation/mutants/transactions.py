@@ -15,8 +15,8 @@ from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.storing import Storing, _TransactionChange
 from coordinator.transaction.transaction import Transaction
 from protocol.errors import ErrorCode
-from storage.log.log_reading import LogReading
-from storage.log.producer_state import NO_OFFSET, ProducerStates
+from storage.log.producers.producer_state import NO_OFFSET, ProducerStates
+from storage.log.reading.log_reading import LogReading
 from storage.segments.segment import Segment
 from tests.simulation.mutants import Mutant, Patches
 

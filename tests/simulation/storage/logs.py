@@ -11,7 +11,7 @@ from protocol.records.batch import BatchHeader, iter_headers
 from protocol.records.control import ControlType, EndTxnMarker, decode_marker, encode_marker
 from protocol.records.record import Record, encode_batch, iter_records
 from protocol.topic_partition import TopicPartition
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.simulation.storage.model import Expected, Found, History, Kind, Written
 

@@ -1,6 +1,6 @@
 """Logs on their way to another directory: what the broker's mover does to two logs, without partitions around them.
 
-Source: `replication.log_moves`, whose order of steps this is.
+Source: `replication.moves.log_moves`, whose order of steps this is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from protocol.errors import KafkaError
 from protocol.topic_partition import TopicPartition
-from replication.log_copy import LogCopy
+from replication.moves.log_copy import LogCopy
 from tests.simulation.clock import SimClock
 from tests.simulation.storage.logs import Logged
 

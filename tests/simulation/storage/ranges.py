@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from protocol.records.batch import iter_headers
-from runtime.file_range import FileRange
-from runtime.filesystem import Buffer
-from runtime.transport import Connection
+from runtime.disk.filesystem import Buffer
+from runtime.network.file_range import FileRange
+from runtime.network.transport import Connection
 from storage.log.opening import open_log
 from storage.log.partition_log import PartitionLog
 from storage.log.segment_swap import replace_segments

@@ -9,7 +9,7 @@ import pytest
 from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.records.record import assemble
 from protocol.varint import encode_varint
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.cleaner.segment_cleaning import CleaningRequest, LogCleaning
 from storage.segments.segment_copy import CleanedSegment
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE, DirectoryRefused
 from storage.directories.log_manager import LogManager
 from tests.storage.directories.test_log_manager import broker

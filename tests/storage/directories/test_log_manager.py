@@ -18,9 +18,9 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import uuid_to_text
-from runtime.filesystem import Buffer, File, FileSystem
-from runtime.os_disk import OsDisk
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import Buffer, File, FileSystem
+from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
 from storage.directories.log_manager import LogManager
 from tests.clocks import ManualClock

@@ -13,8 +13,8 @@ import pytest
 from protocol.records.compression import Compression
 from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record
-from runtime.filesystem import File
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.filesystem import File
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.loading import LoadRequest, load_log
 from storage.log.segment_split import split_segment
 from storage.log.segment_swap import swap_files

@@ -17,7 +17,7 @@ from protocol.records.record import Record, encode_batch
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import offsets_texts, plain_texts, transaction_texts
 from storage.segments.stored_batches import CorruptLog, StoredBatches

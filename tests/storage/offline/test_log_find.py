@@ -17,7 +17,7 @@ from broker.commands.log_search import search
 from protocol.records.compression import Compression
 from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.log_find import MAX_MATCHES, Found, Match, Query, Task, plan, scan
 from tests.storage.logs import append_records, config, open_log, world
 

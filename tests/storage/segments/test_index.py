@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from runtime.filesystem import Buffer
+from runtime.disk.filesystem import Buffer
 from storage.segments.index import PAGE_ENTRIES, CorruptIndex, OffsetIndex, SparseIndex, TimeIndex
 
 

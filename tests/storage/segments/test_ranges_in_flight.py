@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from runtime.file_range import FileRange
-from runtime.os_filesystem import OsFile
-from storage.log import log_reader
+from runtime.disk.os_filesystem import OsFile
+from runtime.network.file_range import FileRange
 from storage.log.partition_log import PartitionLog
+from storage.log.reading import log_reader
 from tests.storage.logs import World, append, config, open_log, world
 
 LEAST = 1_000

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from protocol.errors import KafkaError
-from runtime.os_filesystem import OsFileSystem
+from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.segment_scan import scan_segment
 from tests.simulation.clock import SimClock

@@ -26,9 +26,9 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from runtime.documents import NoDocuments
+from runtime.network.transport import Address, Connection
 from runtime.tasks import TaskScope
-from runtime.tls_stream import InPlace
-from runtime.transport import Address, Connection
+from runtime.tls.stream import InPlace
 from security.plain import PlainClient, PlainServer
 from security.sasl import SaslServer
 from security.scram import MECHANISMS, ScramServer

@@ -13,7 +13,7 @@ from broker.network.listening.listeners import (
     parse_protocol_map,
     with_host_name,
 )
-from runtime.transport import Address
+from runtime.network.transport import Address
 
 TWO = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"
 

@@ -14,15 +14,15 @@ from broker.composition import listener_plans
 from broker.network.listening.tls_listeners import WATCH_PERIOD_MS, TlsListeners
 from config.broker import BrokerSettings
 from config.errors import ConfigError
-from runtime.filesystem import FileStat
+from runtime.disk.filesystem import FileStat
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from runtime.tls import TlsNetwork
-from runtime.tls_context import client_context_of
-from runtime.tls_stream import TlsStream, TlsWork
+from runtime.tls.context import client_context_of
+from runtime.tls.network import TlsNetwork
+from runtime.tls.stream import TlsStream, TlsWork
 from security.principal import ANONYMOUS, Principal
 from tests.clocks import ManualClock, Turns
-from tests.runtime.test_tls_stream import Later, Line, User
+from tests.runtime.tls.test_stream import Later, Line, User
 from tests.tls_certificates import authority, issued, material
 
 BASE = {"listeners": "SSL://localhost:0", "security.inter.broker.protocol": "SSL"}

@@ -25,7 +25,7 @@ from protocol.messages.fetch import FetchResponse
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceResponse
 from protocol.schema import Response
-from runtime.transport import Address
+from runtime.network.transport import Address
 from security.principal import Principal
 from tests.broker.handlers.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.quota_world import quotas_of

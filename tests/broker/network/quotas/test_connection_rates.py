@@ -11,7 +11,7 @@ from broker.handlers.api_versions import api_versions
 from broker.network.acceptor import DELAYED_MAX, AcceptLimits
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from protocol.messages.api_versions import ApiVersionsRequest
-from runtime.transport import Address
+from runtime.network.transport import Address
 from tests.broker.harness import Broker
 from tests.broker.quota_world import WINDOWS
 

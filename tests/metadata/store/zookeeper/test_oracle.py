@@ -39,9 +39,9 @@ from metadata.store.zookeeper.session_file import FILE_NAME, LogDirectorySession
 from metadata.store.zookeeper.store import ZooKeeperStore, open_zookeeper_store
 from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import SystemClock
-from runtime.os_disk import OsDiskQueue
-from runtime.os_filesystem import OsFileSystem
-from runtime.os_transport import OsNetwork
+from runtime.disk.os_disk_queue import OsDiskQueue
+from runtime.disk.os_filesystem import OsFileSystem
+from runtime.network.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from tests.metadata.store.conformance import CASES, Case, Seen, raises, settle
 from tests.metadata.store.cutting_proxy import WRITES, Cut, proxied

@@ -24,7 +24,7 @@ from metadata.store.zookeeper.session import READ_ATTEMPTS_MAX
 from metadata.store.zookeeper.store import PIPELINE_REQUESTS_MAX
 from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import SystemClock
-from runtime.os_transport import OsNetwork
+from runtime.network.os_transport import OsNetwork
 from tests.metadata.store.conformance import Seen, raises, settle
 from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.metadata.store.zookeeper_world import (

@@ -27,7 +27,7 @@ from metadata.store.zookeeper.ensemble import ConnectString, Rotation
 from metadata.store.zookeeper.requests import Requests
 from metadata.store.zookeeper.wire import Acl, OpCode, Reader, ReplyCode
 from protocol.primitives import DecodeError
-from runtime.transport import Address
+from runtime.network.transport import Address
 
 ACLS = (Acl(31, "world", "anyone"), Acl(1, "sasl", "broker"))
 KAZOO_ACLS = [ACL(31, Id("world", "anyone")), ACL(1, Id("sasl", "broker"))]

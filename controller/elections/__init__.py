@@ -1,0 +1,1 @@
+"""Leader elections: their rules, and those that are asked for."""

@@ -1,0 +1,1 @@
+"""The partitions that this broker follows: what it fetches from their leaders, and when it truncates."""

@@ -1,0 +1,1 @@
+"""Moves partitions between the log directories of this broker."""

@@ -1,0 +1,1 @@
+"""Requests that wait for partitions: for the log end, the high watermark, or other replicas."""

@@ -1,0 +1,1 @@
+"""TLS in memory, over any network."""

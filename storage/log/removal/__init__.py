@@ -1,0 +1,1 @@
+"""Removes records of one log: the end by truncation, the start by retention and DeleteRecords."""
