@@ -157,9 +157,10 @@ class Cluster:
 def _options_of(context: click.Context) -> tuple[str, ...]:
     """Return the options that name the cluster; a profile of the environment is one of the next command, too."""
     found: list[str] = []
-    for name in ("bootstrap_server", "command_config", "profile"):
+    for name in ("bootstrap_server", "command_config", "client_config", "profile"):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            found += (f"--{name.replace('_', '-')}", str(context.params[name]))
+            option = "command-config" if name == "client_config" else name.replace("_", "-")
+            found += (f"--{option}", str(context.params[name]))
     return tuple(found)
 
 
@@ -168,11 +169,17 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def run(
-        *, bootstrap_server: str | None, command_config: str | None, profile: str | None, as_json: bool, **others: Any
+        *,
+        bootstrap_server: str | None,
+        command_config: str | None,
+        client_config: str | None,
+        profile: str | None,
+        as_json: bool,
+        **others: Any,
     ) -> Any:
         servers, cluster = bootstrap_server, None
         try:
-            settings = ClusterAccess.of(client_properties(command_config, profile), bootstrap_server)
+            settings = ClusterAccess.of(client_properties(command_config or client_config, profile), bootstrap_server)
             servers, cluster = (
                 settings.bootstrap_servers,
                 Cluster(settings, options=_options_of(click.get_current_context())),
@@ -190,6 +197,8 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--bootstrap-server", metavar="HOST:PORT[,...]", help=f"brokers to ask first [{DEFAULT_SERVER}]"),
         click.option("--command-config", metavar="FILE", help="properties of a client, as of the kafka-*.sh tools"),
+        click.option("--consumer.config", "--producer.config", "--admin.config", "client_config", hidden=True,
+                     help="other names of --command-config"),
         click.option("--profile", metavar="NAME", envvar=PROFILE_VARIABLE, help="a file in ~/.config/barnabas"),
         click.option("--json", "as_json", is_flag=True, help="print JSON"),
     )):  # fmt: skip

@@ -6,6 +6,7 @@ Ctrl-C is an exception: consumers leave their groups, and what is incomplete say
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -15,9 +16,10 @@ from typing import Any
 
 import click
 
+from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from tools.names import COMMANDS
 
-_EXIT_INTERRUPTED = 128 + signal.SIGINT
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class _Commands(click.Group):
@@ -38,7 +40,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has read enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return 0
 
 
@@ -46,7 +48,7 @@ root = _Commands("barnabas", help="Commands for any Kafka cluster.")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command, and return its exit code: 0, 1 when it failed, 2 for wrong options."""
+    """Run a command, and return its exit code: 0, 1 when it failed, 2 for wrong options, 130 after a Ctrl-C."""
     try:
         code = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
         sys.stdout.flush()
@@ -54,8 +56,19 @@ def main(arguments: Sequence[str]) -> int:
         error.show()
         return error.exit_code
     except click.Abort:
-        return _EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 0
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        click.echo(f"barnabas: the output cannot be written: {error.strerror}", err=True)
+        _discard_output()
+        return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _discard_output() -> None:
+    """What is still in the buffer goes nowhere, instead of failing once more at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,11 +8,10 @@ import click
 from confluent_kafka import KafkaException
 
 from config.client_settings import SettingsError
+from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
-
-EXIT_FAILED = 1
 
 # By the name of the error on the wire.
 _HINTS = {
@@ -51,6 +50,12 @@ class Failure(click.ClickException):
     def show(self, file: object = None) -> None:
         del file
         click.echo(f"barnabas: {self.format_message()}", err=True)
+
+
+class Interrupted(Failure):
+    """A Ctrl-C has ended a command; its text is how far it came."""
+
+    exit_code = EXIT_INTERRUPTED
 
 
 def failure_of(error: Exception, servers: str | None) -> Failure | None:

@@ -14,7 +14,7 @@ _FIELDS = "%k key, %v value, %p partition, %o offset, %D time, %h headers, %t to
 
 
 def format_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The command's function is called with `line_of`, which makes the line of a record."""
+    """The command's function is called with `line_of`, which makes the line of a record, with its end."""
     return click.option(
         "--format", "line_of", default=default, metavar="FORMAT", callback=_line_of, help=f"{_FIELDS} [{default}]"
     )
@@ -22,6 +22,7 @@ def format_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., 
 
 def _line_of(_context: click.Context, _option: click.Parameter, template: str) -> Line:
     try:
-        return formatter(template)
+        line = formatter(template)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    return lambda record: f"{line(record)}\n"

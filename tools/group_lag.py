@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
 
 from tools.cluster import Cluster
+from tools.failures import Failure, told
 
 Key = tuple[str, int]
 
@@ -61,9 +62,29 @@ def end_offsets(cluster: Cluster, keys: list[Key], *, is_committed_only: bool = 
 
 
 def offsets_of(
-    cluster: Cluster, keys: list[Key], spec: str | int, *, is_committed_only: bool = False
+    cluster: Cluster, keys: list[Key], spec: str, *, is_committed_only: bool = False
 ) -> dict[Key, int | None]:
-    """Return the offsets for `spec`: "earliest", "latest", or a time in milliseconds; None where there is none."""
+    """Return the offsets for `spec`: "earliest", "latest", "max-timestamp"; None where the leader does not answer, or there is
+    none."""
+    answers = _answers(cluster, keys, spec, is_committed_only=is_committed_only)
+    return {key: None if isinstance(answer, KafkaError) else answer for key, answer in answers.items()}
+
+
+def offsets_since(cluster: Cluster, keys: list[Key], since_ms: int) -> dict[Key, int | None]:
+    """Return the offset of the first record since then, None where there is none. Raises Failure for a partition whose leader
+    does not answer: it may have one."""
+    found: dict[Key, int | None] = {}
+    for key, answer in _answers(cluster, keys, since_ms, is_committed_only=False).items():
+        if isinstance(answer, KafkaError):
+            raise Failure(f"partition {key[0]}-{key[1]} does not answer: {told(answer)}")
+        found[key] = answer
+    return found
+
+
+def _answers(
+    cluster: Cluster, keys: list[Key], spec: str | int, *, is_committed_only: bool
+) -> dict[Key, int | KafkaError | None]:
+    """Return what the leaders answer: an offset, None for no offset, or an error."""
     from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
     if not keys:
@@ -71,13 +92,20 @@ def offsets_of(
     if isinstance(spec, int):
         asked = OffsetSpec.for_timestamp(spec)
     else:
-        asked = OffsetSpec.earliest() if spec == "earliest" else OffsetSpec.latest()
+        asked = {
+            "earliest": OffsetSpec.earliest,
+            "latest": OffsetSpec.latest,
+            "max-timestamp": OffsetSpec.max_timestamp,
+        }[spec]()
     level = IsolationLevel.READ_COMMITTED if is_committed_only else IsolationLevel.READ_UNCOMMITTED
     futures = cluster.admin.list_offsets({TopicPartition(*key): asked for key in keys}, isolation_level=level)
-    found: dict[Key, int | None] = {}
+    found: dict[Key, int | KafkaError | None] = {}
     for partition, result in cluster.results(futures).items():
-        is_known = not isinstance(result, KafkaError) and result.offset >= 0
-        found[partition.topic, partition.partition] = result.offset if is_known else None
+        key = (partition.topic, partition.partition)
+        if isinstance(result, KafkaError):
+            found[key] = result
+        else:
+            found[key] = result.offset if result.offset >= 0 else None
     return found
 
 

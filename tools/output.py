@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from tools.record_view import RecordView
 
 NONE = "-"
 """How a table shows that there is no value."""
@@ -43,6 +46,10 @@ class Output:
     def line(self, value: Mapping[str, Any], text: str) -> None:
         """Print a result that is one of many: a JSON object on a line, or `text`."""
         sys.stdout.write(f"{json.dumps(value, ensure_ascii=False, default=str) if self.as_json else text}\n")
+
+    def record(self, record: RecordView, text: str) -> None:
+        """Print a record: a JSON object on a line, or `text`, which has its end."""
+        sys.stdout.write(f"{json.dumps(record.as_json(), ensure_ascii=False)}\n" if self.as_json else text)
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
         """Print the one result of a command: a JSON document, or a sentence."""

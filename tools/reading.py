@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from tools import parsing
 from tools.cluster import TIMED_OUT, Cluster
 from tools.failures import Failure
-from tools.group_lag import Key, offsets_of
+from tools.group_lag import Key, offsets_of, offsets_since
+from tools.output import Output
 
 POLL_S = 0.2
 BATCH = 1_000
@@ -46,6 +47,10 @@ class ReadPlan:
 
     starts: dict[int, int]
     ends: dict[int, int] = field(default_factory=dict)
+    deleted: dict[int, int] = field(default_factory=dict)
+    """By partition: how many offsets between the start that was asked and the first that there is."""
+    withheld: dict[int, int] = field(default_factory=dict)
+    """By partition: how many offsets are behind its end, because a transaction is open."""
 
     @property
     def is_bounded(self) -> bool:
@@ -55,7 +60,9 @@ class ReadPlan:
         """End at what is there now. Partitions that have nothing between start and end leave the plan. Raises Failure."""
         keys: list[Key] = [(topic, index) for index in self.starts]
         first = known_offsets(offsets_of(cluster, keys, "earliest"))
-        ends = known_offsets(offsets_of(cluster, keys, "latest", is_committed_only=is_committed_only))
+        ends, self.withheld = ends_now(cluster, keys, is_committed_only=is_committed_only)
+        asked = {index: start for index, start in self.starts.items() if start >= 0}
+        self.deleted = {index: first[index] - start for index, start in asked.items() if start < first[index]}
         self.starts = {
             index: max(start, first[index])
             for index, start in self.starts.items()
@@ -67,6 +74,7 @@ class ReadPlan:
         """End earlier: before these offsets. Partitions that have nothing left leave the plan, which has ends already."""
         self.ends = {index: min(end, ends.get(index, end)) for index, end in self.ends.items()}
         self.starts = {index: start for index, start in self.starts.items() if self.ends[index] > start}
+        self.withheld = {index: count for index, count in self.withheld.items() if index not in ends}
         self.ends = {index: self.ends[index] for index in self.starts}
 
 
@@ -77,11 +85,22 @@ def earlier_ends(
     ends: dict[int, int] = {}
     if until_time is not None:
         until_ms = parsing.time_ms(until_time, "--until-time", cluster.clock.wall_ms())
-        until = offsets_of(cluster, [(topic, index) for index in indexes], until_ms)
+        until = offsets_since(cluster, [(topic, index) for index in indexes], until_ms)
         ends = {key[1]: offset for key, offset in until.items() if offset is not None}
     if until_offset is not None:
         ends = {index: min(ends.get(index, until_offset), until_offset) for index in indexes}
     return ends
+
+
+def ends_now(cluster: Cluster, keys: list[Key], *, is_committed_only: bool) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the ends of partitions, and how many offsets are behind them where a transaction is open. Raises Failure."""
+    ends = known_offsets(offsets_of(cluster, keys, "latest"))
+    if not is_committed_only:
+        return ends, {}
+    committed = known_offsets(
+        offsets_of(cluster, keys, "latest", is_committed_only=True)
+    )  # asked last: it can only grow
+    return committed, {index: end - committed[index] for index, end in ends.items() if end > committed[index]}
 
 
 def known_offsets(offsets: dict[Key, int | None]) -> dict[int, int]:
@@ -103,12 +122,17 @@ class Reading:
         self._topic = topic
         self._starts = dict(plan.starts) if plan is not None else {}
         self._quiet_polls = 0
-        self.deleted: dict[int, int] = {}
+        self.deleted: dict[int, int] = dict(plan.deleted) if plan is not None else {}
         """By partition: how many offsets were deleted before they were read."""
         self._is_bounded = plan is not None and (plan.is_bounded or not plan.starts)
         self._ends = dict(plan.ends) if plan is not None else {}
         if plan is not None and plan.starts:
             consumer.assign([TopicPartition(topic, index, offset) for index, offset in plan.starts.items()])
+
+    @property
+    def started(self) -> set[int]:
+        """The partitions of this reading."""
+        return set(self._starts)
 
     @property
     def is_finished(self) -> bool:
@@ -143,6 +167,13 @@ class Reading:
                 self._drop(message.partition())
         return wanted
 
+    def add(self, partitions: Iterable[int]) -> None:
+        """Read partitions, too, that have just come, from their beginning on; for a reading without ends."""
+        added = [TopicPartition(self._topic, index, OFFSET_BEGINNING) for index in partitions]
+        if added:
+            self._starts |= {each.partition: OFFSET_BEGINNING for each in added}
+            self._consumer.incremental_assign(added)
+
     def positions(self) -> dict[int, int]:
         """Return the next offset of each partition that is not done."""
         asked = [TopicPartition(self._topic, index) for index in self._ends]
@@ -152,9 +183,13 @@ class Reading:
     def _skip_deleted(self, message: Any) -> None:
         """Go on at the first record that is there. Raises KafkaException when the log ends before the offset."""
         index, offset = message.partition(), message.offset()
-        first, _ = self._consumer.get_watermark_offsets(TopicPartition(self._topic, index), ANSWER_S)
-        if not 0 <= offset < first:
-            raise KafkaException(message.error())
+        bounds = self._consumer.get_watermark_offsets(TopicPartition(self._topic, index), ANSWER_S)
+        if offset < 0 or bounds is None:
+            raise KafkaException(message.error() if bounds is not None else KafkaError(TIMED_OUT))
+        first, end = bounds
+        if offset >= first:
+            text = f"{self._topic}-{index} has no offset {offset}: it ends at {end}"
+            raise KafkaException(KafkaError(KafkaError.OFFSET_OUT_OF_RANGE, text))
         wanted_end = self._ends.get(index)
         if self._is_bounded and wanted_end is None:
             return  # it was done already
@@ -174,3 +209,20 @@ def deleted_text(topic: str, deleted: Mapping[int, int]) -> str:
     """Return how many records were deleted before they were read."""
     places = ", ".join(f"{count} of {topic}-{index}" for index, count in sorted(deleted.items()))
     return f"records that were deleted before they could be read: {places}"
+
+
+def withheld_text(topic: str, withheld: Mapping[int, int]) -> str:
+    """Return what was not read because of open transactions."""
+    places = ", ".join(f"{count} offsets of {topic}-{index}" for index, count in sorted(withheld.items()))
+    return (
+        f"not read, because they are behind the start of an open transaction: {places}; "
+        f"--isolation-level read_uncommitted reads them, `barnabas transactions producers {topic}` shows the transaction"
+    )
+
+
+def tell_gaps(topic: str, deleted: Mapping[int, int], withheld: Mapping[int, int]) -> None:
+    """Say on standard error what was not read."""
+    if deleted:
+        Output.note(deleted_text(topic, deleted))
+    if withheld:
+        Output.note(withheld_text(topic, withheld))

@@ -1,4 +1,4 @@
-"""Which records are wanted: by key, headers, a part of the value, fields of its JSON. Pure."""
+"""Which records are wanted: by key, headers, a part of the value, fields of its JSON, timestamp. Pure."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ class RecordFilter:
     headers: tuple[tuple[str, bytes], ...] = ()
     value_part: bytes | None = None
     fields: tuple[JsonField, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    """Timestamps from the first on, and before the second."""
 
     @classmethod
     def of(
@@ -73,13 +76,20 @@ class RecordFilter:
         )
 
     def takes(self, record: RecordView) -> bool:
-        return self._takes(record.key, record.value, record.headers)
+        return self._is_in_time(record.timestamp_ms) and self._takes(record.key, record.value, record.headers)
 
     def takes_message(self, message: Any) -> bool:
         """As `takes`, for a message of the client library: most are not wanted, and need no other object."""
         if self.key is not None and message.key() != self.key:
             return False
+        if not self._is_in_time(message.timestamp()[1]):
+            return False
         return self._takes(self.key, message.value(), message.headers() or () if self.headers else ())
+
+    def _is_in_time(self, timestamp_ms: int) -> bool:
+        if self.since_ms is not None and timestamp_ms < self.since_ms:
+            return False
+        return self.until_ms is None or timestamp_ms < self.until_ms
 
     def _takes(self, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bool:
         if self.key is not None and key != self.key:

@@ -16,6 +16,7 @@ from typing import Any
 from tools.parsing import time_text
 
 NO_TIMESTAMP = -1
+_APPEND_TIME = 2  # confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
 _FIELD = re.compile(r"%(.)|\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
 
@@ -31,18 +32,22 @@ class RecordView:
     key: bytes | None
     value: bytes | None
     headers: Sequence[tuple[str, bytes | None]] = ()
+    is_append_time: bool = False
+    """Whether the timestamp is the broker's, not the producer's."""
 
     @classmethod
     def of(cls, message: Any) -> RecordView:
         """Of a message of the client library."""
+        timestamp_type, timestamp_ms = message.timestamp()
         return cls(
             message.topic(),
             message.partition(),
             message.offset(),
-            message.timestamp()[1],
+            timestamp_ms,
             message.key(),
             message.value(),
             tuple(message.headers() or ()),
+            timestamp_type == _APPEND_TIME,
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -74,6 +74,19 @@ SERIALIZATIONS = {
 }  # fmt: skip
 
 
+_TEXTS = dict.fromkeys(("bytearray", "bytebuffer", "bytes", "uuid"), STRING)
+"""Kafka's names for bytes that are taken as they are, and for UUIDs, which are written as text."""
+
+
+def serialization_of(name: str, option: str | None) -> Serialization:
+    """Return one of SERIALIZATIONS. Raises click.BadParameter."""
+    match = _CLASS.fullmatch(name)
+    found = (SERIALIZATIONS | _TEXTS).get(match[1].lower()) if match is not None else None
+    if found is None:
+        raise click.BadParameter(f"{name!r} is none of {', '.join(SERIALIZATIONS)}", param_hint=option)
+    return found
+
+
 class SerializationType(click.ParamType[Serialization]):
     """One of SERIALIZATIONS by its name, or by that of Kafka's class."""
 
@@ -82,11 +95,8 @@ class SerializationType(click.ParamType[Serialization]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Serialization:
         if isinstance(value, Serialization):
             return value
-        match = _CLASS.fullmatch(value)
-        found = SERIALIZATIONS.get(match[1].lower()) if match is not None else None
-        if found is None:
-            self.fail(f"{value!r} is none of {', '.join(SERIALIZATIONS)}", param, ctx)
-        return found
+        del param, ctx
+        return serialization_of(value, None)
 
 
 def serialization_options(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

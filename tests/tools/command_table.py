@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 
 _HERE = "tests.tools.test_commands"
+_OPTIONS = "tests.tools.test_kafka_options"
 
 ROWS = {
     "acls add": (_HERE, "test_acls_are_added_listed_and_removed"),
@@ -29,6 +30,7 @@ ROWS = {
     "groups delete-offsets": (_HERE, "test_offsets_are_exported_taken_back_and_deleted"),
     "groups describe": (_HERE, "test_a_group_commits_what_was_printed"),
     "groups list": (_HERE, "test_a_group_commits_what_was_printed"),
+    "groups remove-members": (_OPTIONS, "test_members_are_removed_only_when_asked"),
     "groups reset": (_HERE, "test_offsets_are_reset_only_when_asked"),
     "partitions cancel": (_HERE, "test_partitions_are_planned_verified_and_led"),
     "partitions elect": (_HERE, "test_partitions_are_planned_verified_and_led"),

@@ -16,7 +16,8 @@ from dataclasses import replace
 import click
 
 from tools.cluster import Cluster, cluster_command
-from tools.failures import EXIT_FAILED, Unreachable
+from tools.exit_codes import EXIT_FAILED
+from tools.failures import Unreachable
 from tools.health.checks import Finding, findings
 from tools.health.since import Address, addresses_of, began, read_pages
 from tools.health.view import ClusterView, Since

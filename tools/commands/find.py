@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,19 +19,20 @@ from protocol.key_hashes import PARTITIONERS
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, told
+from tools.failures import Failure, Interrupted, told
 from tools.format_option import Line, format_option
-from tools.group_lag import offsets_of
+from tools.group_lag import offsets_since
+from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
-from tools.reading import SETTINGS, Reading, ReadPlan, deleted_text, earlier_ends
+from tools.reading import SETTINGS, Reading, ReadPlan, earlier_ends, tell_gaps
 from tools.record_filter import RecordFilter
 from tools.record_view import RecordView
 from tools.serialization import Serialization, decoded, key_bytes, serialization_options
 
 
 @click.command("find")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--key", help="records with this key")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="with this header; may be repeated")
 @click.option("--value-contains", metavar="TEXT", help="whose value contains this")
@@ -39,9 +41,10 @@ from tools.serialization import Serialization, decoded, key_bytes, serialization
 @click.option("--partitioner", type=click.Choice(list(PARTITIONERS)), default="murmur2",
               help="how its client chooses the partition of a key [murmur2]")  # fmt: skip
 @click.option("--key-partition-only", is_flag=True, help="look only into the partition of the key")
-@click.option("--partitions", metavar="0,2,5-7", help="look only into these")
-@click.option("--from-time", metavar="TIME", help="written since: 2026-01-31T12:00, or 1h for an hour ago")
-@click.option("--until-time", metavar="TIME", help="written before")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="look only into these")
+@click.option("--from-time", metavar="TIME", help="timestamp since: 2026-01-31T12:00, or 1h for an hour ago")
+@click.option("--until-time", metavar="TIME",
+              help="timestamp before; ends each partition at the first record that is not")  # fmt: skip
 @click.option("--from-offset", type=click.IntRange(0), metavar="N", help="at this offset or behind it")
 @click.option("--until-offset", type=click.IntRange(0), metavar="N", help="before this offset")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N hits")
@@ -81,12 +84,15 @@ def command(
         groups = [[first], [] if key_partition_only else [index for index in indexes if index != first]]
     elif key_partition_only:
         raise click.UsageError("--key-partition-only goes with --key and without --partitions")
+    since_ms, until_ms = _times_ms(cluster, bounds)
     search = _Search(cluster, output, topic, max_messages, isolation_level)
     search.plan(groups, bounds)
-    for plan in search.plans:
-        if not search.is_full:
-            search.run(plan, wanted, line_of, lambda record: decoded(record, key_form, value_form))
-    search.report()
+    search.run(
+        replace(wanted, since_ms=since_ms, until_ms=until_ms),
+        line_of,
+        lambda record: decoded(record, key_form, value_form),
+    )
+    search.report(bounds["until_time"])
 
 
 class _Search:
@@ -100,10 +106,12 @@ class _Search:
         self._topic = topic
         self._max_messages = max_messages
         self._isolation_level = isolation_level
-        self.plans: list[ReadPlan] = []
+        self._plans: list[ReadPlan] = []
+        self._partitions = 0
         self._hits = 0
         self._looked = 0
         self._deleted: dict[int, int] = {}
+        self._withheld: dict[int, int] = {}
         self._progress: Progress | None = None
 
     @property
@@ -112,52 +120,86 @@ class _Search:
 
     def plan(self, groups: list[list[int]], bounds: dict[str, Any]) -> None:
         """Determine the ranges of all partitions now, so that records that come meanwhile do not lengthen the search."""
+        is_committed_only = self._isolation_level == "read_committed"
+        self._partitions = sum(map(len, groups))
         for indexes in groups:
-            plan = _bounded_plan(self._cluster, self._topic, indexes, bounds, self._isolation_level == "read_committed")
+            plan = _bounded_plan(self._cluster, self._topic, indexes, bounds, is_committed_only)
+            self._deleted |= plan.deleted
+            self._withheld |= plan.withheld
             if plan.starts:
-                self.plans.append(plan)
-        total = sum(end - plan.starts[index] for plan in self.plans for index, end in plan.ends.items())
+                self._plans.append(plan)
+        total = sum(end - plan.starts[index] for plan in self._plans for index, end in plan.ends.items())
         self._progress = Progress("records looked through", total, self._cluster.clock)
 
-    def run(
-        self, plan: ReadPlan, wanted: RecordFilter, line_of: Line, decode: Callable[[RecordView], RecordView]
-    ) -> None:
-        """Raises Failure when a partition cannot be read."""
-        settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
-                    "queued.min.messages": 100_000}  # fmt: skip
-        consumer = self._cluster.consumer(settings)
-        assert self._progress is not None
-        try:
+    def run(self, wanted: RecordFilter, line_of: Line, decode: Callable[[RecordView], RecordView]) -> None:
+        """Look through the ranges. Raises Failure when a partition cannot be read, Interrupted."""
+        for number, plan in enumerate(self._plans):
+            if self.is_full:
+                return
+            left = {index: start for later in self._plans[number:] for index, start in later.starts.items()}
+            settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
+                        "queued.min.messages": 100_000}  # fmt: skip
+            consumer = self._cluster.consumer(settings)
             reading = Reading(consumer, self._topic, plan)
-            while not reading.is_finished and not self.is_full:
-                for message in reading.poll():
-                    self._looked += 1
-                    if wanted.takes_message(message) and not self.is_full:
-                        record = decode(RecordView.of(message))
-                        self._hits += 1
-                        self._output.line(record.as_json() if self._output.as_json else {}, line_of(record))
-                        sys.stdout.flush()
-                self._progress.show(self._looked)
+            try:
+                self._read(reading, wanted, line_of, decode)
+            except KafkaException as error:
+                raise Failure(
+                    f"the search is incomplete, {self._left(reading, left)}: {told(error.args[0])}"
+                ) from error
+            except KeyboardInterrupt:
+                raise Interrupted(
+                    f"the search was interrupted after {self._looked} records with {self._hits} hits: it is incomplete, "
+                    f"{self._left(reading, left)}"
+                ) from None
+            finally:
+                consumer.close()
             self._deleted |= reading.deleted
-        except KafkaException as error:
-            left = ", ".join(f"{self._topic}-{index} at {at}" for index, at in reading.positions().items())
-            raise Failure(f"the search is incomplete, it stopped at {left}: {told(error.args[0])}") from error
-        except KeyboardInterrupt:
-            raise Failure(f"the search was interrupted after {self._looked} records: it is incomplete") from None
-        finally:
-            consumer.close()
 
-    def report(self) -> None:
-        """Say how far it has looked."""
+    def _read(
+        self, reading: Reading, wanted: RecordFilter, line_of: Line, decode: Callable[[RecordView], RecordView]
+    ) -> None:
         assert self._progress is not None
-        ends = {index: end for plan in self.plans for index, end in plan.ends.items()}
-        reached = "ended at the wanted number of hits" if self.is_full else f"to the end of {len(ends)} partitions"
+        while not reading.is_finished and not self.is_full:
+            for message in reading.poll():
+                self._looked += 1
+                if wanted.takes_message(message) and not self.is_full:
+                    record = decode(RecordView.of(message))
+                    self._hits += 1
+                    self._output.record(record, line_of(record))
+                    sys.stdout.flush()
+            self._progress.show(self._looked)
+
+    def _left(self, reading: Reading, left: dict[int, int]) -> str:
+        """Return where the search stopped; `left` has the starts of what was not finished before this reading."""
+        positions = reading.positions()
+        done = reading.started - positions.keys()
+        places = {index: positions.get(index, start) for index, start in left.items() if index not in done}
+        return "it stopped at " + ", ".join(f"{self._topic}-{index} at {at}" for index, at in sorted(places.items()))
+
+    def report(self, until_time: str | None) -> None:
+        """Say how far it has looked, and what it could not look at."""
+        assert self._progress is not None
+        reached = f"to the end of {self._partitions} partitions"
+        if self.is_full:
+            reached = "ended at the wanted number of hits"
+        elif until_time is not None:
+            reached = f"to the first one since {until_time} in each of {self._partitions} partitions"
         self._progress.close()
-        if self._deleted:
-            Output.note(deleted_text(self._topic, self._deleted))
+        tell_gaps(self._topic, self._deleted, self._withheld)
         Output.note(
             f"{self._hits} hits in {self._looked} records, {reached} ({self._progress.rate_text(self._looked)})"
         )
+
+
+def _times_ms(cluster: Cluster, bounds: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return what --from-time and --until-time mean. Raises click.BadParameter."""
+    now_ms = cluster.clock.wall_ms()
+    since, until = bounds["from_time"], bounds["until_time"]
+    return (
+        None if since is None else parsing.time_ms(since, "--from-time", now_ms),
+        None if until is None else parsing.time_ms(until, "--until-time", now_ms),
+    )
 
 
 def _bounded_plan(
@@ -172,7 +214,7 @@ def _bounded_plan(
         dict.fromkeys(indexes, OFFSET_BEGINNING if bounds["from_offset"] is None else bounds["from_offset"])
     )
     if bounds["from_time"] is not None:
-        since = offsets_of(cluster, keys, parsing.time_ms(bounds["from_time"], "--from-time", now_ms))
+        since = offsets_since(cluster, keys, parsing.time_ms(bounds["from_time"], "--from-time", now_ms))
         plan.starts = {key[1]: OFFSET_END if offset is None else offset for key, offset in since.items()}
     plan.bound(cluster, topic, is_committed_only=is_committed_only)
     plan.limit(earlier_ends(cluster, topic, list(plan.starts), bounds["until_time"], bounds["until_offset"]))

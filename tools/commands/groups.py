@@ -1,28 +1,32 @@
-"""`barnabas groups`: list, describe with lag, reset offsets, delete.
+"""`barnabas groups`: list, describe with lag, reset offsets, delete, take members out.
 
-Source: kafka-consumer-groups.sh.
+Rules: what concerns several groups at once is a dry run until --execute is given. Everything is checked for all groups before
+one is changed.
+Source: kafka-consumer-groups.sh; KIP-571.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import click
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import partition_keys
 from tools.failures import Failure, told, with_hint
-from tools.group_lag import Key, committed_offsets, group_lag, offsets_of
+from tools.group_lag import Key, committed_offsets, group_lag
+from tools.group_targets import chosen_partitions, new_offsets, offset_target
+from tools.names_given import one_name, some_names
 from tools.output import Output
 
 UNREADABLE = "_DESTROY"
 """The client library's error for an answer that it cannot read."""
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
+_STATE_COLUMNS = ("group", "coordinator", "assignor", "state", "members")
+_ALL_GROUPS = click.option("--all-groups", is_flag=True, help="all groups")
+_GONE = "Dead"
 
 
 @click.group("groups", help="Consumer groups.")
@@ -31,66 +35,85 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="only groups in this state; may be repeated")
+@click.option("--state", "states", multiple=True, metavar="STATE,...", is_flag=False, flag_value="",
+              help="only groups in these states; may be repeated")  # fmt: skip
 @cluster_command
 def list_groups(cluster: Cluster, output: Output, *, states: tuple[str, ...]) -> None:
     """List the groups of all brokers, with their states."""
-    found = cluster.result(cluster.admin.list_consumer_groups())
-    if found.errors:
-        Output.note(
-            f"barnabas: not all brokers have answered: {'; '.join(told(each.args[0]) for each in found.errors)}"
-        )
-    wanted = {state.lower() for state in states}
+    wanted = {state.strip().lower() for text in states for state in text.split(",") if state}
     rows = [
         {"group": group.group_id, "state": _state(group), "is_simple": group.is_simple_consumer_group}
-        for group in sorted(found.valid, key=lambda group: str(group.group_id))
+        for group in _listed(cluster)
         if not wanted or _state(group).lower() in wanted
     ]
     output.table(rows, ("group", "state"))
-    if found.errors:
-        raise Failure("the list is incomplete")
 
 
 @command.command("describe")
-@click.argument("group")
+@some_names("group", is_required=False)
+@_ALL_GROUPS
+@click.option("--offsets", is_flag=True, help="partitions with offsets and lag; so it is anyway")
 @click.option("--members", is_flag=True, help="members instead of partitions")
+@click.option("--state", "shows_state", is_flag=True, help="one row a group instead of partitions")
+@click.option("--verbose", is_flag=True, help="with --members, also their group.instance.id")
 @cluster_command
-def describe_group(cluster: Cluster, output: Output, *, group: str, members: bool) -> None:
-    """Show the state of GROUP and how far it is behind in each partition."""
-    description = _description(cluster, group)
-    lags = group_lag(cluster, description)
-    if not lags and _state(description) == "Dead":
-        raise Failure(f"there is no group {group} (`barnabas groups list` shows the groups)")
-    known = [lag.lag for lag in lags if lag.lag is not None]
-    document = {
-        "group": group,
-        "state": _state(description),
-        "coordinator": None if description.coordinator is None else description.coordinator.id,
-        "assignor": description.partition_assignor,
-        "total_lag": sum(known) if len(known) == len(lags) else None,
-        "members": [_member(member) for member in description.members],
-        "partitions": [lag.row() for lag in lags],
-    }
+def describe_groups(
+    cluster: Cluster,
+    output: Output,
+    *,
+    groups: tuple[str, ...],
+    all_groups: bool,
+    offsets: bool,
+    members: bool,
+    shows_state: bool,
+    verbose: bool,
+) -> None:
+    """Show the state of GROUPS, and how far they are behind in each partition. With --json, one group is an object, and several
+    are a list."""
+    if sum((offsets, members, shows_state)) > 1:
+        raise click.UsageError("--offsets, --members and --state do not go together")
+    names = _names(cluster, groups, is_all=all_groups)
+    documents = [_document(cluster, description) for description in _descriptions(cluster, names)]
+    is_one = len(names) == 1 and not all_groups
     if output.as_json:
-        output.document(document)
+        output.document(documents[0] if is_one else documents)
         return
-    Output.note(
-        f"group {group}: {document['state']}, {len(document['members'])} members, coordinator "
-        f"{document['coordinator']}, lag {'unknown' if document['total_lag'] is None else document['total_lag']}"
+    if shows_state:
+        output.table([each | {"members": len(each["members"])} for each in documents], _STATE_COLUMNS)
+        return
+    for each in documents:
+        lag = "unknown" if each["total_lag"] is None else each["total_lag"]
+        Output.note(
+            f"group {each['group']}: {each['state']}, {len(each['members'])} members, "
+            f"coordinator {each['coordinator']}, lag {lag}"
+        )
+    rows = [
+        {"group": each["group"], **row} for each in documents for row in each["members" if members else "partitions"]
+    ]
+    columns = (
+        ("member_id", *(("instance_id",) if verbose else ()), "client_id", "host", "partitions")
+        if members
+        else _LAG_COLUMNS
     )
-    if members:
-        output.table(document["members"], ("member_id", "client_id", "host", "partitions"))
-    else:
-        output.table(document["partitions"], _LAG_COLUMNS)
+    output.table(rows, columns if is_one else ("group", *columns))
 
 
 @command.command("delete")
-@click.argument("groups", nargs=-1, required=True)
+@some_names("group", is_required=False)
+@_ALL_GROUPS
+@click.option("--execute", is_flag=True, help="with --all-groups: delete; without it they are only shown")
 @cluster_command
-def delete_groups(cluster: Cluster, output: Output, *, groups: tuple[str, ...]) -> None:
+def delete_groups(
+    cluster: Cluster, output: Output, *, groups: tuple[str, ...], all_groups: bool, execute: bool
+) -> None:
     """Delete GROUPS, which must have no members, with their offsets."""
+    names = _names(cluster, groups, is_all=all_groups)
+    if all_groups and not execute:
+        output.table([{"group": name} for name in names], ("group",))
+        Output.note("nothing was deleted: --execute deletes these groups")
+        return
     failures = []
-    for group, result in cluster.results(cluster.admin.delete_consumer_groups(list(groups))).items():
+    for group, result in (cluster.results(cluster.admin.delete_consumer_groups(names)) if names else {}).items():
         if isinstance(result, KafkaError):
             failures.append(f"{group}: {told(result)}")
         else:
@@ -100,7 +123,8 @@ def delete_groups(cluster: Cluster, output: Output, *, groups: tuple[str, ...]) 
 
 
 @command.command("reset")
-@click.argument("group")
+@some_names("group", is_required=False)
+@_ALL_GROUPS
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:0,1-3]", help="a topic, or some of its partitions")
 @click.option("--all-topics", is_flag=True, help="every partition that the group has committed")
 @click.option("--to-earliest", is_flag=True, help="to the first record")
@@ -115,52 +139,68 @@ def delete_groups(cluster: Cluster, output: Output, *, groups: tuple[str, ...]) 
 @click.option("--from-file", metavar="FILE", help="to the offsets of a CSV file: topic,partition,offset")
 @click.option("--export", is_flag=True, help="print the new offsets as such a CSV file")
 @click.option("--execute", is_flag=True, help="commit the offsets; without it they are only shown")
+@click.option("--dry-run", is_flag=True, help="only show them; so it is without --execute")
 @cluster_command
 def reset_offsets(
     cluster: Cluster,
     output: Output,
     *,
-    group: str,
+    groups: tuple[str, ...],
+    all_groups: bool,
     topics: tuple[str, ...],
     all_topics: bool,
     export: bool,
     execute: bool,
+    dry_run: bool,
     from_file: str | None,
     **targets: Any,
 ) -> None:
-    """Set the offsets of GROUP, which must have no members. A dry run, unless --execute is given."""
-    target = _target(cluster, from_file, targets)
-    state = _state(_description(cluster, group))
-    if state not in ("Empty", "Dead"):
-        raise Failure(
-            f"group {group} is {state}: stop its consumers first; `barnabas groups describe {group}` shows them"
-        )
-    commits = committed_offsets(cluster, group)
-    keys = sorted(target.offsets) if target.offsets is not None else _keys(cluster, topics, commits, is_all=all_topics)
-    new = _new_offsets(cluster, keys, commits, target)
-    rows = [
-        {
-            "group": group,
-            "topic": key[0],
-            "partition": key[1],
-            "current_offset": commits.get(key),
-            "new_offset": new[key],
-        }
-        for key in keys
-    ]
+    """Set the offsets of GROUPS, which must have no members. A dry run, unless --execute is given."""
+    if execute and dry_run:
+        raise click.UsageError("--execute and --dry-run do not go together")
+    names = _names(cluster, groups, is_all=all_groups)
+    active = [each for each in _descriptions(cluster, names) if _state(each) not in ("Empty", _GONE)]
+    if active:
+        texts = [f"group {each.group_id} is {_state(each)}" for each in active]
+        shown = active[0].group_id
+        raise Failure(f"{'; '.join(texts)}: stop its consumers first; `barnabas groups describe {shown}` shows them")
+    rows: list[dict[str, Any]] = []
+    for group in names:
+        target = offset_target(cluster, group, from_file, targets)
+        commits = committed_offsets(cluster, group)
+        keys = sorted(target.offsets) if target.offsets is not None else chosen_partitions(
+            cluster, topics, commits, is_all=all_topics
+        )  # fmt: skip
+        if not keys and not all_groups:
+            raise Failure(f"group {group} has committed nothing: name a --topic")
+        new = new_offsets(cluster, keys, commits, target)
+        rows += [
+            {
+                "group": group,
+                "topic": key[0],
+                "partition": key[1],
+                "current_offset": commits.get(key),
+                "new_offset": new[key],
+            }
+            for key in keys
+        ]
     if execute:
-        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*key, new[key]) for key in keys])
-        cluster.result(cluster.admin.alter_consumer_group_offsets([asked])[group])
+        _commit(cluster, rows)
+    is_one = len(names) == 1 and not all_groups
+    columns = ("topic", "partition", "current_offset", "new_offset")
     if export:
-        csv.writer(sys.stdout, lineterminator="\n").writerows((*key, new[key]) for key in keys)
+        named = [
+            (*(() if is_one else (row["group"],)), row["topic"], row["partition"], row["new_offset"]) for row in rows
+        ]
+        csv.writer(sys.stdout, lineterminator="\n").writerows(named)
     else:
-        output.table(rows, ("topic", "partition", "current_offset", "new_offset"))
+        output.table(rows, columns if is_one else ("group", *columns))
     if not execute:
         Output.note("nothing was changed: --execute commits these offsets")
 
 
 @command.command("delete-offsets")
-@click.argument("group")
+@one_name("group")
 @click.option("--topic", "topics", multiple=True, required=True, metavar="NAME[:0,1-3]",
               help="a topic, or some of its partitions; may be repeated")  # fmt: skip
 @click.option("--execute", is_flag=True, help="delete; without it the offsets are only shown")
@@ -168,7 +208,7 @@ def reset_offsets(
 def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tuple[str, ...], execute: bool) -> None:
     """Make GROUP forget what it has committed for topics that no member reads. A dry run, unless --execute is given."""
     commits = committed_offsets(cluster, group)
-    keys = [key for key in _keys(cluster, topics, commits, is_all=False) if key in commits]
+    keys = [key for key in chosen_partitions(cluster, topics, commits, is_all=False) if key in commits]
     if not keys:
         raise Failure(f"group {group} has committed nothing for {', '.join(topics)}")
     if execute:
@@ -177,6 +217,75 @@ def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tupl
     output.table(rows, ("topic", "partition", "current_offset"))
     if not execute:
         Output.note("nothing was deleted: --execute deletes these offsets")
+
+
+@command.command("remove-members")
+@one_name("group")
+@click.option("--member-id", "member_ids", multiple=True, metavar="ID", help="this member; may be repeated")
+@click.option("--instance-id", "instance_ids", multiple=True, metavar="ID",
+              help="the static member with this group.instance.id; may be repeated")  # fmt: skip
+@click.option("--all", "is_all", is_flag=True, help="all members")
+@click.option("--execute", is_flag=True, help="remove; without it the members are only shown")
+@cluster_command
+def remove_members(
+    cluster: Cluster,
+    output: Output,
+    *,
+    group: str,
+    member_ids: tuple[str, ...],
+    instance_ids: tuple[str, ...],
+    is_all: bool,
+    execute: bool,
+) -> None:
+    """Take members out of GROUP, such as static ones whose process is gone. One that is alive joins again. A dry run, unless
+    --execute is given."""
+    if is_all == bool(member_ids or instance_ids):
+        raise click.UsageError("name --member-id, --instance-id, or --all")
+    [description] = _descriptions(cluster, [group])
+    there = [_member(member) for member in description.members]
+    unknown = [each for each in member_ids if each not in {row["member_id"] for row in there}]
+    unknown += [each for each in instance_ids if each not in {row["instance_id"] for row in there}]
+    if unknown:
+        raise Failure(
+            f"group {group} has no member {unknown[0]}; `barnabas groups describe {group} --members` shows them"
+        )
+    rows = [row for row in there if is_all or row["member_id"] in member_ids or row["instance_id"] in instance_ids]
+    if execute and rows:
+        _remove(cluster, group, rows)
+    output.table(rows, ("member_id", "instance_id", "client_id", "host", "partitions"))
+    if not execute:
+        Output.note("nobody was removed: --execute removes these members")
+
+
+def _remove(cluster: Cluster, group: str, rows: list[dict[str, Any]]) -> None:
+    """Raises Failure."""
+    from kafka.admin import MemberToRemove  # noqa: PLC0415
+
+    asked = [
+        MemberToRemove(group_instance_id=row["instance_id"])
+        if row["instance_id"] is not None
+        else MemberToRemove(member_id=row["member_id"])
+        for row in rows
+    ]
+    found = cluster.other_admin.remove_group_members(group, asked)
+    failures = [
+        f"{member.group_instance_id or member.member_id}: {with_hint(str(error.message), None)}"
+        for member, error in found.items()
+        if error is not None and error.errno
+    ]
+    if failures:
+        raise Failure("; ".join(failures))
+
+
+def _commit(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
+    """Commit the new offset of each row. Raises KafkaException."""
+    by_group: dict[str, list[TopicPartition]] = {}
+    for row in rows:
+        place = TopicPartition(row["topic"], row["partition"], row["new_offset"])
+        by_group.setdefault(row["group"], []).append(place)
+    for group, offsets in by_group.items():
+        asked = [ConsumerGroupTopicPartitions(group, offsets)]
+        cluster.result(cluster.admin.alter_consumer_group_offsets(asked)[group])
 
 
 def _delete(cluster: Cluster, group: str, keys: list[Key]) -> None:
@@ -193,107 +302,58 @@ def _delete(cluster: Cluster, group: str, keys: list[Key]) -> None:
         raise Failure("; ".join(failures))
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """`spec` is "earliest", "latest" or a time; else an offset, a shift, or the offsets of a file."""
-
-    spec: str | int | None = None
-    offset: int | None = None
-    shift: int | None = None
-    offsets: dict[Key, int] | None = None
-    is_current: bool = False
+def _listed(cluster: Cluster) -> list[Any]:
+    """Return the groups of all brokers, by name. Raises Failure when a broker does not answer."""
+    found = cluster.result(cluster.admin.list_consumer_groups())
+    if found.errors:
+        texts = "; ".join(told(each.args[0]) for each in found.errors)
+        raise Failure(f"not all brokers have answered, the list of groups is incomplete: {texts}")
+    return sorted(found.valid, key=lambda group: str(group.group_id))
 
 
-def _target(cluster: Cluster, from_file: str | None, targets: dict[str, Any]) -> _Target:
-    """Return where offsets are set to. Raises click.UsageError unless it is said once."""
-    given = [name for name, value in targets.items() if value is not None and value is not False]
-    if len(given) + (from_file is not None) != 1:
-        raise click.UsageError(
-            "say once where to: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
-            "--by-duration or --from-file"
-        )
-    if from_file is not None:
-        return _Target(offsets=_offsets_of_file(from_file))
-    name, value = given[0], targets[given[0]]
-    now_ms = cluster.clock.wall_ms()
-    if name == "to_current":
-        return _Target(is_current=True)
-    if name == "to_offset":
-        return _Target(offset=value)
-    if name == "shift_by":
-        return _Target(shift=value)
-    if name == "to_datetime":
-        return _Target(spec=parsing.time_ms(value, "--to-datetime", now_ms))
-    if name == "by_duration":
-        return _Target(spec=now_ms - parsing.duration_ms(value, "--by-duration"))
-    return _Target(spec=name.removeprefix("to_"))
+def _names(cluster: Cluster, given: tuple[str, ...], *, is_all: bool) -> list[str]:
+    """Return the groups that the options name. Raises click.UsageError, Failure."""
+    if is_all == bool(given):
+        raise click.UsageError("name a group: as an argument, by --group, or --all-groups")
+    return [group.group_id for group in _listed(cluster)] if is_all else list(given)
 
 
-def _new_offsets(cluster: Cluster, keys: list[Key], commits: dict[Key, int], target: _Target) -> dict[Key, int]:
-    """Return the new offset of each partition, within what it has. Raises Failure."""
-    first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
-    at_time = offsets_of(cluster, keys, target.spec) if isinstance(target.spec, int) else {}
-    new = {}
-    for key in keys:
-        lowest, highest = first[key], end[key]
-        if lowest is None or highest is None:
-            raise Failure(f"partition {key[0]}-{key[1]} does not answer; `barnabas cluster health` tells more")
-        if target.shift is not None:
-            if key not in commits:
-                raise Failure(f"the group has no offset of {key[0]}-{key[1]} that could be shifted")
-            wanted = commits[key] + target.shift
-        elif target.is_current:
-            wanted = commits.get(key, highest)
-        elif target.offsets is not None:
-            wanted = target.offsets[key]
-        elif target.offset is not None:
-            wanted = target.offset
-        elif isinstance(target.spec, int):
-            found = at_time[key]
-            wanted = highest if found is None else found  # no record is as young
-        else:
-            wanted = lowest if target.spec == "earliest" else highest
-        new[key] = min(max(wanted, lowest), highest)
-    return new
+def _descriptions(cluster: Cluster, names: list[str]) -> list[Any]:
+    """Return the descriptions of groups. Raises Failure, also for one whose members were assigned what is not in the form of
+    consumers."""
+    found = []
+    for group, result in (cluster.results(cluster.admin.describe_consumer_groups(names)) if names else {}).items():
+        if isinstance(result, KafkaError):
+            raise Failure(_reason(group, result))
+        found.append(result)
+    return found
 
 
-def _keys(cluster: Cluster, topics: tuple[str, ...], commits: dict[Key, int], *, is_all: bool) -> list[Key]:
-    """Return the partitions that the options name. Raises click.UsageError, Failure."""
-    if is_all == bool(topics):
-        raise click.UsageError("name --topic, or --all-topics")
-    if is_all:
-        return sorted(commits)
-    keys: list[Key] = []
-    for text in topics:
-        topic, _, numbers = text.partition(":")
-        keys += partition_keys(cluster, topic, numbers or None)
-    return sorted(set(keys))
+def _reason(group: str, error: KafkaError) -> str:
+    if error.name() != UNREADABLE:
+        return f"group {group}: {told(error)}"
+    return (
+        f"what the members of group {group} were assigned cannot be read: it is not in the form of consumers "
+        "(`barnabas groups list` shows its state)"
+    )
 
 
-def _offsets_of_file(path: str) -> dict[Key, int]:
-    """Return the offsets of a CSV file; a first column with the group, as kafka-consumer-groups.sh exports it, is accepted.
-    Raises Failure."""
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if row]
-        return {(row[-3].strip(), int(row[-2])): int(row[-1]) for row in rows}
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, IndexError):
-        raise Failure(f"{path} does not have lines of the form topic,partition,offset") from None
-
-
-def _description(cluster: Cluster, group: str) -> Any:
-    """Raises Failure for a group whose members were assigned what is not in the form of consumers, KafkaException."""
-    try:
-        return cluster.result(cluster.admin.describe_consumer_groups([group])[group])
-    except KafkaException as error:
-        if error.args[0].name() != UNREADABLE:
-            raise
-        raise Failure(
-            f"what the members of group {group} were assigned cannot be read: it is not in the form of consumers "
-            f"(`barnabas groups list` shows its state)"
-        ) from error
+def _document(cluster: Cluster, description: Any) -> dict[str, Any]:
+    """Return all that is known of a group. Raises Failure when there is no such group."""
+    group = description.group_id
+    lags = group_lag(cluster, description)
+    if not lags and _state(description) == _GONE:
+        raise Failure(f"there is no group {group} (`barnabas groups list` shows the groups)")
+    known = [lag.lag for lag in lags if lag.lag is not None]
+    return {
+        "group": group,
+        "state": _state(description),
+        "coordinator": None if description.coordinator is None else description.coordinator.id,
+        "assignor": description.partition_assignor,
+        "total_lag": sum(known) if len(known) == len(lags) else None,
+        "members": [_member(member) for member in description.members],
+        "partitions": [lag.row() for lag in lags],
+    }
 
 
 def _state(group: Any) -> str:

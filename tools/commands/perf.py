@@ -7,6 +7,7 @@ Source: kafka-producer-perf-test.sh, kafka-consumer-perf-test.sh, kafka-e2e-late
 from __future__ import annotations
 
 import os
+import random
 import time
 from typing import Any
 
@@ -16,8 +17,9 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, told
+from tools.failures import Failure, Interrupted, told
 from tools.histogram import Histogram
+from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan
@@ -26,6 +28,7 @@ from tools.sending import finish, send
 MB = 1_000_000
 _PAYLOADS = 64
 """So many different values are made, and written again and again."""
+_UNTIL_THEN = "interrupted: the figures are those of what was"
 
 
 @click.group("perf", help="How fast a cluster is.")
@@ -34,14 +37,26 @@ def command() -> None:
 
 
 @command.command("produce")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--num-records", type=click.IntRange(1), default=100_000, metavar="N", help="[100000]")
 @click.option("--record-size", type=click.IntRange(0), default=100, metavar="BYTES", help="[100]")
-@click.option("--throughput", type=click.IntRange(1), metavar="N", help="at most so many records a second")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="[all]")
+@click.option(
+    "--payload-file", metavar="FILE", help="values are the lines of this file, by chance, instead of random bytes"
+)
+@click.option(
+    "--throughput", type=click.IntRange(-1), metavar="N", help="at most so many records a second; -1 is no limit"
+)
+@click.option("--acks", type=click.Choice(["0", "1", "-1", "all"]), default="all", help="[all]")
 @click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none",
               help="how batches are compressed [none]")  # fmt: skip
-@click.option("--producer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
+@click.option(
+    "--producer-property",
+    "--producer-props",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="a setting of librdkafka",
+)
 @cluster_command
 def produce(
     cluster: Cluster,
@@ -50,6 +65,7 @@ def produce(
     topic: str,
     num_records: int,
     record_size: int,
+    payload_file: str | None,
     throughput: int | None,
     acks: str,
     compression_type: str,
@@ -57,46 +73,52 @@ def produce(
 ) -> None:
     """Write random records to TOPIC: records a second, and the time until each was acknowledged."""
     partition_keys(cluster, topic, None)  # says that the topic is missing
+    payloads = _payloads(payload_file, record_size)
     settings = {"acks": acks, "compression.type": compression_type, "linger.ms": 5}
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     times = Histogram()
     errors: list[Any] = []
     ended: list[Any] = []
+    size = 0
 
     def on_delivery(error: Any, message: Any) -> None:
+        nonlocal size
         if error is not None:
             errors.append(error)
         else:
             times.add(message.latency() * 1000)
+            size += len(message)
 
-    payloads = [os.urandom(record_size) for _ in range(_PAYLOADS)]
-    progress = Progress("records written", num_records, cluster.clock)
+    progress, is_interrupted = Progress("records written", num_records, cluster.clock), False
     started_s = time.perf_counter()
     try:
         for number in range(num_records):
-            if throughput is not None:
+            if throughput is not None and throughput > 0:
                 ahead_s = number / throughput - (time.perf_counter() - started_s)
                 if ahead_s > 0:
                     producer.poll(ahead_s)
-            send(producer, topic, payloads[number % _PAYLOADS], on_delivery=on_delivery)
+            send(producer, topic, payloads[number % len(payloads)], on_delivery=on_delivery)
             if number % 1000 == 0:
                 progress.show(times.count)
         finish(producer)
     except KeyboardInterrupt:
-        Output.note("interrupted: the figures are those of what was written until then")
+        is_interrupted = True
     except KafkaException as error:  # the client has ended; the records say only that it did
         ended.append(error.args[0])
     finish(producer)
     elapsed_s = time.perf_counter() - started_s
     progress.close()
-    _report(output, times.count, times.count * record_size, elapsed_s, times)
+    _report(output, times.count, size, elapsed_s, times)
     if errors:
         raise Failure(f"{len(errors)} records were not written: {told((ended or errors)[0])}")
+    if is_interrupted:
+        raise Interrupted(f"{_UNTIL_THEN} written until then")
 
 
 @command.command("consume")
-@click.argument("topic")
-@click.option("--num-records", type=click.IntRange(1), metavar="N", help="end after so many [all that are there]")
+@one_name("topic")
+@click.option("--num-records", "--messages", type=click.IntRange(1), metavar="N",
+              help="end after so many [all that are there]")  # fmt: skip
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted",
               help="[read_uncommitted]")  # fmt: skip
 @click.option("--consumer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
@@ -123,7 +145,7 @@ def consume(
     consumer = cluster.consumer(settings | parsing.settings(properties, "--consumer-property"))
     total = sum(end - plan.starts[index] for index, end in plan.ends.items())
     progress = Progress("records read", min(total, num_records or total), cluster.clock)
-    count = size = 0
+    count, size, is_interrupted = 0, 0, False
     started_s = time.perf_counter()
     try:
         reading = Reading(consumer, topic, plan)
@@ -132,15 +154,19 @@ def consume(
                 count += 1
                 size += len(message)
             progress.show(count)
+    except KeyboardInterrupt:
+        is_interrupted = True
     finally:
         elapsed_s = time.perf_counter() - started_s
         progress.close()
         consumer.close()
     _report(output, count, size, elapsed_s, None)
+    if is_interrupted:
+        raise Interrupted(f"{_UNTIL_THEN} read until then")
 
 
 @command.command("latency")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--num-records", type=click.IntRange(1), default=1_000, metavar="N", help="[1000]")
 @click.option("--record-size", type=click.IntRange(16), default=100, metavar="BYTES", help="[100]")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="[all]")
@@ -151,12 +177,12 @@ def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, r
     settings = {**SETTINGS, "group.id": "barnabas-perf", "fetch.wait.max.ms": 500, "enable.partition.eof": True}
     consumer = cluster.consumer(settings)
     producer = cluster.producer({"acks": acks, "linger.ms": 0})
-    times = Histogram()
+    times, is_interrupted = Histogram(), False
+    progress = Progress("records passed on", num_records, cluster.clock)
     started_s = time.perf_counter()
     try:
         Reading(consumer, topic, ReadPlan({partition: OFFSET_END}))
         _await_end(consumer)
-        progress = Progress("records passed on", num_records, cluster.clock)
         for number in range(num_records):
             value = os.urandom(record_size)
             sent_s = time.perf_counter()
@@ -170,10 +196,30 @@ def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, r
                     break
             times.add((time.perf_counter() - sent_s) * 1000)
             progress.show(number)
-        progress.close()
+    except KeyboardInterrupt:
+        is_interrupted = True
     finally:
+        progress.close()
         consumer.close()
-    _report(output, times.count, times.count * record_size, time.perf_counter() - started_s, times)
+    if times.count or not is_interrupted:
+        _report(output, times.count, times.count * record_size, time.perf_counter() - started_s, times)
+    if is_interrupted:
+        raise Interrupted(f"{_UNTIL_THEN} passed on until then")
+
+
+def _payloads(path: str | None, size: int) -> list[bytes]:
+    """Return the values that are written: random ones, or the lines of a file in random order. Raises Failure."""
+    if path is None:
+        return [os.urandom(size) for _ in range(_PAYLOADS)]
+    try:
+        with open(path, "rb") as file:
+            payloads = [line.rstrip(b"\r\n") for line in file]
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error
+    if not payloads:
+        raise Failure(f"{path} has no lines")
+    random.shuffle(payloads)
+    return payloads
 
 
 def _await_end(consumer: Any) -> None:

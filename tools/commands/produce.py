@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,15 @@ import click
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tools.cluster import Cluster, cluster_command
-from tools.failures import Failure, told
+from tools.failures import Failure, Interrupted, told
+from tools.line_form import LineForm
+from tools.names_given import one_name
 from tools.output import Output
 from tools.sending import finish, send
 from tools.serialization import Serialization, serialization_options
+
+NEW_TOPIC_MS = 5_000
+"""How long a topic may be unknown: brokers that create it at this request have it by then."""
 
 
 @dataclass(slots=True)
@@ -50,9 +55,11 @@ class _Progress:
 
 
 @click.command("produce")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--key", help="the key of every record")
 @click.option("--key-separator", metavar="TEXT", help="lines have a key before this text")
+@click.option("--property", "parsed", multiple=True, metavar="NAME=VALUE", help="how lines are parsed, as of "
+              "kafka-console-producer.sh: parse.key=true, parse.headers=true, ...; may be repeated")  # fmt: skip
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="a header of every record; may be repeated"
 )
@@ -60,9 +67,11 @@ class _Progress:
 @click.option("--input", "form", type=click.Choice(["lines", "json"]), default="lines", help="what a line is [lines]")
 @serialization_options("serializer")
 @click.option("--tombstones", is_flag=True, help="an empty value becomes none: a tombstone")
-@click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none",
-              help="how batches are compressed [none]")  # fmt: skip
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="who must have a record [all]")
+@click.option("--compression-type", "--compression-codec", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+              default="none", is_flag=False, flag_value="gzip", help="how batches are compressed [none]")  # fmt: skip
+@click.option("--acks", "--request-required-acks", type=click.Choice(["0", "1", "-1", "all"]), default="all",
+              help="who must have a record [all]")  # fmt: skip
+@click.option("--sync", "is_sync", is_flag=True, help="wait for each record before the next one")
 @click.option("--producer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")
 @cluster_command
 def command(
@@ -72,6 +81,7 @@ def command(
     topic: str,
     key: str | None,
     key_separator: str | None,
+    parsed: tuple[str, ...],
     headers: tuple[str, ...],
     partition: int | None,
     form: str,
@@ -80,6 +90,7 @@ def command(
     tombstones: bool,
     compression_type: str,
     acks: str,
+    is_sync: bool,
     properties: tuple[str, ...],
 ) -> None:
     """Write the lines of standard input to TOPIC.
@@ -88,6 +99,7 @@ def command(
     """
     from tools import parsing  # noqa: PLC0415
 
+    read = _json_records if form == "json" else _line_records(LineForm.of(parsed, key_separator))
     cluster.admin  # noqa: B018  says at once that nobody answers
     given = [(name, value.encode()) for name, value in parsing.settings(headers, "--header").items()]
     # As Java's clients choose partitions, so that a key is where they look for it.
@@ -96,13 +108,13 @@ def command(
         "compression.type": compression_type,
         "acks": acks,
         "linger.ms": 5,
-        "enable.idempotence": acks == "all",
+        "enable.idempotence": acks in ("all", "-1"),
+        "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
     }
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
-    progress = _Progress()
-    read = _json_records if form == "json" else _line_records
+    progress, is_interrupted = _Progress(), False
     try:
-        for number, record in enumerate(read(sys.stdin.buffer, key_separator), 1):
+        for number, record in enumerate(read(sys.stdin.buffer), 1):
             record.headers += given
             record.key = key.encode() if key is not None else record.key
             record.partition = partition if partition is not None else record.partition
@@ -113,9 +125,11 @@ def command(
             except ValueError as error:
                 raise Failure(f"record {number} cannot be written: {error}") from error
             _produce(producer, topic, record, progress)
+            if is_sync:
+                finish(producer)
         finish(producer)
     except KeyboardInterrupt:
-        Output.note("interrupted: what was read until then is written")
+        is_interrupted = True
     except KafkaException as error:  # the client has ended; the records say only that it did
         progress.first_error = error.args[0]
     finally:
@@ -126,6 +140,8 @@ def command(
         )
     if progress.first_error is not None:
         raise Failure(f"{progress.failed} records were not written: {told(progress.first_error)}")
+    if is_interrupted:
+        raise Interrupted("interrupted: what was read until then is written")
 
 
 def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Progress) -> None:
@@ -143,21 +159,21 @@ def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Prog
         progress.on_delivery(error.args[0], None)  # it is too large for the client already
 
 
-def _line_records(lines: Iterable[bytes], key_separator: str | None) -> Iterator[_NewRecord]:
-    """Raises Failure for a line without the separator."""
-    separator = None if key_separator is None else key_separator.encode()
-    for number, line in enumerate(lines, 1):
-        text = line.removesuffix(b"\n").removesuffix(b"\r")
-        if separator is None:
-            yield _NewRecord(text)
-            continue
-        key, found, value = text.partition(separator)
-        if not found:
-            raise Failure(f"line {number} has no key separator {key_separator!r}")
-        yield _NewRecord(value, key)
+def _line_records(form: LineForm) -> Callable[[Iterable[bytes]], Iterator[_NewRecord]]:
+    """Return what makes records of lines. It raises Failure for a line that does not have the form."""
+
+    def read(lines: Iterable[bytes]) -> Iterator[_NewRecord]:
+        for number, line in enumerate(lines, 1):
+            try:
+                headers, key, value = form.parse(line.removesuffix(b"\n").removesuffix(b"\r"))
+            except ValueError as error:
+                raise Failure(f"line {number} {error}") from error
+            yield _NewRecord(value, key, headers)
+
+    return read
 
 
-def _json_records(lines: Iterable[bytes], _key_separator: str | None) -> Iterator[_NewRecord]:
+def _json_records(lines: Iterable[bytes]) -> Iterator[_NewRecord]:
     """Raises Failure for a line that is no such object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():

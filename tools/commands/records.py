@@ -12,7 +12,7 @@ from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.failures import Failure, told
-from tools.group_lag import offsets_of
+from tools.group_lag import offsets_of, offsets_since
 from tools.output import Output
 
 _TO_THE_END = -1
@@ -48,7 +48,7 @@ def delete_records(
     keys = partition_keys(cluster, topic, partitions)
     first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
     if before_time is not None:
-        since = offsets_of(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))
+        since = offsets_since(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))
         targets = {key: end[key] if since[key] is None else since[key] for key in keys}
     else:
         targets = {key: before_offset if before_offset is not None else end[key] for key in keys}

@@ -15,8 +15,16 @@ from confluent_kafka import KafkaError, TopicCollection
 from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.failures import Failure, told
-from tools.group_lag import Key
+from tools.group_lag import Key, offsets_of, offsets_since
+from tools.names_given import some_names
 from tools.output import Output
+
+_MISSING = "UNKNOWN_TOPIC_OR_PART"
+_SHOWN_TIMES = ("earliest", "latest", "-1", "-2")
+"""What kafka-get-offsets.sh takes as a time and is shown in any case."""
+_YOUNGEST = ("max-timestamp", "-3")
+_PATTERN_SIGNS = re.compile(r"[^a-zA-Z0-9._-]")
+"""What no name of a topic has."""
 
 
 @click.group("topics", help="Topics of a cluster.")
@@ -25,18 +33,20 @@ def command() -> None:
 
 
 @command.command("list")
+@some_names("topic", is_required=False)
 @click.option("--exclude-internal", is_flag=True, help="leave out topics such as __consumer_offsets")
 @cluster_command
-def list_topics(cluster: Cluster, output: Output, *, exclude_internal: bool) -> None:
-    """List the topics."""
+def list_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], exclude_internal: bool) -> None:
+    """List the topics, or those of TOPICS, names or regular expressions for whole names."""
     rows = [
         {
             "topic": topic.name,
             "partitions": len(topic.partitions),
             "replication_factor": max((len(each.replicas) for each in topic.partitions), default=0),
             "is_internal": topic.is_internal,
+            "topic_id": str(topic.topic_id),
         }
-        for topic in described(cluster)
+        for topic in described(cluster, _named(cluster, topics) if topics else ())
         if not (exclude_internal and topic.is_internal)
     ]
     if output.as_json:
@@ -47,7 +57,11 @@ def list_topics(cluster: Cluster, output: Output, *, exclude_internal: bool) -> 
 
 
 @command.command("describe")
-@click.argument("topics", nargs=-1)
+@some_names("topic", is_required=False)
+@click.option("--exclude-internal", is_flag=True, help="leave out topics such as __consumer_offsets")
+@click.option("--topic-id", metavar="ID", help="only the topic with this id")
+@click.option("--topics-with-overrides", is_flag=True, help="topics that have settings of their own, with these")
+@click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
 @click.option("--under-replicated-partitions", is_flag=True, help="only partitions with too few replicas in sync")
 @click.option("--unavailable-partitions", is_flag=True, help="only partitions without a leader")
 @click.option(
@@ -60,15 +74,31 @@ def describe_topics(
     output: Output,
     *,
     topics: tuple[str, ...],
+    exclude_internal: bool,
+    topic_id: str | None,
+    topics_with_overrides: bool,
+    if_exists: bool,
     under_replicated_partitions: bool,
     unavailable_partitions: bool,
     at_min_isr_partitions: bool,
     under_min_isr_partitions: bool,
 ) -> None:
-    """Describe TOPICS, or all: leader, replicas and replicas in sync of each partition."""
+    """Describe TOPICS, or all: leader, replicas and replicas in sync of each partition. They may be regular expressions for
+    whole names."""
+    names = _named(cluster, topics, accepts_missing=if_exists) if topics else ()
+    found = [
+        topic
+        for topic in (described(cluster, names) if names or not topics else [])
+        if not (exclude_internal and topic.is_internal) and (topic_id is None or str(topic.topic_id) == topic_id)
+    ]
+    if topic_id is not None and not found and not if_exists:
+        raise Failure(f"there is no topic with id {topic_id}")
+    if topics_with_overrides:
+        _show_overrides(cluster, output, found)
+        return
     rows = [
         row
-        for topic in described(cluster, topics)
+        for topic in found
         for row in partition_rows(topic)
         if not (under_replicated_partitions and len(row["isr"]) >= len(row["replicas"]))
         and not (unavailable_partitions and row["leader"] is not None)
@@ -85,40 +115,54 @@ def describe_topics(
 
 
 @command.command("offsets")
-@click.argument("topic")
+@some_names("topic", is_required=False)
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
+@click.option("--topic-partitions", metavar="A,B:0,B:2-4", help="topics, or partitions of them, instead of both")
 @click.option(
-    "--time", metavar="TIME", help="also the first offset since then: 2026-01-31T12:00, or 1h for an hour ago"
+    "--exclude-internal", "--exclude-internal-topics", is_flag=True, help="leave out topics such as __consumer_offsets"
 )
+@click.option("--time", metavar="TIME", help="also the first offset since then: 2026-01-31T12:00, or 1h for an hour ago; or "
+              "max-timestamp: that of the youngest record")  # fmt: skip
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted",
               help="whether open transactions count to the end [read_uncommitted]")  # fmt: skip
 @cluster_command
 def show_offsets(
-    cluster: Cluster, output: Output, *, topic: str, partitions: str | None, time: str | None, isolation_level: str
+    cluster: Cluster,
+    output: Output,
+    *,
+    topics: tuple[str, ...],
+    partitions: str | None,
+    topic_partitions: str | None,
+    exclude_internal: bool,
+    time: str | None,
+    isolation_level: str,
 ) -> int:
-    """Show the first offset and the end of each partition of TOPIC. Exit code 1 when one does not answer."""
-    from tools.group_lag import offsets_of  # noqa: PLC0415
-
-    keys = partition_keys(cluster, topic, partitions)
+    """Show the first offset and the end of each partition of TOPICS, or of all. Exit code 1 when one does not answer."""
+    keys = _keys_of_offsets(cluster, topics, partitions, topic_partitions, exclude_internal=exclude_internal)
     first = offsets_of(cluster, keys, "earliest")
     end = offsets_of(cluster, keys, "latest", is_committed_only=isolation_level == "read_committed")
-    since = {}
     columns = ["topic", "partition", "first_offset", "end_offset", "offsets"]
-    if time is not None:
-        since = offsets_of(cluster, keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms()))
-        columns.append("offset_since")
+    others: dict[Key, int | None] = {}
+    if time is not None and time not in _SHOWN_TIMES:
+        name = "offset_since" if time not in _YOUNGEST else "youngest_offset"
+        columns.append(name)
+        others = (
+            offsets_of(cluster, keys, "max-timestamp")
+            if time in _YOUNGEST
+            else offsets_since(cluster, keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms()))
+        )
     rows = []
     for key in keys:
         lowest, highest = first[key], end[key]
         count = None if lowest is None or highest is None else highest - lowest
-        row = {"topic": topic, "partition": key[1], "first_offset": lowest, "end_offset": highest, "offsets": count}
-        rows.append(row if time is None else row | {"offset_since": since[key]})
+        row = {"topic": key[0], "partition": key[1], "first_offset": lowest, "end_offset": highest, "offsets": count}
+        rows.append(row | ({columns[-1]: others[key]} if others else {}))
     output.table(rows, columns)
     return int(any(row["offsets"] is None for row in rows))
 
 
 @command.command("create")
-@click.argument("topics", nargs=-1, required=True)
+@some_names("topic")
 @click.option("--partitions", type=click.IntRange(1), help="number of partitions [num.partitions of the brokers]")
 @click.option("--replication-factor", type=click.IntRange(1), help="number of replicas [default.replication.factor]")
 @click.option("--replica-assignment", metavar="0:1,1:2", help="brokers of each partition, instead of both numbers")
@@ -164,7 +208,7 @@ def create_topics(
 
 
 @command.command("delete")
-@click.argument("topics", nargs=-1, required=True)
+@some_names("topic")
 @click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
 @click.option(
     "--pattern", is_flag=True, help="TOPICS are regular expressions for whole names; a dry run without --execute"
@@ -183,31 +227,117 @@ def delete_topics(
             return
     limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
     results = cluster.results(cluster.admin.delete_topics(list(topics), **limits), CHANGE_TIMEOUT_S)
-    _report(output, results, "deleted", {"UNKNOWN_TOPIC_OR_PART"} if if_exists else set())
+    _report(output, results, "deleted", {_MISSING} if if_exists else set())
 
 
 @command.command("alter")
-@click.argument("topic")
+@some_names("topic")
 @click.option("--partitions", type=click.IntRange(1), required=True, help="the new number, which can only grow")
+@click.option(
+    "--replica-assignment", metavar="0:1,1:2", help="brokers of each partition; those that are there stay as they are"
+)
+@click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
 @cluster_command
-def alter_topic(cluster: Cluster, output: Output, *, topic: str, partitions: int) -> None:
-    """Give TOPIC more partitions. Its settings are changed by `barnabas configs alter`."""
+def alter_topics(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topics: tuple[str, ...],
+    partitions: int,
+    replica_assignment: str | None,
+    if_exists: bool,
+) -> None:
+    """Give TOPICS more partitions. Their settings are changed by `barnabas configs alter`."""
     from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
+    wanted = []
+    for topic in topics:
+        added = {}
+        if replica_assignment is not None and (topic in _names(cluster) or not if_exists):
+            has = len(described(cluster, (topic,))[0].partitions)
+            assignment = parsing.assignments(replica_assignment, "--replica-assignment")
+            if len(assignment) != partitions:
+                raise click.UsageError(
+                    f"--replica-assignment names {len(assignment)} partitions, --partitions {partitions}"
+                )
+            added = {"replica_assignment": assignment[has:]}
+        wanted.append(NewPartitions(topic, partitions, **added))
     limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
-    wanted = [NewPartitions(topic, partitions)]
     results = cluster.results(cluster.admin.create_partitions(wanted, **limits), CHANGE_TIMEOUT_S)
-    _report(output, results, f"has {partitions} partitions", set())
+    _report(output, results, f"has {partitions} partitions", {_MISSING} if if_exists else set())
+
+
+def _keys_of_offsets(
+    cluster: Cluster,
+    topics: tuple[str, ...],
+    partitions: str | None,
+    topic_partitions: str | None,
+    *,
+    exclude_internal: bool,
+) -> list[Key]:
+    """Return the partitions that the options name. Raises click.UsageError, Failure."""
+    if topic_partitions is not None:
+        if topics or partitions is not None:
+            raise click.UsageError("--topic-partitions says both: topics and partitions")
+        named = [text.partition(":") for text in topic_partitions.split(",")]
+        keys = [key for topic, _, numbers in named for key in partition_keys(cluster, topic, numbers or None)]
+        return sorted(set(keys))
+    if len(topics) == 1 and not _PATTERN_SIGNS.search(topics[0]):
+        return partition_keys(cluster, topics[0], partitions)
+    wanted = parsing.partitions(partitions)
+    found = described(cluster, _named(cluster, topics) if topics else ())
+    return [
+        (row["topic"], row["partition"])
+        for topic in found
+        if not (exclude_internal and topic.is_internal)
+        for row in partition_rows(topic)
+        if wanted is None or row["partition"] in wanted
+    ]
+
+
+def _show_overrides(cluster: Cluster, output: Output, topics: list[Any]) -> None:
+    """Print the topics that have settings of their own. Raises Failure."""
+    from confluent_kafka.admin import ConfigSource  # noqa: PLC0415
+
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    rows = []
+    for topic, entries in zip(topics, _settings(cluster, [str(topic.name) for topic in topics]), strict=True):
+        settings = {name: entry.value for name, entry in sorted(entries.items()) if entry.source == own}
+        if settings:
+            replicas = max((len(each.replicas) for each in topic.partitions), default=0)
+            row = {"topic": topic.name, "partitions": len(topic.partitions), "replication_factor": replicas}
+            rows.append(row | {"configs": settings if output.as_json else [f"{k}={v}" for k, v in settings.items()]})
+    output.table(rows, ("topic", "partitions", "replication_factor", "configs"))
+
+
+def _names(cluster: Cluster) -> list[str]:
+    return sorted(cluster.admin.list_topics(timeout=cluster.settings.timeout_ms / 1000).topics)
+
+
+def _named(cluster: Cluster, given: tuple[str, ...], *, accepts_missing: bool = False) -> tuple[str, ...]:
+    """Return the topics that are named, or that regular expressions among the names match. Raises click.BadParameter."""
+    there = _names(cluster)
+    found = []
+    for name in given:
+        if _PATTERN_SIGNS.search(name):
+            pattern = _pattern(name)
+            found += [topic for topic in there if pattern.fullmatch(topic)]
+        elif name in there or not accepts_missing:
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Raises click.BadParameter."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error.msg}", param_hint="TOPICS") from None
 
 
 def _matching(cluster: Cluster, patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the topics that a pattern names, but for internal ones. Raises click.BadParameter."""
-    try:
-        wanted = [re.compile(pattern) for pattern in patterns]
-    except re.error as error:
-        raise click.BadParameter(
-            f"{error.pattern!r} is no regular expression: {error.msg}", param_hint="TOPICS"
-        ) from None
+    wanted = [_pattern(pattern) for pattern in patterns]
     return tuple(
         str(topic.name)
         for topic in described(cluster)
@@ -217,27 +347,34 @@ def _matching(cluster: Cluster, patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 def _min_isr(cluster: Cluster, topics: set[str]) -> dict[str, int]:
     """Return min.insync.replicas of topics. Raises Failure."""
+    names = sorted(topics)
+    settings = _settings(cluster, names)
+    return {name: int(each["min.insync.replicas"].value) for name, each in zip(names, settings, strict=True)}
+
+
+def _settings(cluster: Cluster, topics: list[str]) -> list[dict[str, Any]]:
+    """Return the settings of each topic. Raises Failure."""
     from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
 
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in sorted(topics)]
+    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
     found = {}
     for resource, entries in cluster.results(cluster.admin.describe_configs(asked) if asked else {}).items():
         if isinstance(entries, KafkaError):
             raise Failure(f"topic {resource.name}: {told(entries)}")
-        found[str(resource.name)] = int(entries["min.insync.replicas"].value)
-    return found
+        found[str(resource.name)] = entries
+    return [found[topic] for topic in topics]
 
 
 def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
     """Return the descriptions of these topics, or of all, by name. Raises Failure when one is missing."""
-    names = sorted(topics or cluster.admin.list_topics(timeout=cluster.settings.timeout_ms / 1000).topics)
+    names = sorted(topics or _names(cluster))
     if not names:
         return []
     found = []
     for name, result in cluster.results(cluster.admin.describe_topics(TopicCollection(names))).items():
         if not isinstance(result, KafkaError):
             found.append(result)
-        elif topics or result.name() != "UNKNOWN_TOPIC_OR_PART":
+        elif topics or result.name() != _MISSING:
             raise Failure(f"topic {name}: {told(result)}")
     return sorted(found, key=lambda topic: str(topic.name))
 

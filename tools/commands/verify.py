@@ -19,7 +19,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, told
+from tools.failures import Failure, Interrupted, told
+from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan
@@ -36,7 +37,7 @@ def command() -> None:
 
 
 @command.command("produce")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--num-records", type=click.IntRange(1), default=10_000, metavar="N", help="[10000]")
 @click.option("--record-size", type=click.IntRange(0), default=100, metavar="BYTES", help="[100]")
 @click.option("--state", "path", required=True, metavar="FILE", help="where to keep what was acknowledged")
@@ -67,7 +68,7 @@ def produce(
         else:
             acknowledged[partition].add(sequence)
 
-    progress = Progress("records written", num_records, cluster.clock)
+    progress, is_interrupted = Progress("records written", num_records, cluster.clock), False
     try:
         for number in range(num_records):
             sequence, at = divmod(number, len(indexes))
@@ -77,7 +78,7 @@ def produce(
             progress.show(number)
         finish(producer)
     except KeyboardInterrupt:
-        Output.note("interrupted: what was written until then can be verified")
+        is_interrupted = True
     except KafkaException as error:  # the client has ended; the records say only that it did
         ended.append(error.args[0])
     finish(producer)
@@ -90,10 +91,12 @@ def produce(
     )
     if errors:
         raise Failure(f"{len(errors)} records were not acknowledged: {told((ended or errors)[0])}")
+    if is_interrupted:
+        raise Interrupted("interrupted: what was written until then can be verified")
 
 
 @command.command("consume")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--state", "path", required=True, metavar="FILE", help="what `verify produce` has kept")
 @cluster_command
 def consume(cluster: Cluster, output: Output, *, topic: str, path: str) -> None:
@@ -136,6 +139,8 @@ def _checks(cluster: Cluster, topic: str, run: bytes) -> dict[int, PartitionChec
             progress.show(looked)
     except KafkaException as error:
         raise Failure(f"the verification is incomplete after {looked} records: {told(error.args[0])}") from error
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted: the verification is incomplete after {looked} records") from None
     finally:
         progress.close()
         consumer.close()

@@ -1,0 +1,117 @@
+"""Where the offsets of a group are set to, from the options of `groups reset`.
+
+Rules: an offset stays within what its partition has. A partition whose leader does not answer ends the command, and so does one
+that a group shall shift and has not committed.
+Source: kafka-consumer-groups.sh --reset-offsets.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from tools import parsing
+from tools.cluster import Cluster
+from tools.commands.topics import partition_keys
+from tools.failures import Failure
+from tools.group_lag import Key, offsets_of, offsets_since
+
+_COLUMNS = 3
+"""Of a file about one group: topic, partition, offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTarget:
+    """`spec` is "earliest", "latest" or a time; else an offset, a shift, or the offsets of a file."""
+
+    spec: str | int | None = None
+    offset: int | None = None
+    shift: int | None = None
+    offsets: dict[Key, int] | None = None
+    is_current: bool = False
+
+
+def offset_target(cluster: Cluster, group: str, from_file: str | None, targets: dict[str, Any]) -> OffsetTarget:
+    """Return where offsets are set to. Raises click.UsageError unless it is said once."""
+    given = [name for name, value in targets.items() if value is not None and value is not False]
+    if len(given) + (from_file is not None) != 1:
+        raise click.UsageError(
+            "say once where to: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
+            "--by-duration or --from-file"
+        )
+    if from_file is not None:
+        return OffsetTarget(offsets=_offsets_of_file(from_file, group))
+    name, value = given[0], targets[given[0]]
+    now_ms = cluster.clock.wall_ms()
+    if name == "to_current":
+        return OffsetTarget(is_current=True)
+    if name == "to_offset":
+        return OffsetTarget(offset=value)
+    if name == "shift_by":
+        return OffsetTarget(shift=value)
+    if name == "to_datetime":
+        return OffsetTarget(spec=parsing.time_ms(value, "--to-datetime", now_ms))
+    if name == "by_duration":
+        return OffsetTarget(spec=now_ms - parsing.duration_ms(value, "--by-duration"))
+    return OffsetTarget(spec=name.removeprefix("to_"))
+
+
+def new_offsets(cluster: Cluster, keys: list[Key], commits: dict[Key, int], target: OffsetTarget) -> dict[Key, int]:
+    """Return the new offset of each partition, within what it has. Raises Failure."""
+    first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
+    at_time = offsets_since(cluster, keys, target.spec) if isinstance(target.spec, int) else {}
+    new = {}
+    for key in keys:
+        lowest, highest = first[key], end[key]
+        if lowest is None or highest is None:
+            raise Failure(f"partition {key[0]}-{key[1]} does not answer; `barnabas cluster health` tells more")
+        if target.shift is not None:
+            if key not in commits:
+                raise Failure(f"the group has no offset of {key[0]}-{key[1]} that could be shifted")
+            wanted = commits[key] + target.shift
+        elif target.is_current:
+            wanted = commits.get(key, highest)
+        elif target.offsets is not None:
+            wanted = target.offsets[key]
+        elif target.offset is not None:
+            wanted = target.offset
+        elif isinstance(target.spec, int):
+            found = at_time[key]
+            wanted = highest if found is None else found  # no record is as young
+        else:
+            wanted = lowest if target.spec == "earliest" else highest
+        new[key] = min(max(wanted, lowest), highest)
+    return new
+
+
+def chosen_partitions(cluster: Cluster, topics: tuple[str, ...], commits: dict[Key, int], *, is_all: bool) -> list[Key]:
+    """Return the partitions that the options name. Raises click.UsageError, Failure."""
+    if is_all == bool(topics):
+        raise click.UsageError("name --topic, or --all-topics")
+    if is_all:
+        return sorted(commits)
+    keys: list[Key] = []
+    for text in topics:
+        topic, _, numbers = text.partition(":")
+        keys += partition_keys(cluster, topic, numbers or None)
+    return sorted(set(keys))
+
+
+def _offsets_of_file(path: str, group: str) -> dict[Key, int]:
+    """Return the offsets of a group in a CSV file: of all lines, or of those that name it in a first column, as an export of
+    several groups has it. Raises Failure."""
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+        wanted = [row[-3:] for row in rows if len(row) == _COLUMNS or row[-4] == group]
+        found = {(topic.strip(), int(partition)): int(offset) for topic, partition, offset in wanted}
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, IndexError):
+        raise Failure(f"{path} does not have lines of the form topic,partition,offset") from None
+    if not found:
+        raise Failure(f"{path} has no offsets of group {group}")
+    return found

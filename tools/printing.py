@@ -1,0 +1,130 @@
+"""Prints the records that a reading gives, and commits what it has printed.
+
+Rules: a record that the deserializers do not take ends the printing, unless it is to be skipped: then it is counted and told.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tools.failures import Failure, Interrupted
+from tools.format_option import Line
+from tools.output import Output
+from tools.print_properties import DESERIALIZERS, line_maker, printing_properties
+from tools.reading import BATCH
+from tools.record_view import RecordView
+from tools.serialization import STRING, Serialization, decoded, serialization_of
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, TopicPartition
+
+    from tools.new_partitions import NewPartitions
+    from tools.reading import Reading
+    from tools.record_filter import RecordFilter
+
+
+@dataclass(frozen=True, slots=True)
+class RecordForm:
+    """What bytes of keys and values are, and the line of a record."""
+
+    OPTIONS: ClassVar = ("line_of", "printed", "key_form", "value_form", "skips_errors")
+
+    line: Line
+    key: Serialization
+    value: Serialization
+    skips_errors: bool
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        line_of: Line,
+        printed: tuple[str, ...],
+        key_form: Serialization,
+        value_form: Serialization,
+        skips_errors: bool,
+    ) -> RecordForm:
+        """From options; the properties `printed` are stronger. Raises click.BadParameter."""
+        if not printed:
+            return cls(line_of, key_form, value_form, skips_errors)
+        properties = printing_properties(printed)
+        forms = [serialization_of(properties[name], name) if name in properties else None for name in DESERIALIZERS]
+        return cls(line_maker(properties), forms[0] or key_form, forms[1] or value_form, skips_errors)
+
+    def shown(self, record: RecordView) -> RecordView:
+        """Return the record with key and value as text. Raises Failure."""
+        if self.key is STRING and self.value is STRING:
+            return record
+        return decoded(record, self.key, self.value)
+
+
+class Printing:
+    """Filters and prints. With `commits`, each record is committed once it is printed."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        form: RecordForm,
+        wanted: RecordFilter,
+        output: Output,
+        max_messages: int | None,
+        *,
+        commits: bool,
+    ) -> None:
+        self._consumer = consumer
+        self._form = form
+        self._wanted = wanted
+        self._output = output
+        self._max_messages = max_messages
+        self._commits = commits
+        self._is_assigned = not commits
+        self.printed = 0
+
+    def on_assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        self._is_assigned = True
+
+    def run(
+        self, reading: Reading, timeout_ms: int | None, now_ms: Callable[[], int], added: NewPartitions | None = None
+    ) -> None:
+        """Print until the end of what was asked; `added` tells of partitions that the topic gets. Raises KafkaException,
+        Interrupted."""
+        quiet_since_ms = now_ms()
+        try:
+            while not reading.is_finished and not self._is_full:
+                messages = reading.poll(1 if self._commits else BATCH)
+                for message in messages:
+                    self._take(message)
+                if added is not None:
+                    reading.add(added.found())
+                if messages or not self._is_assigned:
+                    quiet_since_ms = now_ms()
+                    sys.stdout.flush()
+                elif timeout_ms is not None and now_ms() - quiet_since_ms >= timeout_ms:
+                    return
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted after {self.printed} records") from None
+
+    @property
+    def _is_full(self) -> bool:
+        return self._max_messages is not None and self.printed >= self._max_messages
+
+    def _take(self, message: Any) -> None:
+        if self._is_full:
+            return
+        record = RecordView.of(message)
+        if self._wanted.takes(record):
+            try:
+                shown = self._form.shown(record)
+            except Failure as failure:
+                if not self._form.skips_errors:
+                    raise
+                Output.note(f"skipped: {failure.message}")
+            else:
+                self._output.record(shown, self._form.line(shown))
+                self.printed += 1
+        if self._commits:
+            sys.stdout.flush()
+            self._consumer.commit(message=message, asynchronous=False)
