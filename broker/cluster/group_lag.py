@@ -4,7 +4,9 @@ Every `barnabas.lag.interval.ms` the commits of all groups are read first and th
 high watermarks: from the log where this broker leads, else from the leader by ListOffsets. So no lag is negative. A leader that
 does not answer within an interval leaves the lag unknown (None), not zero; so does one that was just elected and does not know
 yet what is committed. The age is that of the record at the committed offset, or of the first one behind it that is still there:
-its timestamp is taken from its batch, which is read once for each offset at which a group waits.
+its timestamp is taken from its batch, which is read once for each offset at which a group waits. The marker that ends a
+transaction has an offset, and counts into the lag as in Kafka's tools, but it is no record: a group with nothing but markers
+before it has read all, so its age is 0 and its status that of a group without lag.
 Rules: measures are made in slices of the loop's time; one request a leader is under way. Nothing is kept of groups and
 partitions that are gone, nor shown of groups whose coordinator has moved.
 Source: Kafka ConsumerGroupCommand (lag), Burrow (status).
@@ -53,6 +55,8 @@ UNNAMED_TOPICS_VERSION = 12
 """The newest version of Fetch that names topics."""
 BATCHES_PER_ROUND = 20
 """Batches read from one other broker in a round: each may have a megabyte."""
+MARKERS_PER_ROUND = 20
+"""Markers of one partition that are passed in a round; each takes a read."""
 PARTITIONS_PER_REQUEST = 1_000
 MAGIC_V2 = 2
 
@@ -106,6 +110,8 @@ class GroupLag:
         self._clients: dict[int, BrokerClient] = {}
         self._windows: dict[Key, CommitWindow] = {}
         self._timestamps: dict[Key, tuple[_Place, int]] = {}
+        self._passed: dict[Key, tuple[_Place, int]] = {}
+        """Offsets up to which only markers are behind a place."""
         self._lags: list[MeasuredLag] = []
         self._statuses: dict[str, GroupStatus] = {}
 
@@ -152,7 +158,7 @@ class GroupLag:
             for key in behind
             if key[1] in starts
         }
-        await self._read_timestamps(places)
+        await self._read_timestamps(places, ends)
         now_ms = self._clock.wall_ms()
         windows: dict[Key, CommitWindow] = {}
         lags: list[MeasuredLag] = []
@@ -161,13 +167,19 @@ class GroupLag:
             group_id, topic_partition = key
             end = ends.get(topic_partition)
             lag = None if end is None else max(end - commit.offset, 0)
-            lags.append(MeasuredLag(group_id, topic_partition, lag, self._age_ms(key, lag, now_ms)))
+            # What is left to be read: nothing, where all of the lag is markers.
+            unread = 0 if lag and end is not None and self._is_passed(key, end) else lag
+            lags.append(MeasuredLag(group_id, topic_partition, lag, self._age_ms(key, unread, now_ms)))
             window = windows[key] = self._windows.get(key) or CommitWindow(WINDOW_COMMITS * self._interval_ms)
-            window.measure(now_ms, commit.commit_timestamp_ms, commit.offset, lag)
-            status = window.status(now_ms, lag)
+            window.measure(now_ms, commit.commit_timestamp_ms, commit.offset, unread)
+            status = window.status(now_ms, unread)
             statuses[group_id] = max(statuses.get(group_id, GroupStatus.OK), status)
             await slices.yield_if_due()
         self._windows, self._lags, self._statuses = windows, lags, statuses
+
+    def _is_passed(self, key: Key, end: int) -> bool:
+        """Return whether only markers are between the place of a group and the end."""
+        return key in self._passed and self._passed[key][1] >= end
 
     def _age_ms(self, key: Key, lag: int | None, now_ms: int) -> int | None:
         if not lag:
@@ -232,32 +244,51 @@ class GroupLag:
 
     # --- timestamps ---
 
-    async def _read_timestamps(self, places: dict[Key, _Place]) -> None:
+    async def _read_timestamps(self, places: dict[Key, _Place], ends: dict[TopicPartition, int]) -> None:
         """Find the timestamps of the records at which groups wait, unless they are known."""
-        self._timestamps = {key: known for key, known in self._timestamps.items() if places.get(key) == known[0]}
+        kept = {
+            key
+            for key, place in places.items()
+            if key not in self._passed or (self._passed[key][0] == place and self._passed[key][1] <= ends[key[1]])
+        }  # the others wait elsewhere, or their log was cut
+        self._passed = {key: passed for key, passed in self._passed.items() if key in kept}
+        self._timestamps = {
+            key: known for key, known in self._timestamps.items() if key in kept and places[key] == known[0]
+        }
         left_of_leader: dict[int, int] = {}
         slices = Slices(self._clock)
         for key, place in places.items():
-            if key in self._timestamps:
+            if key in self._timestamps or self._is_passed(key, ends[key[1]]):
                 continue
-            partition = self._partitions.find(*key[1])
-            if partition is not None and partition.leader is not None:
-                timestamp = await self._timestamp_here(partition, place.offset)
-            else:
-                leader = self._leader_elsewhere(key[1])
-                left = left_of_leader.get(leader, BATCHES_PER_ROUND)
-                if leader == self._broker_id or not left:
-                    continue
-                left_of_leader[leader] = left - 1
-                try:
-                    timestamp = await self._timestamp_at(leader, key[1], place.offset)
-                except OSError as error:
-                    logger.debug("record not read: broker=%d error=%s", leader, error)
-                    left_of_leader[leader] = 0  # it would let the round wait again
-                    continue
-            if timestamp is not None:
-                self._timestamps[key] = place, timestamp
+            offset = self._passed[key][1] if key in self._passed else place.offset
+            for _ in range(MARKERS_PER_ROUND):
+                batch = await self._batch(key[1], offset, left_of_leader)
+                if not is_marker(batch):
+                    timestamp = timestamp_in(batch, offset)
+                    if timestamp is not None:
+                        self._timestamps[key] = place, timestamp
+                    break
+                offset = BatchHeader(batch).last_offset + 1
+                self._passed[key] = place, offset
             await slices.yield_if_due()
+
+    async def _batch(self, topic_partition: TopicPartition, offset: int, left_of_leader: dict[int, int]) -> Buffer:
+        """Return the batch that holds an offset, and nothing when it cannot be had in this round. `left_of_leader` are the
+        requests that other brokers may still get."""
+        partition = self._partitions.find(*topic_partition)
+        if partition is not None and partition.leader is not None:
+            return await self._batch_here(partition, offset)
+        leader = self._leader_elsewhere(topic_partition)
+        left = left_of_leader.get(leader, BATCHES_PER_ROUND)
+        if leader == self._broker_id or not left:
+            return b""
+        left_of_leader[leader] = left - 1
+        try:
+            return await self._batch_at(leader, topic_partition, offset)
+        except OSError as error:
+            logger.debug("record not read: broker=%d error=%s", leader, error)
+            left_of_leader[leader] = 0  # it would let the round wait again
+            return b""
 
     def _leader_elsewhere(self, topic_partition: TopicPartition) -> int:
         """Return the leader of a partition that another broker leads, else this broker's id."""
@@ -265,7 +296,8 @@ class GroupLag:
         is_known = found is not None and found.leader in self._metadata.image.brokers
         return found.leader if found is not None and is_known else self._broker_id
 
-    async def _timestamp_here(self, partition: Partition, offset: int) -> int | None:
+    async def _batch_here(self, partition: Partition, offset: int) -> Buffer:
+        """Return the batch that holds an offset, and nothing when there is none."""
         log = partition.log
         limits = {"limit_offset": log.high_watermark, "max_bytes": 1}
         try:
@@ -273,10 +305,10 @@ class GroupLag:
             if batch is None:
                 batch = await log.reading.read_cold(offset, **limits, at_least_one=True)
         except KafkaError:  # it was deleted meanwhile, or the disk has failed, which the log tells
-            return None
-        return timestamp_in(batch, offset)
+            return b""
+        return batch
 
-    async def _timestamp_at(self, leader: int, topic_partition: TopicPartition, offset: int) -> int | None:
+    async def _batch_at(self, leader: int, topic_partition: TopicPartition, offset: int) -> Buffer:
         """Raises OSError when the leader does not answer."""
         name, index = topic_partition
         wanted = FetchPartition(
@@ -296,7 +328,7 @@ class GroupLag:
         version = min(self._version.fetch, UNNAMED_TOPICS_VERSION)
         response = await self._client(leader).send(request, version, FetchResponse, timeout_ms=self._limit_ms)
         rows = [row for topic in response.responses for row in topic.partitions]
-        return timestamp_in(rows[0].records or b"", offset) if rows else None
+        return rows[0].records or b"" if rows else b""
 
     # --- other brokers ---
 
@@ -309,6 +341,11 @@ class GroupLag:
     def _on_image(self, image: ClusterImage) -> None:
         for broker_id in self._clients.keys() - image.brokers.keys():
             self._clients.pop(broker_id).close()
+
+
+def is_marker(batch: Buffer) -> bool:
+    """Return whether a buffer begins with a marker, and no batch of records."""
+    return len(batch) >= HEADER_BYTES and magic_at(batch) == MAGIC_V2 and BatchHeader(batch).is_control
 
 
 def timestamp_in(batch: Buffer, offset: int) -> int | None:

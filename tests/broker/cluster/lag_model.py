@@ -40,8 +40,9 @@ START_MS = 10**12
 
 
 @lru_cache(maxsize=4096)
-def batch_at(offset: int, life: int) -> bytes:
-    return bytes(encode_batch([Record(offset, timestamp_of(offset, life), None, b"")], base_offset=offset))
+def batch_at(offset: int, life: int, is_marker: bool = False) -> bytes:
+    record = Record(offset, timestamp_of(offset, life), None, b"")
+    return bytes(encode_batch([record], base_offset=offset, is_control=is_marker))
 
 
 def timestamp_of(offset: int, life: int) -> int:
@@ -57,12 +58,16 @@ class ModelPartition:
     end: int = 0
     knows_end: bool = True
     life: int = 1
+    markers: set[int] = field(default_factory=set)
     # Of the round that is under way: the leader at its start, all ends and starts that there were, and whether the end could
     # not be had at some time.
     first_leader: int = NOBODY
     ends: set[int] = field(default_factory=set)
     places: set[tuple[int, int]] = field(default_factory=set)
     was_dark: bool = False
+
+    def batch_at(self, offset: int) -> bytes:
+        return batch_at(offset, self.life, offset in self.markers)
 
 
 @dataclass
@@ -85,34 +90,36 @@ class ModelLog:
     def read(self, offset: int, *, limit_offset: int, **_: Any) -> bytes | None:
         if not self.partition.start <= offset <= self.partition.end:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "")
-        return batch_at(offset, self.partition.life) if offset < limit_offset else b""
+        return self.partition.batch_at(offset) if offset < limit_offset else b""
 
 
 class LagModel:
-    """`run_round` measures once, with changes in between, and checks; `samples` counts the lags that were right."""
+    """`run_round` measures once, with changes in between, and checks; `samples` counts the lags that were right. `changes` are
+    made before and after each answer of a broker."""
 
     def __init__(self, seed: int, *, topics: int = 10, partitions: int = 10, groups: int = 10) -> None:
         self._random = Random(seed)
-        self._clock = ManualClock(START_MS)
+        self.clock = ManualClock(START_MS)
         self._unreachable: set[int] = set()
-        self._partitions = {
+        self.partitions = {
             TopicPartition((f"t{topic}", index)): ModelPartition(self._random.choice(BROKERS))
             for topic in range(topics)
             for index in range(partitions)
         }
-        self._keys = list(self._partitions)
+        self._keys = list(self.partitions)
         self._topics: dict[str, list[TopicPartition]] = {}
         for key in self._keys:
             self._topics.setdefault(key[0], []).append(key)
-        self._groups: dict[str, dict[TopicPartition, CommittedOffset]] = {
+        self.groups: dict[str, dict[TopicPartition, CommittedOffset]] = {
             f"g{number}": {key: self._commit(0) for key in self._keys} for number in range(groups)
         }
         self._elsewhere: set[str] = set()
         self._read: dict[tuple[str, TopicPartition], int] = {}
+        self.changes = 3
         self.samples = self.unknown = self.unknown_ages = 0
         image = SimpleNamespace(
             brokers=dict.fromkeys(BROKERS),
-            partition=lambda topic, index: self._partitions.get(TopicPartition((topic, index))),
+            partition=lambda topic, index: self.partitions.get(TopicPartition((topic, index))),
             topic_id=self._topic_id,
         )
         self.lag = GroupLag(
@@ -122,7 +129,7 @@ class LagModel:
             cast(Any, SimpleNamespace(image=image)),
             cast(Any, lambda broker_id: SimpleNamespace(send=lambda *given, **_: self._send(broker_id, *given))),
             version=cast(Any, SimpleNamespace(list_offsets=7, fetch=12)),
-            clock=self._clock,
+            clock=self.clock,
             tasks=cast(Any, None),
             interval_ms=10_000,
         )
@@ -131,7 +138,7 @@ class LagModel:
 
     def committed_offsets(self) -> Iterator[tuple[str, dict[TopicPartition, CommittedOffset]]]:
         self._read.clear()
-        for group, commits in self._groups.items():
+        for group, commits in self.groups.items():
             if group not in self._elsewhere:
                 self._read.update({(group, key): commit.offset for key, commit in commits.items()})
                 yield group, commits
@@ -140,17 +147,17 @@ class LagModel:
         return group_id not in self._elsewhere
 
     def _topic_id(self, topic: str) -> bytes:
-        return b"%d" % self._partitions[self._topics[topic][0]].life
+        return b"%d" % self.partitions[self._topics[topic][0]].life
 
     def _find(self, topic: str, index: int) -> Any:
-        partition = self._partitions[TopicPartition((topic, index))]
+        partition = self.partitions[TopicPartition((topic, index))]
         if partition.leader != HERE:
             return None
         epoch_start = 0 if partition.knows_end else ModelLog(partition).high_watermark + 1
         return SimpleNamespace(leader=SimpleNamespace(epoch_start_offset=epoch_start), log=ModelLog(partition))
 
     async def _send(self, broker_id: int, request: Any, *_: Any) -> Any:
-        self.change(3)
+        self.change(self.changes)
         await asyncio.sleep(0)
         if broker_id in self._unreachable:
             raise ConnectionError("no answer")
@@ -158,7 +165,7 @@ class LagModel:
             broker_id, request
         )  # fmt: skip
         await asyncio.sleep(0)
-        self.change(3)
+        self.change(self.changes)
         return answer
 
     def _offsets(self, broker_id: int, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -166,7 +173,7 @@ class LagModel:
         for topic in request.topics:
             rows = []
             for asked in topic.partitions:
-                partition = self._partitions[TopicPartition((topic.name, asked.partition_index))]
+                partition = self.partitions[TopicPartition((topic.name, asked.partition_index))]
                 row = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=ErrorCode.NONE)
                 if partition.leader != broker_id:
                     row.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -183,7 +190,7 @@ class LagModel:
     def _records(self, broker_id: int, request: FetchRequest) -> FetchResponse:
         [topic] = request.topics
         [asked] = topic.partitions
-        partition = self._partitions[TopicPartition((topic.topic, asked.partition))]
+        partition = self.partitions[TopicPartition((topic.topic, asked.partition))]
         row = PartitionData(
             partition_index=asked.partition, error_code=ErrorCode.NONE, high_watermark=partition.end, records=b""
         )
@@ -192,7 +199,7 @@ class LagModel:
         elif not partition.start <= asked.fetch_offset <= partition.end:
             row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif asked.fetch_offset < partition.end:
-            row.records = batch_at(asked.fetch_offset, partition.life)
+            row.records = partition.batch_at(asked.fetch_offset)
         return FetchResponse(responses=[FetchableTopicResponse(topic=topic.topic, partitions=[row])])
 
     # --- what happens meanwhile ---
@@ -201,12 +208,12 @@ class LagModel:
         random = self._random
         for _ in range(times):
             key = random.choice(self._keys)
-            partition = self._partitions[key]
+            partition = self.partitions[key]
             match random.choices(range(9), (30, 30, 6, 8, 5, 3, 1, 2, 1))[0]:
                 case 0:
                     partition.end += random.randrange(1, 50)
                 case 1:
-                    commits = random.choice(list(self._groups.values()))
+                    commits = random.choice(list(self.groups.values()))
                     commits[key] = self._commit(
                         random.choice((partition.end, random.randint(0, partition.end + 3), -1))
                     )
@@ -226,28 +233,28 @@ class LagModel:
                     for each in self._keys:
                         self._see(each)
                 case _:
-                    self._elsewhere ^= {random.choice(list(self._groups))}
+                    self._elsewhere ^= {random.choice(list(self.groups))}
             self._see(key)
 
     def _create_again(self, topic: str) -> None:
         """The coordinators forget the commits for a topic that is deleted."""
         for key in self._topics[topic]:
-            partition = self._partitions[key]
+            partition = self.partitions[key]
             partition.start, partition.life = 0, partition.life + 1
             partition.end = self._random.randrange(5)
             partition.leader, partition.knows_end = self._random.choice(BROKERS), True
-            for commits in self._groups.values():
+            for commits in self.groups.values():
                 commits.pop(key, None)
             self._see(key)
 
     def _commit(self, offset: int) -> CommittedOffset:
-        return CommittedOffset(offset, -1, "", self._clock.now_ms)
+        return CommittedOffset(offset, -1, "", self.clock.now_ms)
 
     def _is_dark(self, partition: ModelPartition) -> bool:
         return partition.leader == NOBODY or partition.leader in self._unreachable or not partition.knows_end
 
     def _see(self, key: TopicPartition) -> None:
-        partition = self._partitions[key]
+        partition = self.partitions[key]
         partition.ends.add(partition.end)
         partition.places.add((partition.start, partition.life))
         # A leader that is asked, and is the leader no more when it answers, leaves the end unknown as well.
@@ -257,7 +264,7 @@ class LagModel:
 
     async def run_round(self) -> None:
         """Raises AssertionError for a measure that must not be."""
-        for key, partition in self._partitions.items():
+        for key, partition in self.partitions.items():
             partition.ends, partition.places, partition.was_dark = set(), set(), False
             partition.first_leader = partition.leader
             self._see(key)
@@ -269,11 +276,11 @@ class LagModel:
         assert set(statuses) == {group for group, _ in expected}
         for each in lags:
             self._check(each)
-        self._clock.now_ms += 10_000
+        self.clock.now_ms += 10_000
         self.change(self._random.randrange(200))
 
     def _check(self, found: MeasuredLag) -> None:
-        partition = self._partitions[found.topic_partition]
+        partition = self.partitions[found.topic_partition]
         commit = self._read[found.group_id, found.topic_partition]
         self.samples += 1
         if found.lag is None:
@@ -291,7 +298,7 @@ class LagModel:
             has_record = max(commit, partition.start) < partition.end
             assert not (partition.leader == HERE and is_quiet and has_record), (found, commit, partition)
         else:
-            now_ms = self._clock.now_ms
+            now_ms = self.clock.now_ms
             starts, lives = {start for start, _ in partition.places}, {life for _, life in partition.places}
             allowed = {now_ms - timestamp_of(max(commit, start), life) for start in starts for life in lives}
             assert found.age_ms in allowed, (found, commit, partition)

@@ -7,10 +7,12 @@ import math
 
 import pytest
 
-from broker.cluster.group_lag import timestamp_in
+from broker.cluster.group_lag import MeasuredLag, timestamp_in
 from broker.observability import metric_table as table
 from broker.observability.gauges import gauges
 from broker.server import Broker
+from coordinator.group.commit_window import GroupStatus
+from coordinator.group.offsets import CommittedOffset
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.offset_commit import (
@@ -20,7 +22,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from protocol.records.record import Record, encode_batch
-from tests.broker.cluster.lag_model import run
+from tests.broker.cluster.lag_model import HERE, LagModel, run, timestamp_of
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -97,6 +99,37 @@ def test_a_timestamp_between_two_is_taken_evenly(offset: int, expected: int) -> 
         Record(offset_of, timestamp, None, b"x") for offset_of, timestamp in ((10, 1_000), (11, 1_900), (12, 2_000))
     ]
     assert timestamp_in(encode_batch(records, base_offset=10), offset) == expected
+
+
+@pytest.mark.parametrize("leader", [HERE, 2])
+def test_a_group_that_has_only_markers_before_it_has_read_all(leader: int) -> None:
+    model = LagModel(seed=1, topics=1, partitions=1, groups=1)
+    model.changes = 0
+    [(key, partition)] = model.partitions.items()
+    partition.leader, partition.end, partition.markers = leader, 12, {10, 11}
+    model.groups["g0"][key] = CommittedOffset(10, -1, "", model.clock.now_ms)
+
+    def measured_later() -> tuple[MeasuredLag, GroupStatus]:
+        model.clock.now_ms += 1_000_000
+        asyncio.run(model.lag.measure())
+        [found], statuses = model.lag.latest()
+        return found, statuses["g0"]
+
+    for _ in range(3):
+        found, status = measured_later()
+        assert (found.lag, found.age_ms, status) == (2, 0, GroupStatus.OK)
+    partition.end = 14  # one record, and the marker of its transaction
+    partition.markers.add(13)
+    found, status = measured_later()
+    assert (found.lag, found.age_ms, status) == (
+        4,
+        model.clock.now_ms - timestamp_of(12, partition.life),
+        GroupStatus.OK,
+    )
+    assert measured_later()[1] == GroupStatus.STOPPED
+    partition.end = 11  # an unclean election
+    found, status = measured_later()
+    assert (found.lag, found.age_ms, status) == (1, 0, GroupStatus.OK)
 
 
 def test_records_without_timestamps_have_no_age() -> None:
