@@ -32,11 +32,19 @@ class NotStarted(AssertionError):
 
 
 class BrokerProcess:
-    """`start` returns when clients are served. The port stays the same over restarts."""
+    """`start` returns when clients are served. The port stays the same over restarts. `open_files` is its limit of them."""
 
-    def __init__(self, folder: Path, settings: dict[str, object] | None = None, *, data: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, object] | None = None,
+        *,
+        data: Path | None = None,
+        open_files: int | None = None,
+    ) -> None:
         self.folder = folder
         self.data = data or folder / "data"
+        self._limit = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files} && exec "$0" "$@"']
         self.port = lasting_port()
         self.settings = {
             "log.dirs": str(self.data),
@@ -79,7 +87,7 @@ class BrokerProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                command(*arguments, "--ready-fd", str(ready_end)),
+                [*self._limit, *command(*arguments, "--ready-fd", str(ready_end))],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -138,7 +146,11 @@ class BrokerProcess:
             self.process.wait()
             self.process = None
 
-    # --- memory ---
+    # --- memory and files ---
+
+    def descriptors(self) -> int:
+        assert self.process is not None
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def rss_bytes(self) -> int:
         return self._status("VmRSS")
