@@ -267,7 +267,7 @@ class DispatchTable:
 
 
 class RequestObserver(Protocol):
-    """Counts and times requests. `stamp` is its own; both calls are on the hot path."""
+    """Counts and times requests. `stamp` is its own; its calls are on the hot path."""
 
     def began(self, route: Route, size_bytes: int) -> int:
         """A request is handed to its handler; returns a stamp."""
@@ -276,7 +276,10 @@ class RequestObserver(Protocol):
         """The handler of a request has returned, and the response comes later; returns another stamp."""
 
     def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
-        """Its response is ready to be sent; None: without one, or not looked at. `waiting_since` is what `waits` returned."""
+        """Its response is ready to be sent; None: it has none. `waiting_since` is what `waits` returned."""
+
+    def answered_encoded(self, route: Route, stamp: int) -> None:
+        """Its response was encoded on the fast path, which is a success of one partition."""
 
 
 class Dispatch:

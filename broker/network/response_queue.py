@@ -220,7 +220,7 @@ class ResponseQueue:
             self._out.append(frame)
             self.out_bytes += len(frame)
         if self._observer is not None:
-            self._observer.answered(route, stamp, None)
+            self._observer.answered_encoded(route, stamp)
 
     def on_outcome(self, request: InFlightRequest, outcome: Outcome) -> None:
         """A request in flight has its outcome; its response is sent when those before it have theirs."""

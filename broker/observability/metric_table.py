@@ -72,7 +72,7 @@ INVALID_SEQUENCE   = _counter(*_TOPIC, "InvalidOffsetOrSequenceRecordsPerSec", d
 KEYLESS            = _counter(*_TOPIC, "NoKeyCompactedTopicRecordsPerSec", doc="Records without a key for compacted topics.")
 
 REQUESTS           = _counter(*_REQUEST, "RequestsPerSec", "request", "version", doc="Requests handled.")
-ERRORS             = _counter(*_REQUEST, "ErrorsPerSec", "request", "error", doc="Answers by their top-level error code.")
+ERRORS             = _counter(*_REQUEST, "ErrorsPerSec", "request", "error", doc="Errors of answers, and of their parts.")
 TOTAL_TIME         = _summary(*_REQUEST, "TotalTimeMs", "request", doc="Time from decoding to the answer, waiting included.")
 LOCAL_TIME         = _summary(*_REQUEST, "LocalTimeMs", "request", doc="Of that, until the handler has returned.")
 REMOTE_TIME        = _summary(*_REQUEST, "RemoteTimeMs", "request", doc="Of that, waiting for other brokers, clients, disks.")

@@ -4,7 +4,8 @@ A request is handled from its decoding (`began`); its local time ends when its h
 after that, for other brokers, other clients or a disk, and both are its total time. It is sent as soon as it is
 answered, so that there is no time in a queue: for how long the event loop is held up by others is measured by itself
 (`runtime.watchdog`).
-As in Kafka, a fetch counts as Fetch and as FetchConsumer or FetchFollower.
+As in Kafka, a fetch counts as Fetch and as FetchConsumer or FetchFollower, and a broker's question whether a partition is in a
+transaction as AddPartitionsToTxnVerification; errors count by the API alone.
 
 Rules: on the hot path two reads of the clock, and adding to ints of slotted objects; no allocation after the first request of a
 kind. Sums over versions are made when they are read.
@@ -20,6 +21,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
+from broker.observability.error_counts import error_counter
 from broker.observability.metric import Metric, Sample, summary_samples
 from protocol.errors import ErrorCode
 from runtime.distribution import (
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 _MS = 1_000_000
+VERIFICATION_VERSION = 4
+"""Of AddPartitionsToTxn: from here on brokers send it, to verify (KIP-890)."""
 HISTOGRAM_BOUNDS = {
     f"{bound / 1_000_000_000:g}": bound
     for bound in (
@@ -55,8 +59,10 @@ class _RouteCounters:
     """The counters of one version of one API. Of requests that had to wait, the times stand apart."""
 
     __slots__ = (
+        "api_name",
+        "count_errors",
+        "encoded_count",
         "errors",
-        "has_error_code",
         "late",
         "names",
         "sizes",
@@ -67,12 +73,13 @@ class _RouteCounters:
 
     def __init__(self, route: Route) -> None:
         request_type = route.handler.request_type
-        self.names = (request_type.api_name, *((route.kind,) if route.kind else ()))
+        self.api_name = request_type.api_name
+        self.names: tuple[str, ...] = (self.api_name, *((route.kind,) if route.kind else ()))
+        if self.api_name == "AddPartitionsToTxn" and route.version >= VERIFICATION_VERSION:
+            self.names = ("AddPartitionsToTxnVerification",)
         self.version = route.version
-        self.has_error_code = any(
-            field.name == "error_code" and field.versions.covers(route.version)
-            for field in request_type.response_type.__fields__
-        )
+        self.count_errors = error_counter(request_type.response_type, route.version)
+        self.encoded_count = 0  # responses of one success, which were made without an object
         self.time_ns = 0
         self.sizes, self.times = ValueCounts(), no_values()
         self.late: _LateTimes | None = None
@@ -163,8 +170,16 @@ class RequestMetrics:
             counters.time_ns += time_ns
             units = time_ns >> UNIT_BITS
             counters.times[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, time_ns)] += 1
-        if counters.has_error_code and response is not None:
-            counters.errors[response.error_code] += 1  # type: ignore[attr-defined]  # has_error_code says so
+        if response is not None and counters.count_errors is not None:
+            counters.count_errors(response, counters.errors)
+
+    def answered_encoded(self, route: Route, stamp: int) -> None:
+        counters = self._routes[route]
+        counters.encoded_count += 1
+        time_ns = self._now_ns() - stamp
+        counters.time_ns += time_ns
+        units = time_ns >> UNIT_BITS
+        counters.times[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, time_ns)] += 1
 
     def counts(self) -> dict[str, int]:
         """Return how many requests there were of each name."""
@@ -185,12 +200,7 @@ class RequestMetrics:
                 requests[counters.version] += counters.requests
             for version, count in requests.items():
                 yield Sample(table.REQUESTS, (name, str(version)), count)
-        for name, routes in by_name.items():
-            errors: Counter[int] = Counter()
-            for counters in routes:
-                errors.update(counters.errors)
-            for code, count in errors.items():
-                yield Sample(table.ERRORS, (name, _ERROR_NAMES[code]), count)
+        yield from self._error_samples()
         for name, routes in by_name.items():
             self._distributions.setdefault(name, _Distributions()).read(routes)
         read = [((name,), self._distributions[name]) for name in by_name]
@@ -201,6 +211,17 @@ class RequestMetrics:
         for (name,), distributions in read:
             for phase in ("total", "local", "remote"):
                 yield from histogram_samples(table.REQUEST_SECONDS, (name, phase), getattr(distributions, phase))
+
+    def _error_samples(self) -> Iterator[Sample]:
+        by_api: dict[str, Counter[int]] = {}
+        for counters in list(self._routes.values()):
+            errors = by_api.setdefault(counters.api_name, Counter())
+            errors.update(counters.errors)
+            errors[ErrorCode.NONE] += counters.encoded_count
+        for api_name, errors in by_api.items():
+            for code, count in errors.items():
+                if count:
+                    yield Sample(table.ERRORS, (api_name, _ERROR_NAMES[code]), count)
 
 
 def histogram_samples(metric: Metric, labels: tuple[str, ...], distribution: Distribution) -> Iterator[Sample]:

@@ -304,6 +304,9 @@ class Counter:
     def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
         self.events.append((route.handler.api_name, stamp, type(response).__name__))
 
+    def answered_encoded(self, route: Route, stamp: int) -> None:
+        self.events.append((route.handler.api_name, stamp, "encoded"))
+
 
 def test_the_observer_sees_every_request_and_its_answer(log: Log) -> None:
     counter = Counter()

@@ -21,9 +21,10 @@ from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
 from metadata.store.port import SessionEvent
 from metadata.store.store_use import StoreUse
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from protocol.messages.produce import ProduceRequest
+from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from protocol.records.invalid import Fault, InvalidBatch
 from storage.log.record_errors import RecordsRejected, RecordsTooLarge
 from tests.clocks import ManualClock
@@ -277,7 +278,15 @@ def test_requests() -> None:
         clock.now_ms += took_ms
         metrics.requests.answered(route, stamp, HeartbeatResponse(error_code=error))
     metrics.requests.answered(produce, metrics.requests.began(produce, 1000), None)
+    assert ("ErrorsPerSec", "Produce", "NONE") not in _values(metrics), "acks=0 has no answer"
+    rows = [PartitionProduceResponse(index=0, error_code=code, base_offset=0) for code in (0, 0, 19)]
+    response = ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=rows)])
+    metrics.requests.answered(produce, metrics.requests.began(produce, 1000), response)
+    metrics.requests.answered_encoded(produce, metrics.requests.began(produce, 1000))
     values = _values(metrics)
+    assert values["ErrorsPerSec", "Produce", "NONE"] == 3
+    assert values["ErrorsPerSec", "Produce", "NOT_ENOUGH_REPLICAS"] == 1
+    assert values["TotalTimeMs_count", "Produce"] == 3
     assert values["RequestsPerSec", "Heartbeat", "3"] == 2
     assert values["RequestsPerSec", "Heartbeat", "4"] == 1
     assert values["ErrorsPerSec", "Heartbeat", "NONE"] == 1
@@ -285,8 +294,7 @@ def test_requests() -> None:
     assert values["TotalTimeMs_count", "Heartbeat"] == 3
     assert values["TotalTimeMs_sum", "Heartbeat"] == 13
     assert values["RequestBytes_sum", "Heartbeat"] == 120
-    assert values["RequestBytes_sum", "Produce"] == 1000
-    assert not any(key[:2] == ("ErrorsPerSec", "Produce") for key in values)
+    assert values["RequestBytes_sum", "Produce"] == 3000
 
 
 def test_the_time_of_a_request_that_waits_has_two_parts() -> None:
@@ -328,6 +336,20 @@ def test_fetches_count_by_who_fetches_as_well() -> None:
     values = _values(metrics)
     assert [values["TotalTimeMs_count", name] for name in ("Fetch", "FetchConsumer", "FetchFollower")] == [5, 2, 3]
     assert values["RequestsPerSec", "FetchFollower", "12"] == 3
+    assert not any(key[:2] == ("ErrorsPerSec", "FetchFollower") for key in values), "errors are those of the API"
+
+
+def test_a_verification_of_a_transaction_is_a_request_of_its_own() -> None:
+    metrics = BrokerMetrics(ManualClock(1_000))
+    for version in (3, 4):
+        route = _route(AddPartitionsToTxnRequest, version)
+        response = AddPartitionsToTxnResponse(throttle_time_ms=0, error_code=0)
+        metrics.requests.answered(route, metrics.requests.began(route, 10), response)
+    values = _values(metrics)
+    assert values["RequestsPerSec", "AddPartitionsToTxn", "3"] == 1
+    assert values["RequestsPerSec", "AddPartitionsToTxnVerification", "4"] == 1
+    assert values["TotalTimeMs_count", "AddPartitionsToTxn"] == 1
+    assert values["ErrorsPerSec", "AddPartitionsToTxn", "NONE"] == 1
     requests = [each for each in metrics.samples() if each.metric is table.REQUESTS]
     assert len({each.labels for each in requests}) == len(requests)
 
