@@ -28,12 +28,12 @@ from tests.oracle.broker import Broker
 from tests.oracle.cluster import OURS, Cluster
 from tests.oracle.process import wait_until, watch_over
 
-pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(900)]
 
 MEMBERS = os.environ.get("MEMBERS", f"{OURS},{OURS},{OURS}").split(",")
 VERSION = "3.9.1"
 PARTITIONS = 3
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 WORDS = [f"word{number}" for number in range(20)]
 CUSTOMERS = [f"customer{number}" for number in range(20)]
 

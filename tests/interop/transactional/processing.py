@@ -141,4 +141,4 @@ class Feed:
 
 def assert_processed_once(client: Client, feed: Feed, target: Topic) -> None:
     """Also in order: a partition has one reader at a time, who goes on where the one before it has committed."""
-    assert wait_until(lambda: client.read(target.name, "read_committed") == feed.values, 30), target
+    assert wait_until(lambda: client.read(target.name, "read_committed") == feed.values, PATIENCE_S), target
