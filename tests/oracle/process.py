@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -145,13 +144,6 @@ def watch_over(process_group: int) -> subprocess.Popen[bytes]:
     """A child that kills the group once this process has closed the pipe to it, which its end does at the latest."""
     script = 'cat > /dev/null; kill -9 -"$0" 2> /dev/null'
     return subprocess.Popen(["sh", "-c", script, str(process_group)], stdin=subprocess.PIPE, start_new_session=True)
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def hear_interrupts() -> None:

@@ -18,7 +18,7 @@ from protocol.primitives import DecodeError
 from tests.metadata.store.conformance import raises
 from tests.metadata.store.zookeeper_world import client_of, open_client
 from tests.oracle import java
-from tests.oracle.process import free_port
+from tests.oracle.ports import lasting_port
 from tests.oracle.zookeeper import ZooKeeper
 
 # --- DIGEST-MD5 ---
@@ -166,7 +166,7 @@ def certificates(folder: Path) -> None:
 @pytest.fixture
 def tls_server(needs_java: None, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     certificates(tmp_path)
-    port = free_port()
+    port = lasting_port()
     server = ZooKeeper(
         properties={
             "secureClientPort": str(port),
@@ -200,7 +200,7 @@ def test_tls_proves_both_ends(tls_server: tuple[str, Path]) -> None:
             zookeeper__ssl__client__enable="true", zookeeper__ssl__truststore__location=str(folder / "client.crt.pem")
         )
         with pytest.raises(ConnectionError, match="certificate verify failed"):
-            await open_client(connect, tls=distrustful.tls, connection_timeout_ms=1_500)
+            await open_client(connect, tls=distrustful.tls, connection_timeout_ms=6_000)
 
     (folder / "client.crt.pem").write_text((folder / "client.crt").read_text())
     asyncio.run(run())
