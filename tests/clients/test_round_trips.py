@@ -11,6 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from tests.kafka_python_members import member_of
+
 PATIENCE_S = 60
 VALUES = {b"value %d" % index for index in range(200)}
 
@@ -61,15 +63,15 @@ def test_aiokafka(bootstrap: str) -> None:
 def test_kafka_python(bootstrap: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # its way of reading its own schemas
-        from kafka import KafkaConsumer, KafkaProducer
+        from kafka import KafkaProducer
 
         producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type="gzip")
         for value in VALUES:
             producer.send("made-by-kafka-python", value)
         producer.flush(PATIENCE_S)
         producer.close()
-        consumer = KafkaConsumer(
-            "made-by-kafka-python", bootstrap_servers=bootstrap, group_id="kafka-python", auto_offset_reset="earliest"
+        consumer = member_of(
+            "kafka-python", "made-by-kafka-python", bootstrap_servers=bootstrap, auto_offset_reset="earliest"
         )
         seen: set[bytes] = set()
         deadline = time.monotonic() + PATIENCE_S

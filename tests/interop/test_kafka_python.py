@@ -13,6 +13,8 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 
+from tests.kafka_python_members import member_of
+
 Fresh = Callable[[str], str]
 PATIENCE_S = 60.0
 
@@ -52,7 +54,8 @@ def take(consumer: Any, count: int) -> list[Any]:
 
 def consumer_of(bootstrap: str, group: str | None = None, *topics: str, **settings: Any) -> Any:
     base: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
-    return KafkaConsumer(*topics, bootstrap_servers=bootstrap, group_id=group, **{**base, **settings})
+    given = {"bootstrap_servers": bootstrap, **base, **settings}
+    return member_of(group, *topics, **given) if group and topics else KafkaConsumer(group_id=group, **given)
 
 
 def test_admin_creates_describes_changes_grows_and_deletes(admin: Any, fresh: Fresh) -> None:

@@ -22,6 +22,7 @@ from tests.interop.transactional.interface import (
     Producer,
     Record,
 )
+from tests.kafka_python_members import member_of
 
 T = TypeVar("T")
 
@@ -86,10 +87,10 @@ class KafkaPythonProducer(Producer):
 
 class KafkaPythonMember(Member):
     def __init__(self, bootstrap: str, group: str, topic: str, max_poll_interval_ms: int) -> None:
-        self.consumer = kafka.KafkaConsumer(
+        self.consumer = member_of(
+            group,
             topic,
             bootstrap_servers=bootstrap,
-            group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
