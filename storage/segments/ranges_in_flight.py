@@ -13,6 +13,7 @@ Source: no Kafka class; Apache Kafka's file channels do not know who sends from 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -37,6 +38,12 @@ class RangesInFlight:
     def __len__(self) -> int:
         return len(self._ranges)
 
+    def __iter__(self) -> Iterator[FileRange]:
+        for begun in list(self._ranges.values()):
+            found = begun()
+            if found is not None:
+                yield found
+
     def begin(self, segment: Segment, position: int, length: int) -> FileRange:
         """Return a range of an open segment, which stays open until it is released."""
         assert segment.file is not None
@@ -55,9 +62,8 @@ class RangesInFlight:
         assert segment.file is not None
         loop, identity = asyncio.get_running_loop(), segment.file.identity() if self._ranges else None
         leaving: list[asyncio.Future[None]] = []
-        for begun in list(self._ranges.values()):
-            each = begun()
-            if each is not None and each.position + each.length > position and each.file.identity() == identity:
+        for each in self:
+            if each.position + each.length > position and each.file.identity() == identity:
                 left: asyncio.Future[None] = loop.create_future()
                 if each.revoke(partial(_resolve, left)):
                     leaving.append(left)

@@ -27,7 +27,7 @@ def _truncated_while_sent(patches: Patches) -> None:
 def _first_alone_revoked(patches: Patches) -> None:
     def first(original: Any) -> Any:
         async def revoke_behind(self: RangesInFlight, segment: Segment, position: int) -> None:
-            for each in list(self._ranges)[:1]:
+            for each in list(self)[:1]:
                 if each.file is segment.file and each.position + each.length > position:
                     each.revoke(lambda: None)
 
@@ -39,7 +39,7 @@ def _first_alone_revoked(patches: Patches) -> None:
 def _revoked_by_its_start(patches: Patches) -> None:
     def by_start(original: Any) -> Any:
         async def revoke_behind(self: RangesInFlight, segment: Segment, position: int) -> None:
-            for each in list(self._ranges):
+            for each in self:
                 if each.file is segment.file and each.position >= position:
                     each.revoke(lambda: None)
 
