@@ -14,6 +14,7 @@ from tools.health.view import (
     LogDirectoryView,
     Problem,
     Severity,
+    Since,
     Statement,
 )
 
@@ -24,6 +25,9 @@ SLOWER_TIMES = 5
 FULL_PERCENT = 5
 ALMOST_FULL_PERCENT = 10
 DISK_FLOOR = "barnabas.disk.free.min.bytes"
+CERTIFICATE_WARNING = 14 * 86_400_000, 5
+CERTIFICATE_ERROR = 2 * 86_400_000, 20
+"""With less time left, and with less than this part of its time: one that is valid for a day is renewed every day."""
 UNEVEN_TIMES = 2
 UNEVEN_BYTES = 1 << 30
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -37,8 +41,16 @@ def silent(view: ClusterView) -> Iterator[Problem]:
             yield Problem(
                 Severity.ERROR, f"broker {broker.broker_id}",
                 f"it is registered, but does not answer at {broker.address} within {broker.waited_ms / 1000:g} s{why}",
-                f"look at its process and its log on {broker.address}; restart it when it hangs",
+                _next_for_silent(broker),
             )  # fmt: skip
+
+
+def _next_for_silent(broker: BrokerView) -> str:
+    if "SSL:" in (broker.error or ""):
+        return (
+            f"check the certificate of broker {broker.broker_id} (ssl.keystore.location), and whom this command trusts"
+        )
+    return f"look at its process and its log on {broker.address}; restart it when it hangs"
 
 
 def stalled(view: ClusterView) -> Iterator[Problem]:
@@ -130,6 +142,25 @@ def slow(view: ClusterView) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def certificates_end(view: ClusterView) -> Iterator[Problem]:
+    for broker in view.brokers.values():
+        if broker.certificate is None:
+            continue
+        left_ms = broker.certificate.until_ms - view.now_ms
+        warned_ms, failed_ms = (
+            min(limit_ms, (broker.certificate.until_ms - broker.certificate.from_ms) // part)
+            for limit_ms, part in (CERTIFICATE_WARNING, CERTIFICATE_ERROR)
+        )
+        if left_ms >= warned_ms:
+            continue
+        yield Problem(
+            Severity.ERROR if left_ms < failed_ms else Severity.WARNING, f"broker {broker.broker_id}",
+            f"its certificate at {broker.address} expires in {_time_left(left_ms)}: then no client connects any more",
+            f"put a new one into the keystore of broker {broker.broker_id}, and restart it or set ssl.keystore.location anew",
+            Since(broker.certificate.until_ms - warned_ms, "since then little of its time is left"),
+        )  # fmt: skip
+
+
 def disagreeing(view: ClusterView) -> Iterator[Problem]:
     """Brokers that say something else than most, in every look."""
     speaking = [broker for broker in view.brokers.values() if broker.statements]
@@ -208,6 +239,11 @@ def _subject(broker: BrokerView, directory: LogDirectoryView) -> str:
 
 def _or_none(controller: int | None) -> str:
     return "none" if controller is None else str(controller)
+
+
+def _time_left(left_ms: int) -> str:
+    hours = max(left_ms, 0) // 3_600_000
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
 def _bytes(size: int) -> str:

@@ -90,6 +90,7 @@ def _meet(asking: Asking, first: Any) -> tuple[Any, dict[int, BrokerView]]:
     asking.answering = {broker for broker, found in times.items() if not isinstance(found, Unanswered)}
     compares = sum(len(topic.partitions) for topic in first.topics) <= COMPARED_PARTITIONS
     said = asking.everybody("metadata", lambda: MetadataRequest(topics=None if compares else []))
+    certificates = asking.requests.certificates(asking.answering)
     brokers = {}
     for broker, row in sorted(known.items()):
         time_ms = times[broker]
@@ -100,6 +101,7 @@ def _meet(asking: Asking, first: Any) -> tuple[Any, dict[int, BrokerView]]:
             waited_ms=limit_ms,
             error=str(time_ms) if isinstance(time_ms, Unanswered) else None,
             statements=(answers.statement(said[broker]),) if broker in said else (),
+            certificate=certificates.get(broker),
         )
     best = said.get(first.controller_id) if compares else None
     return (first if best is None else best), brokers

@@ -8,11 +8,13 @@ client asks one broker after the other and therefore is not used here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from config.client_settings import ClusterAccess
 from tools.failures import Unreachable
+from tools.health.view import Validity
 
 if TYPE_CHECKING:
     from runtime.clock import Clock
@@ -75,6 +77,22 @@ class BrokerRequests:
     def probe(self, brokers: Sequence[int], limit_ms: int) -> dict[int, float | Unanswered]:
         """Return how long the fastest of a few small requests took each broker, in milliseconds, once it was connected."""
         found: dict[int, float | Unanswered] = self._net.run(self._probe_all, brokers, limit_ms)
+        return found
+
+    def certificates(self, brokers: Iterable[int]) -> dict[int, Validity]:
+        """Return from when to when the certificates of brokers are valid, of those that are connected over TLS."""
+        found: dict[int, Validity] = self._net.run(self._certificates_of, brokers)
+        return found
+
+    async def _certificates_of(self, brokers: Iterable[int]) -> dict[int, Validity]:
+        found = {}
+        for broker in brokers:
+            connection = self._manager.get_connection(broker, refresh_metadata_on_err=False)
+            sock = getattr(connection.transport, "_sock", None)
+            certificate = sock.getpeercert() if isinstance(sock, ssl.SSLSocket) else None
+            if certificate:
+                first, last = (ssl.cert_time_to_seconds(str(certificate[name])) for name in ("notBefore", "notAfter"))
+                found[broker] = Validity(first * 1000, last * 1000)
         return found
 
     async def _first_answer(self, request: Any, limit_ms: int) -> Any:
@@ -161,4 +179,5 @@ def _told(error: Exception) -> str:
         return "no answer in time"
     if type(error).__name__ == "IncompatibleBrokerVersion":
         return "the broker is too old for this request"
-    return str(error) or type(error).__name__
+    name = type(error).__name__
+    return str(error).removeprefix(f"{name}: ") or name

@@ -106,9 +106,18 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Validity:
+    """From when to when a certificate is valid, in milliseconds since 1970."""
+
+    from_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerView:
     """A registered broker. `round_trip_ms` is the fastest of a few answers, None when none came within `waited_ms`.
-    `statements` are of one look after the other. `settings` are those the checks read."""
+    `statements` are of one look after the other. `settings` are those the checks read. `certificate` is that of its listener,
+    None without TLS."""
 
     broker_id: int
     address: str
@@ -118,6 +127,7 @@ class BrokerView:
     statements: tuple[Statement, ...] = ()
     directories: tuple[LogDirectoryView, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    certificate: Validity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from tools.health.view import (
     Stall,
     Statement,
     TransactionView,
+    Validity,
 )
 
 NOW_MS = 1_000_000_000
@@ -190,6 +191,12 @@ def test_leaders_are_uneven_from_a_tenth_on() -> None:
 def test_a_registered_broker_that_does_not_answer_is_an_error() -> None:
     problem = only(with_broker(view_of(), broker(2, None)), "broker silent")
     assert problem.cause == "it is registered, but does not answer at host-2:9092 within 2 s"
+    expired = replace(
+        broker(2, None), error="Handshake failed: [SSL: CERTIFICATE_VERIFY_FAILED] certificate has expired"
+    )
+    assert only(with_broker(view_of(), expired), "broker silent").next_step.startswith(
+        "check the certificate of broker 2"
+    )
 
 
 def test_a_broker_stalls_that_answers_what_it_has_in_memory_only() -> None:
@@ -228,6 +235,24 @@ def test_a_broker_is_slow_beside_the_others_or_by_itself() -> None:
     assert names(everybody) == [], "all take as long: a network that is far"
     alone = with_broker(view_of(brokers=(1,)), broker(1, 1_200.0))
     assert only(alone, "slow broker").cause == "it is slow: its fastest answer took 1200 ms"
+
+
+def test_a_certificate_is_told_before_it_ends_and_a_short_one_in_its_last_hours() -> None:
+    day_ms = 86_400_000
+
+    def found(left_ms: int, life_ms: int) -> list[Severity]:
+        validity = Validity(NOW_MS + left_ms - life_ms, NOW_MS + left_ms)
+        view = with_broker(view_of(), replace(broker(2), certificate=validity))
+        return [each.problem.severity for each in findings(view)]
+
+    assert found(14 * day_ms, 365 * day_ms) == []
+    assert found(14 * day_ms - 1, 365 * day_ms) == [Severity.WARNING]
+    assert found(2 * day_ms - 1, 365 * day_ms) == [Severity.ERROR]
+    assert found(day_ms // 5, day_ms) == []
+    assert found(day_ms // 5 - 1, day_ms) == [Severity.WARNING]
+    view = with_broker(view_of(), replace(broker(2), certificate=Validity(NOW_MS - 99 * day_ms, NOW_MS + 3 * day_ms)))
+    problem = only(view, "certificate expires")
+    assert problem.cause == "its certificate at host-2:9092 expires in 3 days: then no client connects any more"
 
 
 def disk(usable: int, **settings: str) -> ClusterView:

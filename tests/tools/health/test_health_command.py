@@ -11,7 +11,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from barnabas.embedded import EmbeddedBroker
+from config.client_settings import ClusterAccess
+from runtime.clock import SystemClock
 from tools.command import main
+from tools.health.look import CONNECT_LIMIT_MS, look
+from tools.health.requests import BrokerRequests
 
 TIMEOUT_S = 30
 
@@ -71,6 +75,18 @@ def test_what_a_user_may_not_see_is_said(capfd: pytest.CaptureFixture[str]) -> N
     out = capfd.readouterr().out
     assert ": healthy as far as it was seen;" in out
     assert "not seen: log directories of broker 0: CLUSTER_AUTHORIZATION_FAILED" in out
+
+
+def test_the_validity_of_a_brokers_certificate_is_seen() -> None:
+    with EmbeddedBroker(security="sasl_ssl", users=["alice"]) as broker:
+        access = ClusterAccess.of(broker.security.java_settings("alice"), broker.bootstrap_servers)
+        requests = BrokerRequests(access, SystemClock(), CONNECT_LIMIT_MS)
+        try:
+            found = look(requests, SystemClock(), 0).brokers[0].certificate
+        finally:
+            requests.close()
+        assert found is not None
+        assert found.from_ms < SystemClock().wall_ms() < found.until_ms
 
 
 def test_a_secured_cluster_is_seen_by_its_users_and_refuses_others(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from tests.clocks import ManualClock
 from tools.health.look import STALLED_FOR_MS, TOPICS_PER_REQUEST, look
 from tools.health.requests import BrokerRequests, Unanswered
-from tools.health.view import TOPIC_SETTINGS, ClusterView
+from tools.health.view import TOPIC_SETTINGS, ClusterView, Validity
 
 
 class Played:
@@ -32,6 +32,9 @@ class Played:
     def probe(self, brokers: Sequence[int], limit_ms: int) -> dict[int, float]:
         del limit_ms
         return dict.fromkeys(brokers, 1.0)
+
+    def certificates(self, brokers: Iterable[int]) -> dict[int, Validity]:
+        return {broker: Validity(0, 1) for broker in brokers}
 
     def ask(self, asked: Mapping[int, Sequence[Any]], limit_ms: int) -> dict[int, list[Any]]:
         return {broker: [self._answer(broker, request, limit_ms)] for broker, [request] in asked.items()}
