@@ -1,5 +1,5 @@
-"""`python -m tests.simulation [--cluster] [--storage | --transactions] [--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]`
-runs histories.
+"""`python -m tests.simulation [--cluster] [--storage | --ranges | --transactions] [--seeds N] [--seed S] [--trace]
+[--mutants [NAME ...]]` runs histories.
 
 A seed knows nothing of the one before it, so seeds, and mutants, are shared out to as many processes as there are cores
 (`--jobs`); what is printed is in their order. A failing seed is printed as the command that repeats it.
@@ -31,6 +31,7 @@ from tests.simulation.loop import Trace
 from tests.simulation.mutants.catalogue import ALL, hunt
 from tests.simulation.storage import case as storage_case
 from tests.simulation.storage import coverage as storage_coverage
+from tests.simulation.storage import ranges
 from tests.simulation.transactions import coverage as transactions_coverage
 from tests.simulation.transactions import history as transactions_history
 
@@ -57,6 +58,7 @@ TRANSACTIONS = Kind(" --transactions", transactions_history.run, transactions_co
 CLUSTER_TRANSACTIONS = Kind(
     " --cluster --transactions", transactions_history.run_cluster, transactions_coverage.CLUSTER_MINIMUMS
 )
+RANGES = Kind(" --ranges", ranges.run, ranges.MINIMUMS)
 STORAGE = Kind(" --storage", storage_case.run, storage_coverage.MINIMUMS)
 
 
@@ -64,6 +66,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Seeded histories of brokers.")
     parser.add_argument("--cluster", action="store_true", help="histories of clusters, not of one broker")
     parser.add_argument("--storage", action="store_true", help="crashes of the storage engine alone")
+    parser.add_argument("--ranges", action="store_true", help="ranges of one log's files on their way to readers")
     parser.add_argument("--transactions", action="store_true", help="histories of transactions, in a cluster or not")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
@@ -94,6 +97,8 @@ def main() -> int:
 def _kind(options: argparse.Namespace) -> Kind:
     if options.transactions:
         return CLUSTER_TRANSACTIONS if options.cluster else TRANSACTIONS
+    if options.ranges:
+        return RANGES
     return CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER
 
 

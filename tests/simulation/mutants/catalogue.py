@@ -1,5 +1,6 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
-the storage engine alone, those of transactions in histories of transactions, the others with one broker."""
+the storage engine alone, those of ranges of files with one log and its readers, those of transactions in histories of
+transactions, the others with one broker."""
 
 from __future__ import annotations
 
@@ -10,14 +11,15 @@ from tests.simulation import history
 from tests.simulation.cluster import history as cluster_history
 from tests.simulation.mutants import Mutant
 from tests.simulation.mutants.crashes import CRASHES
+from tests.simulation.mutants.ranges import RANGES
 from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
 from tests.simulation.mutants.storage import STORAGE
 from tests.simulation.mutants.transactions import CLUSTER_TRANSACTIONS, TRANSACTIONS
-from tests.simulation.storage import case
+from tests.simulation.storage import case, ranges
 from tests.simulation.transactions import history as transactions_history
 
-ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING, *REPLICATION, *CRASHES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS)
+ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = cluster_history.run
     elif mutant in CRASHES:
         run = case.run
+    elif mutant in RANGES:
+        run = ranges.run
     elif mutant in TRANSACTIONS:
         run = transactions_history.run
     elif mutant in CLUSTER_TRANSACTIONS:
