@@ -87,8 +87,16 @@ def idle_groups(view: ClusterView) -> Iterator[Problem]:
         if lag:
             yield Problem(
                 Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}",
-                _next_for_idle(view, group.group),
+                _next_for_simple(view, group.group) if group.is_simple else _next_for_idle(view, group.group),
             )  # fmt: skip
+
+
+def _next_for_simple(view: ClusterView, group: str) -> str:
+    """Nobody sees whether its consumers are there: it must not be deleted for a notice."""
+    return (
+        "its consumers choose their partitions themselves, so that it never has members: "
+        f"`{view.command('groups', 'describe', group)}`, twice, shows whether it goes on"
+    )
 
 
 def _next_for_idle(view: ClusterView, group: str) -> str:

@@ -196,7 +196,10 @@ def _described_groups(asking: Asking, listed: dict[int, Any]) -> list[GroupView]
                 LagView(topic, partition, offset, offset, (topic, partition) in owned)
                 for (topic, partition), offset in sorted(offsets.get(group.group_id, {}).items())
             )
-            found.append(GroupView(group.group_id, group.group_state, len(group.members), broker, lags))
+            is_simple = not group.protocol_type and not group.members
+            found.append(
+                GroupView(group.group_id, group.group_state, len(group.members), broker, lags, is_simple=is_simple)
+            )
     return sorted(found, key=lambda group: group.group)
 
 

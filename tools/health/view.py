@@ -163,7 +163,8 @@ class LagView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`rebalanced_ms` is how long it was seen in a rebalance without a break."""
+    """`rebalanced_ms` is how long it was seen in a rebalance without a break. `is_simple`: it only commits; its consumers
+    choose partitions themselves and are no members."""
 
     group: str
     state: str
@@ -171,6 +172,7 @@ class GroupView:
     coordinator: int
     lags: tuple[LagView, ...] = ()
     rebalanced_ms: int | None = None
+    is_simple: bool = False
 
     def with_ends(self, ends: Mapping[Key, int]) -> GroupView:
         """Return the group with the ends of its partitions; partitions whose end is unknown are left out."""

@@ -359,6 +359,9 @@ def test_a_group_without_members_that_lags_is_a_notice() -> None:
     problem = only(view, "group without members")
     assert problem.severity is Severity.NOTICE
     assert "its lag is 23" in problem.cause
+    assert "barnabas groups delete billing" in problem.next_step
+    simple = replace(view, groups=(replace(view.groups[0], is_simple=True),))
+    assert "delete" not in only(simple, "group without members").next_step, "its consumers may be there"
 
 
 def test_a_rebalance_that_does_not_end_is_told() -> None:
