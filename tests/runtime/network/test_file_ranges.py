@@ -16,8 +16,9 @@ import pytest
 
 from runtime.disk.os_filesystem import OsFile, OsFileSystem
 from runtime.network.file_range import BEGUN_BYTES, FileRange, Piece, ShortFile, first_in_memory, in_memory
+from runtime.network.os_connection import PATIENCE_MS, WRITE_HIGH_WATER_BYTES
 from runtime.network.os_large_write import LargeWrite
-from runtime.network.os_transport import PATIENCE_MS, WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.network.transport import Connection
 from tests.runtime.network.test_large_writes import RUNS, Story, hears, no_socket_left, receive, tell, turn_until
 from tests.runtime.recorder import Recorder
@@ -184,7 +185,7 @@ def test_a_short_file_ends_that_connection_alone(tell: Tell, ranges: Ranges, cap
         assert await receive(peer, 3 * MiB) == b"head" + CONTENT[:MiB]
 
     tell(story)
-    told = [each.getMessage() for each in caplog.records if each.name == "runtime.network.os_transport"]
+    told = [each.getMessage() for each in caplog.records if each.name == "runtime.network.os_connection"]
     assert len(told) == 1 and told[0].startswith("connection reset, its records cannot be read: address=127.0.0.1:")
     assert ranges.file.path in told[0]
 

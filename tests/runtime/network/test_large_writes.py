@@ -17,9 +17,10 @@ import pytest
 import uvloop
 
 from runtime.disk.filesystem import Buffer
-from runtime.network import os_transport
+from runtime.network import os_connection
+from runtime.network.os_connection import LARGE_WRITE_BYTES, PATIENCE_MS
 from runtime.network.os_large_write import LargeWrite
-from runtime.network.os_transport import LARGE_WRITE_BYTES, PATIENCE_MS, SENDING_THREADS, OsNetwork
+from runtime.network.os_transport import SENDING_THREADS, OsNetwork
 from runtime.network.transport import Connection
 from tests.runtime.recorder import Recorder
 
@@ -139,7 +140,7 @@ def test_a_thread_waits_for_a_peer_that_reads(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, int]]
 ) -> None:
     patience_ms = 20_000
-    monkeypatch.setattr(os_transport, "PATIENCE_MS", patience_ms)
+    monkeypatch.setattr(os_connection, "PATIENCE_MS", patience_ms)
 
     async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         for _ in range(2):
@@ -156,7 +157,7 @@ def test_a_thread_waits_for_a_peer_that_reads(
 def test_a_slow_peer_is_waited_for_once_in_a_while(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.setattr(os_transport, "HASTY_WRITES", 2)
+    monkeypatch.setattr(os_connection, "HASTY_WRITES", 2)
 
     async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         for _ in range(4):
@@ -175,7 +176,7 @@ def test_a_slow_peer_is_waited_for_once_in_a_while(
 def test_a_thread_that_waits_gives_up_when_the_connection_ends(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch, sent: list[tuple[int, int]]
 ) -> None:
-    monkeypatch.setattr(os_transport, "PATIENCE_MS", 20_000)
+    monkeypatch.setattr(os_connection, "PATIENCE_MS", 20_000)
 
     async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
         connection.write([LARGE] * 64)

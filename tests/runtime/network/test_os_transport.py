@@ -14,7 +14,8 @@ import uvloop
 
 from runtime.network import os_addresses
 from runtime.network.os_addresses import FAMILY_MISSING
-from runtime.network.os_transport import WRITE_HIGH_WATER_BYTES, OsNetwork, SocketOptions
+from runtime.network.os_connection import WRITE_HIGH_WATER_BYTES
+from runtime.network.os_transport import OsNetwork, SocketOptions
 from tests.runtime.recorder import Recorder
 
 LOOPS: list[Callable[[Coroutine[Any, Any, Any]], Any]] = [asyncio.run, uvloop.run]
@@ -114,7 +115,7 @@ def test_the_last_descriptors_are_not_for_those_who_connect(
     async def main() -> None:
         is_served, served = await ask(0)
         assert not is_served and not any(each.events for each in served), "who was refused was told to nobody"
-        told = [record for record in caplog.records if record.name == "runtime.network.os_transport"]
+        told = [record for record in caplog.records if record.name == "runtime.network.os_listener"]
         assert len(told) == 1 and "last_descriptor=0 refused_connections=1" in told[0].getMessage()
         is_served, served = await ask(1 << 20)
         assert is_served
