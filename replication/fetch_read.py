@@ -324,6 +324,7 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool, takes_range
                 return -1
             read.aborted = aborted
     except KafkaError as error:
+        reading.tell_unreadable(error, item.fetch_offset)
         return read.fail(error.code)
     return len(read.records)
 
@@ -340,6 +341,7 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
         except KafkaError as error:
             if log is not partition.log:
                 continue  # the log was closed; the new one has the same records
+            log.reading.tell_unreadable(error, item.fetch_offset)
             return read.fail(error.code)
         except Exception:  # the other partitions of the fetch are served, and the client gets a response
             logger.exception("read failed: topic=%s partition=%d offset=%d", *log.key, item.fetch_offset)

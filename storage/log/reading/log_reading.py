@@ -11,6 +11,7 @@ Source: Kafka UnifiedLog.read, LocalLog.read, UnifiedLog.fetchOffsetByTimestamp,
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,15 +28,23 @@ from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex
 if TYPE_CHECKING:
     from storage.log.partition_log import PartitionLog
 
+# What a read of damaged files fails with.
+UNREADABLE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
+UNREADABLE_TOLD_EVERY_MS = 60_000
+NEVER_MS = -UNREADABLE_TOLD_EVERY_MS
+
+logger = logging.getLogger(__name__)
+
 
 class LogReading:
     """The reads of one log."""
 
-    __slots__ = ("_log", "_reader")
+    __slots__ = ("_log", "_reader", "_told_ms")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self._reader: LogReader | None = None
+        self._told_ms = NEVER_MS
 
     @property
     def reader(self) -> LogReader:
@@ -157,6 +166,19 @@ class LogReading:
 
     def _read_error(self, error: OSError | CorruptTxnIndex) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self._log.directory} failed: {reason_of(error)}")
+
+    def tell_unreadable(self, error: KafkaError, fetch_offset: int) -> None:
+        """Log that a read has failed, at most once a minute: its client reads again and again. Not of a closed or failed log,
+        whose failure is in the broker's log already."""
+        log = self._log
+        if error.code not in UNREADABLE or log.is_closed or log.failure is not None:
+            return
+        now_ms = log.environment.clock.monotonic_ms()
+        if now_ms - self._told_ms >= UNREADABLE_TOLD_EVERY_MS:
+            self._told_ms = now_ms
+            logger.error(
+                "records cannot be read: topic=%s partition=%d offset=%d error=%s", *log.key, fetch_offset, error
+            )
 
     # --- aborted transactions ---
 
