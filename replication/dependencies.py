@@ -32,7 +32,9 @@ class ReplicaQuota(Protocol):
 
 
 class ReplicationMetrics(Protocol):
-    """Counts replication traffic and ISR changes."""
+    """Counts replication traffic, ISR changes and what coordinators append."""
+
+    def produced(self, topic: str, size_bytes: int, records_count: int) -> None: ...
 
     def isr_expanded(self) -> None: ...
 
@@ -57,6 +59,8 @@ class NoQuota:
 
 class NoMetrics:
     """Counts nothing."""
+
+    def produced(self, topic: str, size_bytes: int, records_count: int) -> None: ...
 
     def isr_expanded(self) -> None: ...
 

@@ -17,7 +17,6 @@ from protocol.messages.write_txn_markers import WritableTxnMarker
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.topic_partition import TopicPartition
 from replication.waiting.delayed_operation import DelayedOperation
-from storage.log.partition_log import AppendOrigin
 
 if TYPE_CHECKING:
     from replication.partitions import Partitions
@@ -119,9 +118,7 @@ class _MarkerAppend:
             self._now_ms,
         )
         batch = encode_marker(end, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch)
-        result = partition.append(
-            bytearray(batch), origin=AppendOrigin.COORDINATOR, acks=ALL_REPLICAS, now_ms=self._now_ms
-        )
+        result = partition.append_own(bytearray(batch), acks=ALL_REPLICAS, now_ms=self._now_ms)
         end_offset = result.last_offset + 1
         written = _WrittenMarker(named, errors)
         if partition.is_committed(end_offset):

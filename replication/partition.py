@@ -262,6 +262,14 @@ class Partition:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log of {self.topic}-{self.partition} has failed.")
         return result
 
+    def append_own(
+        self, records: Buffer, *, acks: int, now_ms: int, guard: VerificationGuard | None = None
+    ) -> AppendResult:
+        """Append what a coordinator of this cluster writes, as `append` does, and count it. Raises KafkaError."""
+        result = self.append(records, origin=AppendOrigin.COORDINATOR, acks=acks, now_ms=now_ms, guard=guard)
+        self._context.dependencies.metrics.produced(self.topic, len(records), result.records_count)
+        return result
+
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
         """See `LogProducers`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         self.check_leader()

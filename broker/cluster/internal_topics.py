@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
 from replication.waiting.delayed_operation import DelayedOperation
-from storage.log.partition_log import AppendOrigin
 from storage.log.producers.transaction_verifications import VerificationGuard
 
 if TYPE_CHECKING:
@@ -80,13 +79,7 @@ class InternalLog:
     ) -> int:
         target = self._led(partition)
         assert guard is None or isinstance(guard, VerificationGuard)
-        result = target.append(
-            bytearray(batch),
-            origin=AppendOrigin.COORDINATOR,
-            acks=self._acks,
-            now_ms=self._clock.wall_ms(),
-            guard=guard,
-        )
+        result = target.append_own(bytearray(batch), acks=self._acks, now_ms=self._clock.wall_ms(), guard=guard)
         end_offset = result.last_offset + 1
 
         def on_result(error: ErrorCode) -> None:

@@ -145,7 +145,7 @@ def _row_for(
             return None
     row = _row(read)
     if read.error is ErrorCode.UNKNOWN_SERVER_ERROR or read.error is ErrorCode.CORRUPT_MESSAGE:
-        context.services.metrics.fetch_failed()
+        context.services.metrics.fetch_failed(read.item.known_topic)
     if (
         read.ends_waiting
         and read.error is ErrorCode.KAFKA_STORAGE_ERROR

@@ -354,11 +354,11 @@ class ProduceAppend:
         """Return the row of a partition with an error."""
         if self.first_error is None:
             self.first_error = error
-        self._services.metrics.produce_failed(error)
         row = PartitionProduceResponse(
             index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message
         )
         partition = self._services.partitions.find(topic, index)
+        self._services.metrics.produce_failed(error, None if partition is None else topic)
         if partition is not None and error.code not in UNKNOWN_START_ERRORS and not isinstance(error, RequestRejected):
             row.log_start_offset = partition.log.log_start_offset
         if isinstance(error, RecordsRejected):

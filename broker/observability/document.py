@@ -77,6 +77,11 @@ _RULES = """
   rates over one, five and fifteen minutes are not there, as with that file.
 - `kafka_server_brokertopicmetrics_*` with the label `topic` are of one topic, without it of all topics, deleted ones
   included: a sum is made over one of both, `sum(...{topic!=""})`.
+- `kafka_server_brokertopicmetrics_totalfetchrequests_total` counts partitions whose records were read for clients. Apache
+  Kafka also counts reads of followers, and those that found nothing; here a fetch reads only partitions that have news.
+- `kafka_network_requestmetrics_errors_total` counts what clients were told: an error for each partition, topic or group of an
+  answer, and `NONE` for each that went well. `kafka_server_brokertopicmetrics_failedproducerequests_total` has, as in Apache
+  Kafka, no appends that were refused for a common reason: a leader that moved, a batch that is too large or damaged, a disk.
 - A metric of times or sizes has a gauge for each `quantile` (0.50 to 0.999), `..._count` and `..._sum`. Apache Kafka keeps a
   sample of 1,028 values, in which recent ones are favoured; this broker counts every value in one of a hundred buckets, at
   most a third wider than where they begin, and lets their weight fall by half in 46 s, as Apache Kafka's sample does.

@@ -2,9 +2,10 @@
 for `barnabas cluster health`: since when something is wrong.
 
 Rules: GET and HEAD only, one response a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, a
-response that is received within RESPONSE_TIMEOUT_S, at most MAX_CONNECTIONS at a time. The page of metrics is written in
-slices, so that the event loop can serve clients of a broker with 10,000 partitions in between; one page at a time, and requests
-that arrive meanwhile share the next one.
+response that is received within RESPONSE_TIMEOUT_S, at most MAX_CONNECTIONS at a time: one more takes the place of the oldest
+that has not asked yet, so that idle connections keep nobody from asking whether the broker lives. The page of metrics is
+written in slices, so that the event loop can serve clients of a broker with 10,000 partitions in between; one page at a time,
+and requests that arrive meanwhile share the next one.
 Source: the Prometheus text exposition format 0.0.4; RFC 9112.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -41,13 +43,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 8 * 1024
+MAX_SKIPPED_BYTES = 256 * 1024
+"""Of a head that is too long, what is read to its end, for its client to get an answer."""
 MAX_CONNECTIONS = 32
 HEAD_TIMEOUT_S = 10
 RESPONSE_TIMEOUT_S = 30
 SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
-JSON_TYPE = "application/json"
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OK = "200 OK"
+TEXT_TYPE = "text/plain; charset=utf-8"
+TYPES = {b"/metrics": "text/plain; version=0.0.4; charset=utf-8", b"/health": "application/json"}
+_REQUEST_LINE = re.compile(rb"([A-Z]+) (?:http://[^/\s]*)?(/[^?\s]*|\*)(?:\?\S*)?(?: HTTP/1\.[0-9])?\r?\n")
+_HEAD_END = re.compile(rb"\n\r?\n")
 
 
 class HttpServer:
@@ -65,6 +72,7 @@ class HttpServer:
         self._begun_count = self._waiting_count = 0
         self._page_to_share: bytearray | None = None
         self.open_count = 0
+        self.not_asked: dict[_Exchange, None] = {}  # connections without a complete head, the oldest first
 
     @property
     def address(self) -> Address:
@@ -88,19 +96,25 @@ class HttpServer:
             await self._listener.close()
         await self._tasks.close()
 
-    def respond(self, head: bytes, exchange: _Exchange) -> None:
-        """Respond to a complete request head and close the connection."""
+    def respond(self, head: bytes | None, exchange: _Exchange) -> None:
+        """Respond to a complete request head, None when it was too long, and close the connection."""
         self._tasks.spawn(self._respond(head, exchange), name="HTTP response")
 
-    async def _respond(self, head: bytes, exchange: _Exchange) -> None:
-        method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
-        path = rest.partition(b" ")[0].partition(b"?")[0]
+    async def _respond(self, head: bytes | None, exchange: _Exchange) -> None:
+        asked = None if head is None else _REQUEST_LINE.match(head)
+        method, path = asked.groups() if asked is not None else (b"", b"")
+        body: bytes | bytearray
         try:
-            status, body = await self._page(method, path)
+            if head is None:
+                status, body = "431 Request Header Fields Too Large", b"a request has at most 8 KiB\n"
+            elif asked is None:
+                status, body = "400 Bad Request", b"not a request of HTTP/1.1 without TLS\n"
+            else:
+                status, body = await self._page(method, path)
         except Exception:
             logger.exception("HTTP page not served: path=%r", path.decode("latin-1"))
             status, body = "500 Internal Server Error", b"the broker's log says why\n"
-        content_type = JSON_TYPE if path == b"/health" else CONTENT_TYPE
+        content_type = TYPES.get(path, TEXT_TYPE) if status == OK else TEXT_TYPE
         lines = [f"HTTP/1.1 {status}", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
         lines += ["Allow: GET, HEAD", "Connection: close", "", ""]
         exchange.send(["\r\n".join(lines).encode(), *([] if method == b"HEAD" else [body])])
@@ -110,14 +124,14 @@ class HttpServer:
             return "405 Method Not Allowed", b"only GET and HEAD\n"
         match path:
             case b"/live":
-                return "200 OK", b"live\n"
+                return OK, b"live\n"
             case b"/ready":
                 status, text = readiness(self._broker)
                 return status, text.encode("utf-8", "backslashreplace")
             case b"/health":
-                return "200 OK", await self._health()
+                return OK, await self._health()
             case b"/metrics":
-                return "200 OK", await self._metrics()
+                return OK, await self._metrics()
             case _:
                 return "404 Not Found", b"there are /metrics, /health, /ready and /live\n"
 
@@ -228,15 +242,24 @@ class _Exchange:
         self._connection: Connection | None = None
         self._buffer = bytearray(1024)
         self._head = bytearray()
+        self._skipped_bytes = 0
         self._is_complete = False
         self._timeout: asyncio.TimerHandle | None = None
 
     def connected(self, connection: Connection) -> None:
         self._connection = connection
-        self._server.open_count += 1
+        server = self._server
+        server.open_count += 1
+        server.not_asked[self] = None
         self._abort_after(HEAD_TIMEOUT_S)
-        if self._server.open_count > MAX_CONNECTIONS:
-            connection.abort()
+        if server.open_count > MAX_CONNECTIONS:
+            next(iter(server.not_asked)).abort()
+
+    def abort(self) -> None:
+        """Another takes this connection's place."""
+        self._server.not_asked.pop(self, None)
+        if self._connection is not None:
+            self._connection.abort()
 
     def receive_buffer(self, size_hint: int) -> memoryview:
         return memoryview(self._buffer)
@@ -245,13 +268,18 @@ class _Exchange:
         assert self._connection is not None
         if self._is_complete:
             return
-        self._head += self._buffer[:count]
-        if b"\r\n\r\n" in self._head:
+        head = self._head
+        head += self._buffer[:count]
+        if _HEAD_END.search(head) is not None:
             self._is_complete = True
+            self._server.not_asked.pop(self, None)
             self._cancel_timeout()
-            self._server.respond(bytes(self._head), self)
-        elif len(self._head) > MAX_HEAD_BYTES:
-            self._connection.abort()
+            self._server.respond(None if self._skipped_bytes else bytes(head), self)
+        elif len(head) > MAX_HEAD_BYTES:
+            self._skipped_bytes += len(head) - len(b"\n\r")
+            del head[: -len(b"\n\r")]
+            if self._skipped_bytes > MAX_SKIPPED_BYTES:
+                self._connection.abort()
 
     def send(self, response: Sequence[Buffer]) -> None:
         """Send the response, and close the connection when the client has received it, or after a timeout: otherwise its
@@ -271,11 +299,12 @@ class _Exchange:
     def disconnected(self, error: Exception | None) -> None:
         self._connection = None
         self._server.open_count -= 1
+        self._server.not_asked.pop(self, None)
         self._cancel_timeout()
 
     def _abort_after(self, timeout_s: float) -> None:
         assert self._connection is not None
-        self._timeout = asyncio.get_running_loop().call_later(timeout_s, self._connection.abort)
+        self._timeout = asyncio.get_running_loop().call_later(timeout_s, self.abort)
 
     def _cancel_timeout(self) -> None:
         if self._timeout is not None:

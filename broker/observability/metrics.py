@@ -19,6 +19,7 @@ from broker.observability.counter_rate import CounterRate
 from broker.observability.metric import Sample, summary_samples
 from broker.observability.request_metrics import RequestMetrics
 from metadata.store.port import SessionEvent
+from protocol.errors import ErrorCode
 from protocol.records.invalid import Fault, InvalidBatch
 from runtime.distribution import Distribution
 from storage.log.record_errors import RecordsRejected, RecordsTooLarge
@@ -31,20 +32,49 @@ if TYPE_CHECKING:
 NS_PER_MS = 1_000_000
 ALL_TOPICS = ("",)
 """The labels of a sum over all topics, as in Kafka: none."""
+_RARE = frozenset({table.FAILED_PRODUCE, table.FAILED_FETCH, table.BYTES_REJECTED})
+"""As in Kafka, a topic has these from the first time on."""
+_NOT_ASKED = frozenset(
+    {
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Errors of requests that ask for no append, as in Kafka."""
+_EXPECTED = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
+"""Errors of appends that do not count as failures, as in Kafka's ReplicaManager.appendToLocalLog."""
 
 
 class _TopicCounters:
-    __slots__ = ("bytes_in", "bytes_out", "fetches", "messages_in", "produces")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "bytes_rejected",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
 
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = self.messages_in = self.produces = self.fetches = 0
+        self.bytes_rejected = self.failed_fetches = self.failed_produces = 0
 
     def add(self, other: _TopicCounters) -> None:
-        self.bytes_in += other.bytes_in
-        self.bytes_out += other.bytes_out
-        self.messages_in += other.messages_in
-        self.produces += other.produces
-        self.fetches += other.fetches
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class _Conversions:
@@ -74,7 +104,7 @@ class BrokerMetrics:
         self._deleted_topics = _TopicCounters()  # the sums over all topics do not fall when one is deleted
         self._topics: dict[str, _TopicCounters] = {}
         self._produce_conversions, self._fetch_conversions = _Conversions("Produce"), _Conversions("Fetch")
-        self._failed_produces = self._failed_fetches = self._keyless = self._bytes_rejected = 0
+        self._keyless = 0
         self._faults: Counter[Fault] = Counter()
         self._expired_consumer_fetches = self._expired_follower_fetches = 0
         self._replication_bytes_in = self._reassignment_bytes_in = 0
@@ -100,20 +130,29 @@ class BrokerMetrics:
         counters.bytes_in += size_bytes
         counters.messages_in += records_count
 
-    def produce_failed(self, error: KafkaError) -> None:
-        """Count an append that was refused; its topic may not exist."""
-        self._failed_produces += 1
+    def produce_failed(self, error: KafkaError, topic: str | None) -> None:
+        """Count an append that was refused; `topic` is None where this broker holds no such partition."""
+        code = error.code
+        if topic is not None and code not in _NOT_ASKED:
+            counters = self._topics.get(topic)
+            if counters is None:
+                counters = self._topics[topic] = _TopicCounters()
+            counters.produces += 1
+            counters.failed_produces += code not in _EXPECTED
+            if isinstance(error, RecordsTooLarge):
+                counters.bytes_rejected += error.size_bytes
         if isinstance(error, InvalidBatch):
             if error.fault is not None:
                 self._faults[error.fault] += 1
         elif isinstance(error, RecordsRejected):
             self._keyless += error.keyless_count
-        elif isinstance(error, RecordsTooLarge):
-            self._bytes_rejected += error.size_bytes
 
-    def fetch_failed(self) -> None:
+    def fetch_failed(self, topic: str) -> None:
         """Count a partition that could not be read, for a reason that is neither the client's nor the cluster's."""
-        self._failed_fetches += 1
+        counters = self._topics.get(topic)
+        if counters is None:
+            counters = self._topics[topic] = _TopicCounters()
+        counters.failed_fetches += 1
 
     def fetch_expired(self, *, is_replica: bool) -> None:
         """Count a fetch whose wait has ended before there were enough bytes."""
@@ -238,14 +277,16 @@ class BrokerMetrics:
             (table.BYTES_OUT, "bytes_out"),
             (table.TOTAL_PRODUCE, "produces"),
             (table.TOTAL_FETCH, "fetches"),
+            (table.FAILED_PRODUCE, "failed_produces"),
+            (table.FAILED_FETCH, "failed_fetches"),
+            (table.BYTES_REJECTED, "bytes_rejected"),
         ):
             deleted = getattr(self._deleted_topics, attribute)
             yield Sample(metric, ALL_TOPICS, deleted + sum(getattr(counters, attribute) for _, counters in topics))
             for topic, counters in topics:
-                yield Sample(metric, (topic,), getattr(counters, attribute))
-        yield Sample(table.FAILED_PRODUCE, (), self._failed_produces)
-        yield Sample(table.FAILED_FETCH, (), self._failed_fetches)
-        yield Sample(table.BYTES_REJECTED, (), self._bytes_rejected)
+                count = getattr(counters, attribute)
+                if count or metric not in _RARE:
+                    yield Sample(metric, (topic,), count)
         yield Sample(table.INVALID_CRC, (), self._faults[Fault.CRC])
         yield Sample(table.INVALID_MAGIC, (), self._faults[Fault.MAGIC])
         yield Sample(table.INVALID_SEQUENCE, (), self._faults[Fault.OFFSET_OR_SEQUENCE])

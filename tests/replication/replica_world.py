@@ -52,6 +52,9 @@ class Metrics:
     def isr_change_failed(self) -> None:
         self.counts["failed"] += 1
 
+    def produced(self, topic: str, size_bytes: int, records_count: int) -> None:
+        self.counts["produced"] += records_count
+
     def sent_to_replica(self, size_bytes: int, *, is_reassignment: bool) -> None:
         self.counts["reassignment" if is_reassignment else "replication"] += size_bytes
 

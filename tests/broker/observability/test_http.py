@@ -231,13 +231,39 @@ def test_a_page_is_its_pieces(pieces_count: int) -> None:
     [
         (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
         (b"GET /nothing HTTP/1.1\r\n\r\n", "404"),
-        (b"GET\r\n\r\n", "404"),
-        (b"\r\n\r\n", "405"),
+        (b"OPTIONS * HTTP/1.1\r\n\r\n", "405"),
+        (b"GET\r\n\r\n", "400"),
+        (b"\r\n\r\n", "400"),
+        (b"hello\r\n\r\n", "400"),
+        (b"GET /live HTTP/2.0\r\n\r\n", "400"),
+        (b"\x16\x03\x01\n\n", "400"),
+        (b"GET /live HTTP/1.1\r\nX: " + b"x" * 50_000 + b"\r\n\r\n", "431"),
     ],
+    ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else value,
 )
 def test_refusals(request_bytes: bytes, status: str) -> None:
     async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        assert (await ask(server, request_bytes))[0].split()[1] == status
+        line, headers, _ = await ask(server, request_bytes)
+        assert line.split()[1] == status
+        assert headers["Content-Type"] == "text/plain; charset=utf-8"
+
+    serve(scenario)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /live\r\n\r\n",
+        b"GET /live HTTP/1.0\r\n\r\n",
+        b"GET /live HTTP/1.1\nHost: x\n\n",
+        b"GET http://localhost:8080/live?x=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /live HTTP/1.1\r\n\r\nGET /live HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_clients_may_say(request_bytes: bytes) -> None:
+    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
+        status, _, body = await ask(server, request_bytes)
+        assert (status, body) == ("HTTP/1.1 200 OK", "live\n")
 
     serve(scenario)
 
@@ -275,16 +301,46 @@ def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatc
     serve(scenario)
 
 
-def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_that_ask_nothing_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A health check is answered however many are open."""
     monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
 
     async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        idle = [await asyncio.open_connection(server.address.host, server.address.port) for _ in range(2)]
+        idle = [await asyncio.open_connection(server.address.host, server.address.port) for _ in range(3)]
+        assert (await get(server, "/live"))[0] == "HTTP/1.1 200 OK"
+        for reader, _ in idle[:2]:
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
+        assert (await ask(server, b"GET /live HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 200 OK"
+        for _, writer in idle:
+            writer.close()
+
+    serve(scenario)
+
+
+def test_connections_that_are_answered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
+
+    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
+        asked: asyncio.Queue[None] = asyncio.Queue()
+        is_made = asyncio.Event()
+
+        async def make() -> bytearray:
+            asked.put_nowait(None)
+            await is_made.wait()
+            return bytearray(b"page")
+
+        monkeypatch.setattr(server, "_metrics", make)
+        asking = [asyncio.create_task(get(server, "/metrics")) for _ in range(2)]
+        for _ in asking:
+            await asyncio.wait_for(asked.get(), PATIENCE_S)
         reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
-        for _, open_writer in [*idle, (reader, writer)]:
-            open_writer.close()
+        writer.close()
+        is_made.set()
+        for answer in await asyncio.gather(*asking):
+            assert answer[0] == "HTTP/1.1 200 OK"
 
     serve(scenario)
 

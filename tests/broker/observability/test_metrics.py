@@ -155,20 +155,24 @@ def test_topics() -> None:
         InvalidBatch(ErrorCode.INVALID_RECORD, "otherwise wrong"),
         RecordsTooLarge(ErrorCode.MESSAGE_TOO_LARGE, "too large", 2_000),
         RecordsRejected(ErrorCode.INVALID_RECORD, "no keys", [(0, "no key")], 3),
-        KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS),
+        KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ):
-        metrics.produce_failed(error)
+        metrics.produce_failed(error, "a")
+    metrics.produce_failed(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None)
+    metrics.produce_failed(KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING), None)
     values = _values(metrics)
     assert values["MessagesInPerSec", "a"] == 3
     assert values["BytesInPerSec", "a"] == 150
     assert values[("BytesInPerSec",)] == 151
-    assert values["TotalProduceRequestsPerSec", "a"] == 2
+    assert values["TotalProduceRequestsPerSec", "a"] == values["TotalProduceRequestsPerSec",] - 1 == 2 + 7
     assert values["BytesOutPerSec", "a"] == 70
     assert values["TotalFetchRequestsPerSec", "a"] == 1
-    assert values[("FailedProduceRequestsPerSec",)] == 7
+    assert values[("FailedProduceRequestsPerSec",)] == values["FailedProduceRequestsPerSec", "a"] == 4
+    assert ("FailedProduceRequestsPerSec", "b") not in values
     assert values[("InvalidMessageCrcRecordsPerSec",)] == values[("InvalidMagicNumberRecordsPerSec",)] == 1
     assert values[("InvalidOffsetOrSequenceRecordsPerSec",)] == 1
-    assert values[("BytesRejectedPerSec",)] == 2_000
+    assert values[("BytesRejectedPerSec",)] == values["BytesRejectedPerSec", "a"] == 2_000
     assert values[("NoKeyCompactedTopicRecordsPerSec",)] == 3
     metrics.keep_topics(["b"])
     assert ("BytesInPerSec", "a") not in _values(metrics)
@@ -178,11 +182,11 @@ def test_topics() -> None:
 
 def test_fetches_that_end_otherwise() -> None:
     metrics = BrokerMetrics(ManualClock(1_000))
-    metrics.fetch_failed()
+    metrics.fetch_failed("a")
     for is_replica in (True, False, False):
         metrics.fetch_expired(is_replica=is_replica)
     values = _values(metrics)
-    assert values[("FailedFetchRequestsPerSec",)] == 1
+    assert values[("FailedFetchRequestsPerSec",)] == values["FailedFetchRequestsPerSec", "a"] == 1
     assert values["ExpiresPerSec", "follower"] == 1
     assert values["ExpiresPerSec", "consumer"] == 2
 

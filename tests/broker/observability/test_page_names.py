@@ -12,11 +12,12 @@ from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.http import page_samples
 from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
 from broker.server import Broker
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from runtime.disk.filesystem import FileSystem
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
+from storage.log.record_errors import RecordsTooLarge
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -73,6 +74,9 @@ def test_the_pages_of_a_cluster_have_every_name() -> None:
         found: Names = set()
         for broker in world.live.values():
             services = broker.services
+            services.metrics.produce_failed(RecordsTooLarge(ErrorCode.MESSAGE_TOO_LARGE, "too large", 2_000), "orders")
+            services.metrics.produce_failed(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS), "orders")
+            services.metrics.fetch_failed("orders")
             quota = {"producer_byte_rate": "1000", "consumer_byte_rate": "1000", "request_percentage": "50"}
             services.quotas.apply_entity("clients/limited", {**quota, "controller_mutation_rate": "5"})
             for each in (services.quotas.produce, services.quotas.request, services.quotas.mutation):
