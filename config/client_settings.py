@@ -26,6 +26,7 @@ PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 CLIENT_ID = "barnabas"
 DEFAULT_SERVER = "localhost:9092"
 PROFILE_VARIABLE = "BARNABAS_PROFILE"
+_SERVER = re.compile(r"(?:\w+://)?(?:\[[^]\s]+\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
@@ -58,6 +59,7 @@ class ClusterAccess:
         servers = bootstrap_servers or properties.get("bootstrap.servers")
         if not servers:
             raise SettingsError("no cluster is named: give --bootstrap-server HOST:PORT")
+        _check_servers(servers)
         protocol = properties.get("security.protocol", "PLAINTEXT").upper()
         if protocol not in PROTOCOLS:
             raise SettingsError(f"security.protocol={protocol} is not one of {', '.join(PROTOCOLS)}")
@@ -137,6 +139,14 @@ class ClusterAccess:
         if self.certificate_pem is not None:
             _load_own(context, self.certificate_pem, self.key_pem or "", self.key_password)
         return context
+
+
+def _check_servers(servers: str) -> None:
+    """Raises SettingsError: one client library would take what cannot be reached, another fail."""
+    for server in servers.rstrip(",").split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or not 0 < int(found["port"] or 9092) < 1 << 16:
+            raise SettingsError(f"bootstrap.servers={servers}: {server.strip()!r} is not of the form HOST:PORT")
 
 
 def client_properties(command_config: str | None, profile: str | None) -> dict[str, str]:

@@ -16,9 +16,12 @@ from typing import Any
 
 import click
 
+from runtime.clock import SystemClock
 from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from tools.names import COMMANDS
 
+BEGUN_MS = "tools.begun_ms"
+"""Where the context has when the command began, monotonic: to import what it needs takes its time, too."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -37,6 +40,7 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # else somebody wants it to be ignored
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        ctx.meta[BEGUN_MS] = SystemClock().monotonic_ms()
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has read enough

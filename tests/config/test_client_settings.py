@@ -16,6 +16,11 @@ def test_the_option_is_stronger_than_the_file() -> None:
 
 
 def test_a_cluster_must_be_named() -> None:
+    for servers in ("a", "a:1,b:2,", "a:1, b:2", "[::1]:9092", "PLAINTEXT://a:1"):
+        assert ClusterAccess.of({}, servers).bootstrap_servers == servers
+    for servers in ("a:b", "a:0", "a:70000", "a b:1", "a:1,,b:2", "::1:9092", "http://a/b"):
+        with pytest.raises(SettingsError, match="HOST:PORT"):
+            ClusterAccess.of({}, servers)
     with pytest.raises(SettingsError, match="--bootstrap-server"):
         ClusterAccess.of({})
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 import click
 
 from tools.cluster import Cluster, cluster_command
+from tools.command import BEGUN_MS
 from tools.exit_codes import EXIT_FAILED
 from tools.failures import Unreachable
 from tools.health.checks import Finding, findings
@@ -58,12 +59,13 @@ def show_health(
 
     addresses = addresses_of(http_addresses or cluster.settings.http_addresses)
     seen: dict[tuple[str, str], int] = {}
+    begun_ms = click.get_current_context().meta[BEGUN_MS]
     view: ClusterView | None = None
     code = EXIT_FAILED
     try:
         while True:
             try:
-                view = _look(cluster, window_ms, addresses, view)
+                view = _look(cluster, window_ms, addresses, view, begun_ms)
             except Unreachable:
                 if not watch:
                     raise
@@ -80,26 +82,30 @@ def show_health(
             if not watch:
                 return code
             time.sleep(interval_s)
+            begun_ms = cluster.clock.monotonic_ms()
     except KeyboardInterrupt:
         if not watch:
             raise
         return code
 
 
-def _look(cluster: Cluster, window_ms: int, addresses: Sequence[Address], previous: ClusterView | None) -> ClusterView:
+def _look(
+    cluster: Cluster, window_ms: int, addresses: Sequence[Address], previous: ClusterView | None, begun_ms: int
+) -> ClusterView:
     """Raises Unreachable, KafkaException when the brokers refuse the login."""
-    from tools.health.look import CONNECT_LIMIT_MS, look  # noqa: PLC0415
+    from tools.health.look import CONNECT_LIMIT_MS, LIMIT_MS, look  # noqa: PLC0415
     from tools.health.requests import BrokerRequests  # noqa: PLC0415
 
     requests = BrokerRequests(cluster.settings, cluster.clock, CONNECT_LIMIT_MS)
     try:
         with ThreadPoolExecutor(1) as pool:
             pages = pool.submit(read_pages, addresses)
-            begun_ms = cluster.clock.monotonic_ms()
+            asked_ms = cluster.clock.monotonic_ms()
             try:
-                view = look(requests, cluster.clock, window_ms, previous)
+                limit_ms = LIMIT_MS - (asked_ms - begun_ms)
+                view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms)
             except Unreachable:
-                is_refused = cluster.clock.monotonic_ms() - begun_ms < CONNECT_LIMIT_MS  # and does not hang
+                is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang
                 if is_refused and cluster.settings.protocol != "PLAINTEXT":
                     cluster.admin  # noqa: B018  says why
                 raise

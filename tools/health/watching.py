@@ -22,7 +22,10 @@ from tools.log_dirs_request import log_dirs_request
 STEP_MS = 1_000
 SETTLED_MS = 1_500
 """Open transactions and disagreements are judged after this time."""
-MARGIN_MS = 1_000
+ENOUGH_MS = 5_000
+"""A consumer with the usual auto.commit.interval.ms commits within it. A look that had less time calls no group stuck, unless
+it was asked for less."""
+MARGIN_MS = 600
 """What is left of the time of a look for the questions behind the window."""
 
 _Standing = dict[tuple[str, Key], int]
@@ -66,6 +69,13 @@ class Watching:
             self._asking.pause(pause_ms / 1000)
             self._look_again()
         watched_ms = self._asking.clock.monotonic_ms() - begun_ms
+        if self._standing and watched_ms < min(window_ms, ENOUGH_MS):
+            groups = sorted({group for group, _ in self._standing})
+            self._asking.unseen.append(
+                f"whether {len(groups)} groups are stuck ({', '.join(groups[:3])}{' ...' if len(groups) > 3 else ''}): "
+                f"there were only {watched_ms / 1000:.1f} s left to look"
+            )
+            self._standing = {}
         if disagrees:
             self._hear_again()
         still = self._open_transactions({key for key, _ in opened}).keys() if opened else set()

@@ -146,10 +146,19 @@ def test_a_group_that_commits_nothing_is_stuck_at_the_end_of_the_window() -> Non
 
 def test_the_time_of_a_look_ends_the_window() -> None:
     asking, _, clock = made(committing([17] * 10))
-    clock.now_ms = 5_000  # others have taken so long
+    clock.now_ms = 3_000  # others have taken so long
     view = Watching(asking, group_view(), {2: {("orders", 0)}}).run(set(), WINDOW_MS)
-    assert view.groups[0].lags[0].stood_ms == LIMIT_MS - MARGIN_MS - 5_000
+    assert view.groups[0].lags[0].stood_ms == LIMIT_MS - MARGIN_MS - 3_000
     assert clock.now_ms == LIMIT_MS - MARGIN_MS
+    assert asking.unseen == []
+
+
+def test_a_look_that_had_too_little_time_calls_nobody_stuck() -> None:
+    asking, _, clock = made(committing([17] * 10))
+    clock.now_ms = 5_000
+    view = Watching(asking, group_view(), {2: {("orders", 0)}}).run(set(), WINDOW_MS)
+    assert view.groups[0].lags[0].stood_ms is None
+    assert asking.unseen == ["whether 1 groups are stuck (billing): there were only 3.4 s left to look"]
 
 
 def test_a_coordinator_that_stops_to_answer_calls_nobody_stuck() -> None:
