@@ -143,6 +143,10 @@ class Cluster:
                     with contextlib.suppress(KafkaException):  # the controller may still answer
                         self.cluster_id = admin.list_topics(timeout=ANY_BROKER_AFTER_MS / 1000).cluster_id
                         return
+            except KafkaException as error:
+                if error.args[0].code() != TIMED_OUT:
+                    raise
+                raise Unreachable from error  # somebody takes connections, and does not answer
             else:
                 return
 

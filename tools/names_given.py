@@ -15,16 +15,16 @@ import click
 Function = Callable[..., Any]
 
 
-def one_name(kind: str) -> Callable[[Function], Function]:
-    """The command's function is called with the name as argument `kind`, such as "topic"."""
+def one_name(kind: str, *, is_required: bool = True) -> Callable[[Function], Function]:
+    """The command's function is called with the name as argument `kind`, such as "topic"; None for none."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def run(*, argument_name: str | None, option_name: str | None, **others: Any) -> Any:
             given = [name for name in (argument_name, option_name) if name is not None]
-            if len(given) != 1:
+            if len(given) > 1 or (is_required and not given):
                 raise click.UsageError(f"name one {_words(kind)}: as an argument, or by --{_dashed(kind)}")
-            return function(**{kind: given[0]}, **others)
+            return function(**{kind: given[0] if given else None}, **others)
 
         option = click.option(
             f"--{_dashed(kind)}", "option_name", metavar="NAME", help=f"the {_words(kind)}, by its option"

@@ -13,11 +13,13 @@ import click
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _SHORT_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
+_NEXT_SETTING = re.compile(r",(?=[A-Za-z][\w.-]*=)(?![^\[]*\])")
+"""A comma behind which the next setting begins: outside of brackets."""
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def settings(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return the settings of NAME=VALUE texts. Raises click.BadParameter."""
+    """Return the settings of NAME=VALUE texts, each a value as it is. Raises click.BadParameter."""
     found = {}
     for text in texts:
         name, separator, value = text.partition("=")
@@ -25,6 +27,15 @@ def settings(texts: Iterable[str], option: str) -> dict[str, str]:
             raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param_hint=option)
         found[name.strip()] = value.strip()
     return found
+
+
+def listed_settings(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Return the settings of texts as "a=1,b=[x,y]": several in one, and brackets around a value with commas may be there.
+    Raises click.BadParameter."""
+    found = settings((each for text in texts for each in _NEXT_SETTING.split(text)), option)
+    return {
+        name: value[1:-1] if value.startswith("[") and value.endswith("]") else value for name, value in found.items()
+    }
 
 
 def partitions(text: str | None, option: str = "--partitions") -> list[int] | None:

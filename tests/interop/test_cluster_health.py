@@ -266,7 +266,11 @@ def a_transaction_that_hangs(cluster: Cluster, servers: str) -> None:
     assert f"producer id {producer_id} hangs in it from offset 25 on" in hanging["cause"]
     assert hanging["since"].startswith(time.strftime("%Y-%m-%d", time.gmtime(MARCH / 1000)))
     assert is_documented(hanging)
+    find = ("transactions", "find-hanging", "--json", "--bootstrap-server", servers)
+    [row] = json.loads(barnabas(*find).stdout)
+    assert (row["topic"], row["partition"], row["producer_id"]) == ("orders", 0, producer_id)
     assert barnabas(*shlex.split(hanging["next"])[1:]).returncode == 0, "the next command helps"
+    assert json.loads(barnabas(*find).stdout) == []
     assert is_healthy(servers)
 
 

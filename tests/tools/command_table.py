@@ -53,6 +53,7 @@ ROWS = {
     "topics offsets": (_HERE, "test_offsets_of_a_topic_are_shown"),
     "transactions abort": (_HERE, "test_transactions_are_listed_described_and_aborted"),
     "transactions describe": (_HERE, "test_transactions_are_listed_described_and_aborted"),
+    "transactions find-hanging": (_OPTIONS, "test_a_transaction_that_its_coordinator_knows_does_not_hang"),
     "transactions list": (_HERE, "test_transactions_are_listed_described_and_aborted"),
     "transactions producers": (_HERE, "test_transactions_are_listed_described_and_aborted"),
     "verify consume": (_HERE, "test_what_was_acknowledged_is_verified_or_named"),

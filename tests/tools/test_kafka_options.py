@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from barnabas.embedded import EmbeddedBroker
-from tests.tools.test_commands import Tool, broker, ok, tool, write
+from tests.tools.test_commands import Run, Tool, broker, ok, secured, tool, write
+from tools.command import main
 
-__all__ = ["broker", "tool"]
+__all__ = ["broker", "secured", "tool"]
 
 PATIENCE_S = 30
 
@@ -210,3 +211,127 @@ def test_the_file_of_a_client_has_the_names_of_the_tools(tool: Tool, tmp_path: P
     (tmp_path / "client.properties").write_text("security.protocol=NONE\n")
     run = tool("topics", "list", option, str(tmp_path / "client.properties"))
     assert "security.protocol=NONE is not one of" in run.err
+
+
+def test_settings_are_those_of_an_entity(tool: Tool, tmp_path: Path) -> None:
+    ok(tool("topics", "create", "entity"))
+    entity = ("--entity-type", "topics", "--entity-name", "entity")
+    several = "retention.ms=5000,cleanup.policy=[compact,delete],follower.replication.throttled.replicas=0:1,1:1"
+    ok(tool("configs", "alter", *entity, "--add-config", several))
+    rows = ok(tool("configs", "describe", "--entity-type", "topics", "--changed", "--json")).json
+    assert {row["name"]: row["value"] for row in rows if row["topic"] == "entity" and row["source"] == "topic"} == {
+        "cleanup.policy": "compact,delete", "follower.replication.throttled.replicas": "0:1,1:1", "retention.ms": "5000",
+    }  # fmt: skip
+    (tmp_path / "added.properties").write_text("retention.ms=6000\nmin.insync.replicas=1\n")
+    ok(tool("configs", "alter", *entity, "--add-config-file", str(tmp_path / "added.properties")))
+    assert "6000" in ok(tool("configs", "describe", *entity, "--name", "retention.ms")).out
+    for wrong in (("--entity-type", "users"), ("--entity-name", "x"), (*entity, "--topic", "entity"), ()):
+        assert tool("configs", "describe", *wrong).code == 2
+    assert "barnabas quotas" in tool("configs", "describe", "--entity-type", "clients").err
+
+
+def test_all_brokers_have_dynamic_settings(tool: Tool) -> None:
+    defaults = ("--entity-type", "brokers", "--entity-default")
+    ok(tool("configs", "alter", *defaults, "--add-config", "log.cleaner.threads=2"))
+    [row] = ok(tool("configs", "describe", "--broker-defaults", "--json")).json
+    assert (row["name"], row["value"], row["source"]) == ("log.cleaner.threads", "2", "cluster default")
+    [row] = ok(tool("configs", "describe", "--entity-type", "brokers", "--name", "log.cleaner.threads", "--json")).json
+    assert (row["broker"], row["value"], row["source"]) == ("0", "2", "cluster default")
+    wrong = tool("configs", "alter", "--broker-defaults", "--add-config", "log.cleaner.threads=many")
+    assert (wrong.code, "log.cleaner.threads" in wrong.err) == (1, True)
+    ok(tool("configs", "alter", "--broker-defaults", "--delete-config", "log.cleaner.threads"))
+    assert ok(tool("configs", "describe", "--broker-defaults", "--json")).json == []
+
+
+def test_quotas_are_shown_as_they_are(tool: Tool) -> None:
+    ok(
+        tool(
+            "quotas", "alter", "--client", "shown", "--add-config", "producer_byte_rate=1234567,request_percentage=12.5"
+        )
+    )
+    [line] = [line for line in ok(tool("quotas", "list")).lines if "shown" in line]
+    assert line.split()[-1] == "producer_byte_rate=1234567,request_percentage=12.5"
+    ok(tool("quotas", "alter", "--client", "shown", "--delete-config", "producer_byte_rate,request_percentage"))
+
+
+def test_partitions_are_named_in_files(tool: Tool, tmp_path: Path) -> None:
+    def file(document: object) -> str:
+        (tmp_path / "file.json").write_text(json.dumps(document))
+        return str(tmp_path / "file.json")
+
+    ok(tool("topics", "create", "filed", "--partitions", "2"))
+    write(tool, "filed", ["0", "1", "2"], "--partition", "0")
+    write(tool, "filed", ["0", "1"], "--partition", "1")
+    offsets = [{"topic": "filed", "partition": 0, "offset": 2}, {"topic": "filed", "partition": 1, "offset": -1}]
+    path = file({"partitions": offsets, "version": 1})
+    assert "nothing was deleted" in ok(tool("records", "delete", "--offset-json-file", path)).err
+    rows = ok(tool("records", "delete", "--offset-json-file", path, "--execute", "--json")).json
+    assert [(row["partition"], row["first_offset"], row["new_first_offset"]) for row in rows] == [(0, 0, 2), (1, 0, 2)]
+    assert "ends at 3: it has no offset 9" in tool("records", "delete", "filed", "--before-offset", "9").err
+    for wrong in ({}, {"partitions": []}, {"partitions": [{"topic": "filed", "partition": 0}]},
+                  {"partitions": [offsets[0], offsets[0]]}, {"partitions": [{**offsets[0], "partition": 7}]}):  # fmt: skip
+        assert tool("records", "delete", "--offset-json-file", file(wrong)).code == 1
+    assert tool("records", "delete", "filed", "--offset-json-file", path).code == 2
+    path = file({"partitions": [{"topic": "filed", "partition": 1}]})
+    assert (
+        ok(tool("partitions", "elect", "--path-to-json-file", path, "--election-type", "PREFERRED", "--json")).json
+        == []
+    )
+    assert ok(tool("partitions", "elect", "--all-topic-partitions", "--json")).json == []
+    path = file({"topics": [{"topic": "filed"}], "version": 1})
+    plan = ok(tool("partitions", "plan", "--topics-to-move-json-file", path, "--broker-list", "0")).out
+    path = file(json.loads(plan))
+    rows = ok(tool("partitions", "verify", "--reassignment-json-file", path, "--json")).json
+    assert [row["state"] for row in rows] == ["done", "done"]
+
+
+def test_a_transaction_that_its_coordinator_knows_does_not_hang(tool: Tool, broker: EmbeddedBroker) -> None:
+    ok(tool("topics", "create", "known"))
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "known"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("known", "open")
+    producer.flush()
+    [row] = ok(tool("transactions", "producers", "--topic", "known", "--partition", "0", "--json")).json
+    assert row["open_since_offset"] == 0
+    assert ok(tool("transactions", "find-hanging", "known", "--max-transaction-timeout", "0", "--json")).json == []
+    [listed] = [each for each in ok(tool("transactions", "list", "--state", "Ongoing,PrepareCommit", "--json")).json
+                if each["transactional_id"] == "known"]  # fmt: skip
+    assert listed["producer_id"] == row["producer_id"]
+    shown = ok(tool("transactions", "abort", "known", "--partition", "0", "--producer-id", str(row["producer_id"])))
+    assert "nothing was aborted" in shown.err
+    assert tool("transactions", "abort", "known", "--partition", "0", "--producer-id", "123456789").code == 1
+    producer.abort_transaction()
+
+
+def test_acls_are_those_of_the_tool(secured: EmbeddedBroker, capfd: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> Run:
+        code = main(["acls", *arguments, "--bootstrap-server", secured.bootstrap_servers])
+        out, err = capfd.readouterr()
+        return Run(code, out, err)
+
+    eve = ("--allow-principal", "User:eve")
+    ok(run("add", "--topic", "acl-a", "--topic", "acl-b", "--group", "acl-g", *eve, "--allow-host", "10.0.0.1",
+           "--operation", "Read", "--operation", "DESCRIBE"))  # fmt: skip
+    ok(run("add", "--topic", "acl-a", "--producer", "--idempotent", *eve))
+    ok(run("add", "--user-principal", "User:acl", "--delegation-token", "acl", *eve, "--operation", "DescribeTokens"))
+    rows = ok(run("list", "--principal", "User:eve", "--json")).json
+    assert len(rows) == 6 + 4 + 2
+    assert {row["host"] for row in rows if row["operation"] == "read"} == {"10.0.0.1"}
+    assert {row["resource_type"] for row in rows if row["operation"] == "describe-tokens"} == {
+        "user",
+        "delegation-token",
+    }
+    dry = ok(run("remove", "--topic", "acl-a", "--producer", *eve, "--json"))
+    assert ({row["operation"] for row in dry.json}, len(dry.json)) == ({"write", "describe", "create"}, 4)
+    assert len(ok(run("remove", "--topic", "acl-a", "--topic", "acl-b", *eve, "--execute", "--json")).json) == 7
+    for others in (
+        ("--group", "acl-g"),
+        ("--user-principal", "User:acl"),
+        ("--delegation-token", "acl"),
+        ("--cluster",),
+    ):
+        ok(run("remove", *others, *eve, "--execute"))
+    assert "there are no such ACLs" in ok(run("remove", "--group", "acl-g", *eve, "--execute")).err
+    assert run("add", "--topic", "x", *eve, "--operation", "Reed").code == 2
+    assert run("add", "--topic", "x", "--allow-host", "h").code == 2

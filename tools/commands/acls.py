@@ -6,17 +6,29 @@ Source: kafka-acls.sh.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
 
+from tools.acl_requests import Acl, created, deleted, described
 from tools.cluster import Cluster, cluster_command
 from tools.output import Output
 
 _OPERATIONS = ("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs",
                "alter-configs", "idempotent-write", "create-tokens", "describe-tokens")  # fmt: skip
 _COLUMNS = ("resource_type", "resource", "pattern", "principal", "host", "operation", "permission")
+_LITERAL = "literal"
+_ANY_RESOURCE: list[tuple[str, str | None]] = [("any", None)]
 CLUSTER_NAME = "kafka-cluster"
+_KINDS = {
+    "topics": "topic",
+    "groups": "group",
+    "transactional_ids": "transactional-id",
+    "tokens": "delegation-token",
+    "users": "user",
+}
+"""Types of resources by the option that names them."""
 
 
 @click.group("acls", help="Who may do what on which resource.")
@@ -26,200 +38,216 @@ def command() -> None:
 
 def _resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--topic", metavar="NAME", help="a topic; * is any"),
-        click.option("--group", metavar="NAME", help="a group"),
-        click.option("--transactional-id", metavar="NAME", help="a transactional id"),
+        click.option("--topic", "topics", multiple=True, metavar="NAME", help="a topic; * is any; may be repeated"),
+        click.option("--group", "groups", multiple=True, metavar="NAME", help="a group; may be repeated"),
+        click.option("--transactional-id", "transactional_ids", multiple=True, metavar="NAME",
+                     help="a transactional id; may be repeated"),
+        click.option("--delegation-token", "tokens", multiple=True, metavar="ID", help="a delegation token; may be repeated"),
+        click.option("--user-principal", "users", multiple=True, metavar="User:NAME",
+                     help="a user whose tokens it is about; may be repeated"),
         click.option("--cluster", "is_cluster", is_flag=True, help="the cluster"),
-        click.option("--resource-pattern-type", "pattern", type=click.Choice(["literal", "prefixed", "match", "any"]),
-                     default=None, help="how the name is meant"),
+        click.option("--resource-pattern-type", "pattern", default=None, help="how the name is meant",
+                     type=click.Choice(["literal", "prefixed", "match", "any"], case_sensitive=False)),
     )):  # fmt: skip
         function = option(function)
     return function
 
 
+def _principal_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed((
+        click.option("--allow-principal", "allowed", multiple=True, metavar="User:NAME", help="may; may be repeated"),
+        click.option("--deny-principal", "denied", multiple=True, metavar="User:NAME", help="may not, whatever else says"),
+        click.option("--operation", "operations", multiple=True, type=_Operation(), help="what; may be repeated [all]"),
+        click.option("--allow-host", "allowed_hosts", multiple=True, metavar="ADDRESS",
+                     help="from where --allow-principal may; may be repeated [any]"),
+        click.option("--deny-host", "denied_hosts", multiple=True, metavar="ADDRESS",
+                     help="from where --deny-principal may not; may be repeated [any]"),
+        click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="both; may be repeated"),
+    )):  # fmt: skip
+        function = option(function)
+    return function
+
+
+class _Operation(click.ParamType[str]):
+    """An operation in the forms of kafka-acls.sh: `DescribeConfigs`, `describe-configs`, `DESCRIBE_CONFIGS`."""
+
+    name = "operation"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        wanted = str(value).lower().replace("_", "-")
+        for known in _OPERATIONS:
+            if wanted.replace("-", "") == known.replace("-", ""):
+                return known
+        return self.fail(f"{value!r} is none of {', '.join(_OPERATIONS)}", param, ctx)
+
+
 @command.command("list")
 @_resource_options
-@click.option("--principal", metavar="User:NAME", help="only of this principal")
+@click.option(
+    "--principal", "principals", multiple=True, metavar="User:NAME", help="only of this principal; may be repeated"
+)
 @cluster_command
-def list_acls(cluster: Cluster, output: Output, *, principal: str | None, pattern: str | None, **named: Any) -> None:
-    """List ACLs, of one resource or of all. `--resource-pattern-type match` shows all that concern a name."""
-    resource_type, name = _resource(named, needs_one=False)
-    rows = _described(cluster, resource_type, name, pattern or "any", principal, "any")
-    output.table(sorted(rows, key=lambda row: tuple(row.values())), _COLUMNS)
+def list_acls(
+    cluster: Cluster, output: Output, *, principals: tuple[str, ...], pattern: str | None, **named: Any
+) -> None:
+    """List ACLs, of some resources or of all. `--resource-pattern-type match` shows all that concern a name."""
+    found = {
+        acl
+        for resource_type, name in _resources(named, needs_one=False) or _ANY_RESOURCE
+        for principal in principals or (None,)
+        for acl in described(cluster, Acl(resource_type, name, pattern or "any", principal))
+    }
+    output.table(list(map(asdict, sorted(found))), _COLUMNS)
 
 
 @command.command("add")
 @_resource_options
-@click.option("--allow-principal", "allowed", multiple=True, metavar="User:NAME", help="may; may be repeated")
-@click.option("--deny-principal", "denied", multiple=True, metavar="User:NAME", help="may not, whatever else says")
-@click.option("--operation", "operations", multiple=True, type=click.Choice(_OPERATIONS, case_sensitive=False),
-              help="what; may be repeated [all]")  # fmt: skip
-@click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="from this address; may be repeated [any]")
+@_principal_options
 @click.option("--producer", is_flag=True, help="what a producer of --topic needs")
 @click.option("--consumer", is_flag=True, help="what a consumer of --topic in --group needs")
+@click.option("--idempotent", is_flag=True, help="also what an idempotent producer needs of brokers before 3.0")
 @cluster_command
 def add_acls(
     cluster: Cluster,
     output: Output,
     *,
-    allowed: tuple[str, ...],
-    denied: tuple[str, ...],
-    operations: tuple[str, ...],
-    hosts: tuple[str, ...],
     pattern: str | None,
     producer: bool,
     consumer: bool,
-    **named: Any,
+    idempotent: bool,
+    **others: Any,
 ) -> None:
     """Add ACLs."""
-    from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType  # noqa: PLC0415
-
     if pattern in ("match", "any"):
         raise click.UsageError("an ACL is literal or prefixed")
-    if not allowed and not denied:
+    if not others["allowed"] and not others["denied"]:
         raise click.UsageError("name --allow-principal or --deny-principal")
-    for text in (*allowed, *denied):
-        if not all(text.partition(":")):
-            raise click.UsageError(f"{text!r} is not of the form User:NAME")
-    if (producer or consumer) and operations:
+    if (producer or consumer) and others["operations"]:
         raise click.UsageError("--producer and --consumer say the operations")
-    wanted = _of_roles(named, producer=producer, consumer=consumer) if producer or consumer else [
-        (*_resource(named, needs_one=True), operation) for operation in operations or ("all",)
+    acls = [
+        Acl(resource_type, name, (pattern or _LITERAL) if resource_type != "cluster" else _LITERAL,
+            match.principal, match.host, operation, match.permission)
+        for resource_type, name, operation in _wanted(others, producer=producer, consumer=consumer, idempotent=idempotent)
+        for match in _matches(others, any_host="*")
     ]  # fmt: skip
-    bindings = [
-        AclBinding(_type(resource_type), name, _pattern(pattern or "literal"), principal, host, operation, permission)
-        for resource_type, name, text in wanted
-        for operation in [AclOperation[_constant(text)]]
-        for principals, permission in ((allowed, AclPermissionType.ALLOW), (denied, AclPermissionType.DENY))
-        for principal in principals
-        for host in hosts or ("*",)
-    ]
-    for binding, future in cluster.admin.create_acls(bindings).items():
-        cluster.result(future)
-        row = _row(binding)
+    acls = list(dict.fromkeys(acls))
+    created(cluster, acls)
+    for acl in acls:
+        row = asdict(acl)
         output.line(row, "added: " + " ".join(str(row[column]) for column in _COLUMNS))
 
 
 @command.command("remove")
 @_resource_options
-@click.option("--principal", metavar="User:NAME", help="only of this principal")
-@click.option("--operation", type=click.Choice(_OPERATIONS, case_sensitive=False), help="only of this operation")
+@_principal_options
+@click.option("--principal", "principals", multiple=True, metavar="User:NAME",
+              help="allowed and denied ones of this principal; may be repeated")  # fmt: skip
+@click.option("--producer", is_flag=True, help="what a producer of --topic needs")
+@click.option("--consumer", is_flag=True, help="what a consumer of --topic in --group needs")
 @click.option("--execute", is_flag=True, help="remove; without it they are only shown")
 @cluster_command
 def remove_acls(
     cluster: Cluster,
     output: Output,
     *,
-    principal: str | None,
-    operation: str | None,
+    principals: tuple[str, ...],
     pattern: str | None,
+    producer: bool,
+    consumer: bool,
     execute: bool,
-    **named: Any,
+    **others: Any,
 ) -> None:
-    """Remove the ACLs of a resource. A dry run, unless --execute is given."""
-    from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType  # noqa: PLC0415
-
-    resource_type, name = _resource(named, needs_one=True)
-    form, what = pattern or "literal", operation or "any"
-    if execute:
-        asked = AclBindingFilter(_type(resource_type), name, _pattern(form), principal, None,
-                                 AclOperation[_constant(what)], AclPermissionType.ANY)  # fmt: skip
-        removed = [_row(binding) for binding in cluster.result(cluster.admin.delete_acls([asked])[asked])]
+    """Remove the ACLs of resources: all, or those that are named more closely. A dry run, unless --execute is given."""
+    if (producer or consumer) and others["operations"]:
+        raise click.UsageError("--producer and --consumer say the operations")
+    hosts = others["hosts"] or (None,)
+    matches = [Match(principal, host) for principal in principals for host in hosts] + _matches(others, any_host=None)
+    if producer or consumer:
+        wanted = _of_roles(others, producer=producer, consumer=consumer)
     else:
-        removed = _described(cluster, resource_type, name, form, principal, what)
-    output.table(removed, _COLUMNS)
-    if not execute:
+        resources = _resources(others, needs_one=True)
+        wanted = [(*each, operation) for each in resources for operation in others["operations"] or ("any",)]
+    found = {
+        acl
+        for resource_type, name, operation in wanted
+        for match in matches or [Match(None, host) for host in hosts]
+        for acl in (deleted if execute else described)(
+            cluster,
+            Acl(resource_type, name, pattern or _LITERAL, match.principal, match.host, operation, match.permission),
+        )
+    }
+    output.table(list(map(asdict, sorted(found))), _COLUMNS)
+    if not found:
+        Output.note("there are no such ACLs")
+    elif not execute:
         Output.note("nothing was removed: --execute removes these ACLs")
 
 
-def _described(
-    cluster: Cluster, resource_type: str, name: str | None, pattern: str, principal: str | None, operation: str
-) -> list[dict[str, Any]]:
-    """Return the ACLs that are there. By the other client: librdkafka's reports no error of this request."""
-    from kafka.admin import (  # noqa: PLC0415  # noqa: PLC0415
-        ACLFilter,
-        ACLOperation,
-        ACLPermissionType,
-        ACLResourcePatternType,
-        ResourcePatternFilter,
-        ResourceType,
-    )
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whose ACLs; None and "any" leave it open."""
 
-    asked = ResourcePatternFilter(
-        ResourceType[_constant(resource_type)], name, ACLResourcePatternType[_constant(pattern)]
-    )
-    found, _ = cluster.other_admin.describe_acls(
-        ACLFilter(principal, None, ACLOperation[_constant(operation)], ACLPermissionType.ANY, asked)
-    )
+    principal: str | None
+    host: str | None = None
+    permission: str = "any"
+
+
+def _matches(others: dict[str, Any], *, any_host: str | None) -> list[Match]:
+    """Return those that --allow-principal and --deny-principal name. Raises click.UsageError."""
+    for text in (*others["allowed"], *others["denied"]):
+        if not all(text.partition(":")):
+            raise click.UsageError(f"{text!r} is not of the form User:NAME")
+    if (others["allowed_hosts"] and not others["allowed"]) or (others["denied_hosts"] and not others["denied"]):
+        raise click.UsageError("--allow-host goes with --allow-principal, --deny-host with --deny-principal")
     return [
-        {
-            "resource_type": _word(acl.resource_pattern.resource_type),
-            "resource": acl.resource_pattern.resource_name,
-            "pattern": _word(acl.resource_pattern.pattern_type),
-            "principal": acl.principal,
-            "host": acl.host,
-            "operation": _word(acl.operation),
-            "permission": _word(acl.permission_type),
-        }
-        for acl in found
+        Match(principal, host, permission)
+        for principals, hosts, permission in (
+            (others["allowed"], (*others["allowed_hosts"], *others["hosts"]), "allow"),
+            (others["denied"], (*others["denied_hosts"], *others["hosts"]), "deny"),
+        )
+        for principal in principals
+        for host in hosts or (any_host,)
     ]
 
 
-def _resource(named: dict[str, Any], *, needs_one: bool) -> tuple[str, str | None]:
-    """Return type and name of the resource that the options name, ("any", None) for none. Raises click.UsageError."""
-    found = [(each, named[each]) for each in ("topic", "group", "transactional_id") if named[each] is not None]
+def _resources(named: dict[str, Any], *, needs_one: bool) -> list[tuple[str, str | None]]:
+    """Return type and name of the resources that the options name. Raises click.UsageError."""
+    found: list[tuple[str, str | None]] = [(kind, name) for option, kind in _KINDS.items() for name in named[option]]
     if named["is_cluster"]:
         found.append(("cluster", CLUSTER_NAME))
-    if len(found) > 1 or (needs_one and not found):
-        raise click.UsageError("name one of --topic, --group, --transactional-id and --cluster")
-    return found[0] if found else ("any", None)
+    if needs_one and not found:
+        raise click.UsageError(
+            "name --topic, --group, --transactional-id, --delegation-token, --user-principal or --cluster"
+        )
+    return found
 
 
-def _of_roles(named: dict[str, Any], *, producer: bool, consumer: bool) -> list[tuple[str, str, str]]:
-    """Return what producers and consumers need, as kafka-acls.sh gives it. Raises click.UsageError."""
-    topic, group, transactional_id = named["topic"], named["group"], named["transactional_id"]
-    if topic is None or (consumer and group is None):
-        raise click.UsageError("--producer goes with --topic, --consumer with --topic and --group")
-    wanted = []
-    if producer:
-        wanted += [("topic", topic, operation) for operation in ("write", "describe", "create")]
-        if transactional_id is not None:
-            wanted += [("transactional_id", transactional_id, operation) for operation in ("write", "describe")]
-    if consumer:
-        wanted += [("topic", topic, "read"), ("topic", topic, "describe"), ("group", group, "read")]
+def _wanted(
+    named: dict[str, Any], *, producer: bool, consumer: bool, idempotent: bool
+) -> list[tuple[str, str | None, str]]:
+    """Return resources and operations. Raises click.UsageError."""
+    if producer or consumer:
+        wanted = _of_roles(named, producer=producer, consumer=consumer)
+    else:
+        resources = _resources(named, needs_one=not idempotent)
+        wanted = [(*each, operation) for each in resources for operation in named["operations"] or ("all",)]
+    if idempotent:
+        wanted.append(("cluster", CLUSTER_NAME, "idempotent-write"))
     return list(dict.fromkeys(wanted))
 
 
-def _type(text: str) -> Any:
-    """Return librdkafka's constant, which has its own name for the cluster."""
-    from confluent_kafka.admin import ResourceType  # noqa: PLC0415
-
-    return ResourceType["BROKER" if text == "cluster" else _constant(text)]
-
-
-def _constant(text: str) -> str:
-    return text.upper().replace("-", "_")
-
-
-def _word(constant: Any) -> str:
-    name: str = constant.name
-    return name.lower().replace("_", "-")
-
-
-def _pattern(text: str) -> Any:
-    from confluent_kafka.admin import ResourcePatternType  # noqa: PLC0415
-
-    return ResourcePatternType[text.upper()]
-
-
-def _row(binding: Any) -> dict[str, Any]:
-    resource_type = _word(binding.restype)
-    return {
-        "resource_type": "cluster" if resource_type == "broker" else resource_type,
-        "resource": binding.name,
-        "pattern": _word(binding.resource_pattern_type),
-        "principal": binding.principal,
-        "host": binding.host,
-        "operation": _word(binding.operation),
-        "permission": _word(binding.permission_type),
-    }
+def _of_roles(named: dict[str, Any], *, producer: bool, consumer: bool) -> list[tuple[str, str | None, str]]:
+    """Return what producers and consumers need, as kafka-acls.sh gives it. Raises click.UsageError."""
+    topics, groups, transactional_ids = named["topics"], named["groups"], named["transactional_ids"]
+    if not topics or (consumer and not groups):
+        raise click.UsageError("--producer goes with --topic, --consumer with --topic and --group")
+    wanted: list[tuple[str, str | None, str]] = []
+    if producer:
+        wanted += [("topic", topic, operation) for topic in topics for operation in ("write", "describe", "create")]
+        wanted += [
+            ("transactional-id", each, operation) for each in transactional_ids for operation in ("write", "describe")
+        ]
+    if consumer:
+        wanted += [("topic", topic, operation) for topic in topics for operation in ("read", "describe")]
+        wanted += [("group", group, "read") for group in groups]
+    return list(dict.fromkeys(wanted))

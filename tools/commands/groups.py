@@ -73,8 +73,24 @@ def describe_groups(
     if sum((offsets, members, shows_state)) > 1:
         raise click.UsageError("--offsets, --members and --state do not go together")
     names = _names(cluster, groups, is_all=all_groups)
-    documents = [_document(cluster, description) for description in _descriptions(cluster, names)]
-    is_one = len(names) == 1 and not all_groups
+    refused: list[str] | None = [] if all_groups else None
+    documents = [_document(cluster, description) for description in _descriptions(cluster, names, refused)]
+    _show(
+        output,
+        documents,
+        members=members,
+        shows_state=shows_state,
+        verbose=verbose,
+        is_one=len(names) == 1 and not all_groups,
+    )
+    if refused:
+        raise Failure("; ".join(refused))
+
+
+def _show(
+    output: Output, documents: list[dict[str, Any]], *, members: bool, shows_state: bool, verbose: bool, is_one: bool
+) -> None:
+    """Print what is known of groups."""
     if output.as_json:
         output.document(documents[0] if is_one else documents)
         return
@@ -318,14 +334,17 @@ def _names(cluster: Cluster, given: tuple[str, ...], *, is_all: bool) -> list[st
     return [group.group_id for group in _listed(cluster)] if is_all else list(given)
 
 
-def _descriptions(cluster: Cluster, names: list[str]) -> list[Any]:
+def _descriptions(cluster: Cluster, names: list[str], refused: list[str] | None = None) -> list[Any]:
     """Return the descriptions of groups. Raises Failure, also for one whose members were assigned what is not in the form of
-    consumers."""
+    consumers; with `refused`, reasons go there instead."""
     found = []
     for group, result in (cluster.results(cluster.admin.describe_consumer_groups(names)) if names else {}).items():
         if isinstance(result, KafkaError):
-            raise Failure(_reason(group, result))
-        found.append(result)
+            if refused is None:
+                raise Failure(_reason(group, result))
+            refused.append(_reason(group, result))
+        else:
+            found.append(result)
     return found
 
 

@@ -17,6 +17,8 @@ from tools.balance.replicas import PlanError
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import current_replicas, described, partition_keys, partition_rows
 from tools.failures import Failure
+from tools.json_files import read_partitions, read_topics
+from tools.names_given import some_names
 from tools.output import Output
 from tools.reassignment.elections import elect as elect_leaders
 from tools.reassignment.moves import TOPIC_SETTINGS, transfers
@@ -35,16 +37,41 @@ def command() -> None:
 
 
 @command.command("plan")
-@click.argument("topics", nargs=-1, required=True)
-@click.option("--brokers", "broker_list", required=True, metavar="1,2,3", help="the brokers that may have replicas")
+@some_names("topic", is_required=False)
+@click.option(
+    "--topics-to-move-json-file", "topics_path", metavar="FILE", help="topics, as of kafka-reassign-partitions.sh"
+)
+@click.option(
+    "--brokers",
+    "--broker-list",
+    "broker_list",
+    required=True,
+    metavar="1,2,3",
+    help="the brokers that may have replicas",
+)
 @click.option("--replication-factor", type=click.IntRange(1), help="another number of replicas")
+@click.option("--disable-rack-aware", is_flag=True, help="take no notice of racks")
 @cluster_command
 def plan_reassignment(
-    cluster: Cluster, output: Output, *, topics: tuple[str, ...], broker_list: str, replication_factor: int | None
+    cluster: Cluster,
+    output: Output,
+    *,
+    topics: tuple[str, ...],
+    topics_path: str | None,
+    broker_list: str,
+    replication_factor: int | None,
+    disable_rack_aware: bool,
 ) -> None:
     """Print a plan that spreads the replicas of TOPICS over brokers and their racks; `reassign --execute` takes it."""
     del output  # a plan is JSON in any case
-    racks = {node.id: node.rack for node in cluster.result(cluster.admin.describe_cluster()).nodes}
+    if bool(topics) == (topics_path is not None):
+        raise click.UsageError("name TOPICS, or --topics-to-move-json-file")
+    if topics_path is not None:
+        topics = read_topics(topics_path)
+    racks = {
+        node.id: None if disable_rack_aware else node.rack
+        for node in cluster.result(cluster.admin.describe_cluster()).nodes
+    }
     chosen = parsing.broker_ids(broker_list, "--brokers")
     unknown = [broker for broker in chosen if broker not in racks]
     if unknown:
@@ -59,7 +86,7 @@ def plan_reassignment(
 
 
 @command.command("reassign")
-@click.option("--plan", "path", metavar="FILE", required=True, help="the plan, as JSON")
+@click.option("--plan", "--reassignment-json-file", "path", metavar="FILE", required=True, help="the plan, as JSON")
 @click.option("--execute", is_flag=True, help="begin to move; without it the moves are only shown")
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
 @click.option(
@@ -116,7 +143,7 @@ def list_reassignments(cluster: Cluster, output: Output) -> None:
 
 
 @command.command("verify")
-@click.option("--plan", "path", metavar="FILE", required=True, help="the plan, as JSON")
+@click.option("--plan", "--reassignment-json-file", "path", metavar="FILE", required=True, help="the plan, as JSON")
 @_PRESERVE
 @cluster_command
 def verify(cluster: Cluster, output: Output, *, path: str, preserve_throttles: bool) -> int:
@@ -149,7 +176,13 @@ def verify(cluster: Cluster, output: Output, *, path: str, preserve_throttles: b
 
 
 @command.command("cancel")
-@click.option("--plan", "path", metavar="FILE", help="only the partitions of this plan, and its log directories")
+@click.option(
+    "--plan",
+    "--reassignment-json-file",
+    "path",
+    metavar="FILE",
+    help="only the partitions of this plan, and its log directories",
+)
 @click.option("--execute", is_flag=True, help="cancel; without it they are only shown")
 @_PRESERVE
 @cluster_command
@@ -173,14 +206,32 @@ def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool,
 @command.command("elect")
 @click.option("--topic", metavar="NAME", help="only of this topic [all]")
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="only these")
-@click.option("--election-type", type=click.Choice(["preferred", "unclean"]), default="preferred",
+@click.option(
+    "--path-to-json-file", "path", metavar="FILE", help="only of these partitions, as of kafka-leader-election.sh"
+)
+@click.option("--all-topic-partitions", "is_all", is_flag=True, help="of all; so it is with neither --topic nor a file")
+@click.option("--election-type", type=click.Choice(["preferred", "unclean"], case_sensitive=False), default="preferred",
               help="unclean: also a replica that was not in sync, which loses records [preferred]")  # fmt: skip
 @cluster_command
-def elect(cluster: Cluster, output: Output, *, topic: str | None, partitions: str | None, election_type: str) -> None:
+def elect(
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str | None,
+    partitions: str | None,
+    path: str | None,
+    is_all: bool,
+    election_type: str,
+) -> None:
     """Elect the preferred leaders, or with `unclean` any that is there."""
     if topic is None and partitions is not None:
         raise click.UsageError("--partitions goes with --topic")
-    if topic is not None:
+    if sum((topic is not None, path is not None, is_all)) > 1:
+        raise click.UsageError("--topic, --path-to-json-file and --all-topic-partitions do not go together")
+    if path is not None:
+        keys = read_partitions(path)
+        current_replicas(cluster, keys)  # says which partition is missing
+    elif topic is not None:
         keys = partition_keys(cluster, topic, partitions)
     else:
         keys = [(row["topic"], row["partition"]) for each in described(cluster) for row in partition_rows(each)]

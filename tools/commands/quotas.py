@@ -27,7 +27,7 @@ def command() -> None:
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
         click.option("--user", metavar="NAME", help=f"a user; {DEFAULT} is all without a quota of their own"),
-        click.option("--client-id", metavar="NAME", help=f"a client id, alone or of --user; or {DEFAULT}"),
+        click.option("--client-id", "--client", metavar="NAME", help=f"a client id, alone or of --user; or {DEFAULT}"),
         click.option("--ip", metavar="ADDRESS", help=f"an address; or {DEFAULT}"),
     )):  # fmt: skip
         function = option(function)
@@ -59,15 +59,20 @@ def list_quotas(cluster: Cluster, output: Output, **entity: str | None) -> None:
     if output.as_json:
         output.document(rows)
         return
-    shown = [row | {"quotas": ",".join(f"{name}={value:g}" for name, value in row["quotas"].items())} for row in rows]
+    shown = [
+        row | {"quotas": ",".join(f"{name}={_shown(value)}" for name, value in row["quotas"].items())} for row in rows
+    ]
     output.table(shown, ("user", "client_id", "ip", "quotas"))
 
 
 @command.command("alter")
 @_entity_options
-@click.option("--add", "added", multiple=True, metavar="NAME=VALUE", help="producer_byte_rate, consumer_byte_rate, "
-              "request_percentage, controller_mutation_rate, connection_creation_rate; may be repeated")  # fmt: skip
-@click.option("--delete", "deleted", multiple=True, metavar="NAME", help="remove this quota; may be repeated")
+@click.option("--add", "--add-config", "added", multiple=True, metavar="NAME=VALUE",
+              help="producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate, "
+              "connection_creation_rate; may be repeated")  # fmt: skip
+@click.option(
+    "--delete", "--delete-config", "deleted", multiple=True, metavar="NAME", help="remove this quota; may be repeated"
+)
 @click.option("--validate-only", is_flag=True, help="check everything, change nothing")
 @cluster_command
 def alter_quotas(
@@ -89,8 +94,8 @@ def alter_quotas(
         raise click.UsageError("nothing to change: give --add or --delete")
     operations = [
         Request.EntryData.OpData(key=name, value=_number(name, text), remove=False)
-        for name, text in parsing.settings(added, "--add").items()
-    ] + [Request.EntryData.OpData(key=name, value=0.0, remove=True) for name in deleted]
+        for name, text in parsing.listed_settings(added, "--add").items()
+    ] + [Request.EntryData.OpData(key=name, value=0.0, remove=True) for text in deleted for name in text.split(",")]
     entry = Request.EntryData(
         entity=[
             Request.EntryData.EntityData(entity_type=kind, entity_name=None if name == DEFAULT else name)
@@ -103,6 +108,10 @@ def alter_quotas(
     done = "valid" if validate_only else "changed"
     names = sorted(operation.key for operation in operations)
     output.result({"result": done, "quotas": names}, f"{done}: {', '.join(names)}")
+
+
+def _shown(value: float) -> str:
+    return str(int(value)) if value.is_integer() else str(value)
 
 
 def _named(entity: dict[str, str | None]) -> list[tuple[str, str]]:

@@ -10,12 +10,12 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
-from tools.commands.topics import partition_keys
+from tools.commands.topics import current_replicas, partition_keys
 from tools.failures import Failure, told
 from tools.group_lag import offsets_of, offsets_since
+from tools.json_files import TO_THE_END, read_offsets
+from tools.names_given import one_name
 from tools.output import Output
-
-_TO_THE_END = -1
 
 
 @click.group("records", help="Records of a topic.")
@@ -24,10 +24,12 @@ def command() -> None:
 
 
 @command.command("delete")
-@click.argument("topic")
+@one_name("topic", is_required=False)
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
 @click.option("--before-offset", type=click.IntRange(0), help="what is before this offset")
 @click.option("--before-time", metavar="TIME", help="what is older: 2026-01-31T12:00, or 7d for a week ago")
+@click.option("--offset-json-file", "path", metavar="FILE", help="partitions and offsets, as of kafka-delete-records.sh, "
+              "instead of TOPIC: what is before each offset; -1 is everything")  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="everything that is there now")
 @click.option("--execute", is_flag=True, help="delete; without it the offsets are only shown")
 @cluster_command
@@ -35,37 +37,49 @@ def delete_records(
     cluster: Cluster,
     output: Output,
     *,
-    topic: str,
+    topic: str | None,
     partitions: str | None,
     before_offset: int | None,
     before_time: str | None,
+    path: str | None,
     is_all: bool,
     execute: bool,
 ) -> None:
     """Delete records of TOPIC from its start. A dry run, unless --execute is given."""
-    if sum((before_offset is not None, before_time is not None, is_all)) != 1:
-        raise click.UsageError("say once what: --before-offset, --before-time or --all")
-    keys = partition_keys(cluster, topic, partitions)
+    if sum((before_offset is not None, before_time is not None, is_all, path is not None)) != 1:
+        raise click.UsageError("say once what: --before-offset, --before-time, --all or --offset-json-file")
+    if (topic is None) != (path is not None) or (path is not None and partitions is not None):
+        raise click.UsageError("name a TOPIC; or partitions of topics in the file of --offset-json-file")
+    given = read_offsets(path) if path is not None else {}
+    current_replicas(cluster, given)  # says which partition is missing
+    keys = sorted(given) or partition_keys(cluster, str(topic), partitions)
     first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
     if before_time is not None:
         since = offsets_since(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))
         targets = {key: end[key] if since[key] is None else since[key] for key in keys}
     else:
-        targets = {key: before_offset if before_offset is not None else end[key] for key in keys}
+        wanted = given or dict.fromkeys(keys, TO_THE_END if before_offset is None else before_offset)
+        targets = {key: end[key] if wanted[key] == TO_THE_END else wanted[key] for key in keys}
     unknown = [key for key in keys if targets[key] is None or first[key] is None]
     if unknown:
-        raise Failure(f"partition {topic}-{unknown[0][1]} does not answer; `barnabas cluster health` tells more")
+        raise Failure(
+            f"partition {unknown[0][0]}-{unknown[0][1]} does not answer; `barnabas cluster health` tells more"
+        )
+    beyond = [key for key in keys if (targets[key] or 0) > (end[key] or 0)]
+    if beyond:
+        topic, index = beyond[0]
+        raise Failure(f"partition {topic}-{index} ends at {end[beyond[0]]}: it has no offset {targets[beyond[0]]}")
     rows = [
-        {"topic": topic, "partition": key[1], "first_offset": first[key], "new_first_offset": targets[key]}
+        {"topic": key[0], "partition": key[1], "first_offset": first[key], "new_first_offset": targets[key]}
         for key in keys
     ]
     if execute:
-        asked = [TopicPartition(*key, _TO_THE_END if is_all else targets[key]) for key in keys]
+        asked = [TopicPartition(*key, TO_THE_END if is_all else targets[key]) for key in keys]
         limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
         futures = cluster.admin.delete_records(asked, **limits)
         for partition, result in cluster.results(futures, CHANGE_TIMEOUT_S).items():
             if isinstance(result, KafkaError):
-                raise Failure(f"partition {topic}-{partition.partition}: {told(result)}")
+                raise Failure(f"partition {partition.topic}-{partition.partition}: {told(result)}")
     output.table(rows, ("topic", "partition", "first_offset", "new_first_offset"))
     if not execute:
         Output.note("nothing was deleted: --execute deletes what is before these offsets")

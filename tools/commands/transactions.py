@@ -9,11 +9,18 @@ from typing import Any
 
 import click
 
+from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import partition_keys
+from tools.commands.topics import described, partition_keys, partition_rows
 from tools.failures import Failure
+from tools.group_lag import Key
+from tools.names_given import one_name, some_names
 from tools.output import Output
 from tools.parsing import time_text
+
+_PRODUCER_COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_written",
+                     "open_since_offset")  # fmt: skip
+_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 @click.group("transactions", help="Transactions of producers.")
@@ -25,10 +32,16 @@ def command() -> None:
 @click.option(
     "--state", "states", multiple=True, metavar="STATE", help="only in this state: Ongoing, CompleteCommit ..."
 )
+@click.option("--duration-filter", type=click.IntRange(0), metavar="MS", help="only those that are open for longer")
 @cluster_command
-def list_transactions(cluster: Cluster, output: Output, *, states: tuple[str, ...]) -> None:
+def list_transactions(
+    cluster: Cluster, output: Output, *, states: tuple[str, ...], duration_filter: int | None
+) -> None:
     """List the transactional ids of all coordinators."""
-    found = cluster.other_admin.list_transactions(state_filters=list(states) or None)
+    found = cluster.other_admin.list_transactions(
+        state_filters=[state.strip() for text in states for state in text.split(",")] or None,
+        duration_filter_ms=duration_filter,
+    )
     rows = [
         {
             "transactional_id": each.transactional_id,
@@ -44,7 +57,7 @@ def list_transactions(cluster: Cluster, output: Output, *, states: tuple[str, ..
 
 
 @command.command("describe")
-@click.argument("transactional_ids", nargs=-1, required=True)
+@some_names("transactional_id")
 @cluster_command
 def describe_transactions(cluster: Cluster, output: Output, *, transactional_ids: tuple[str, ...]) -> None:
     """Show producer, state, timeout, start and partitions of transactions."""
@@ -66,35 +79,52 @@ def describe_transactions(cluster: Cluster, output: Output, *, transactional_ids
 
 
 @command.command("producers")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these")
 @cluster_command
 def list_producers(cluster: Cluster, output: Output, *, topic: str, partitions: str | None) -> None:
     """List the producers that the partitions of TOPIC know, with the start of an open transaction."""
     output.table(
         _producer_rows(cluster, topic, partitions),
-        ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_written", "open_since_offset"),
+        _PRODUCER_COLUMNS,
     )
 
 
 @command.command("abort")
-@click.argument("topic")
+@one_name("topic")
 @click.option("--partition", type=click.IntRange(0), required=True, help="the partition whose transaction hangs")
-@click.option("--start-offset", type=click.IntRange(0), required=True, help="where it starts, as `producers` shows it")
+@click.option("--start-offset", type=click.IntRange(0), help="where it starts, as `producers` shows it")
+@click.option("--producer-id", type=click.IntRange(0), help="or its producer, as `producers` shows it")
 @click.option("--execute", is_flag=True, help="abort; without it the transaction is only shown")
 @cluster_command
 def abort_transaction(
-    cluster: Cluster, output: Output, *, topic: str, partition: int, start_offset: int, execute: bool
+    cluster: Cluster,
+    output: Output,
+    *,
+    topic: str,
+    partition: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    execute: bool,
 ) -> None:
     """Abort the transaction that starts at an offset of a partition of TOPIC and that no coordinator ends. A dry run, unless
     --execute is given."""
+    if start_offset is None and producer_id is None:
+        raise click.UsageError("name the transaction: --start-offset or --producer-id")
     from kafka.admin import AbortTransactionSpec  # noqa: PLC0415
     from kafka.structs import TopicPartition  # noqa: PLC0415
 
-    rows = [row for row in _producer_rows(cluster, topic, str(partition)) if row["open_since_offset"] == start_offset]
+    rows = [
+        row
+        for row in _producer_rows(cluster, topic, str(partition))
+        if row["open_since_offset"] is not None
+        and start_offset in (None, row["open_since_offset"])
+        and producer_id in (None, row["producer_id"])
+    ]
     if not rows:
+        named = f"starts at offset {start_offset}" if start_offset is not None else f"is of producer {producer_id}"
         raise Failure(
-            f"no transaction of {topic}-{partition} starts at offset {start_offset}; "
+            f"no transaction of {topic}-{partition} {named}; "
             f"`barnabas transactions producers {topic}` shows those that are open"
         )
     if execute:
@@ -111,22 +141,82 @@ def abort_transaction(
         Output.note("nothing was aborted: --execute aborts this transaction")
 
 
+@command.command("find-hanging")
+@one_name("topic", is_required=False)
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only in these, of one topic")
+@click.option("--broker", "--broker-id", "broker", type=click.IntRange(0), metavar="ID",
+              help="only in partitions that this broker leads")  # fmt: skip
+@click.option("--max-transaction-timeout", "minutes", type=click.IntRange(0), default=15, metavar="MINUTES",
+              help="only where nothing was written for longer: transaction.max.timeout.ms of the brokers [15]")  # fmt: skip
+@cluster_command
+def find_hanging(
+    cluster: Cluster, output: Output, *, topic: str | None, partitions: str | None, broker: int | None, minutes: int
+) -> None:
+    """Find transactions that are open in a partition of TOPIC, or of any topic, and that no coordinator knows, so that nobody
+    ends them; `abort` does. This needs the right to describe all transactional ids."""
+    if topic is None and partitions is not None:
+        raise click.UsageError("--partitions goes with a TOPIC")
+    latest_ms = cluster.clock.wall_ms() - minutes * 60_000
+    topics = described(cluster, (topic,) if topic is not None else ())
+    chosen = parsing.partitions(partitions)
+    led = [
+        (row["topic"], row["partition"])
+        for each in topics
+        for row in partition_rows(each)
+        if row["leader"] is not None and broker in (None, row["leader"]) and (not chosen or row["partition"] in chosen)
+    ]
+    opened = [
+        row
+        for row in _rows_of(cluster, led)
+        if row["open_since_offset"] is not None and (row["last_written_ms"] or 0) <= latest_ms
+    ]
+    known = _known_partitions(cluster, {int(row["producer_id"]) for row in opened})
+    rows = [row for row in opened if _key_of(row) not in known.get(row["producer_id"], ())]
+    # One that has just ended was open when the partition was asked, and no more when the coordinator was.
+    still = {(*_key_of(row), row["open_since_offset"]) for row in _rows_of(cluster, [_key_of(row) for row in rows])}
+    output.table([row for row in rows if (*_key_of(row), row["open_since_offset"]) in still], _PRODUCER_COLUMNS)
+
+
+def _key_of(row: dict[str, Any]) -> Key:
+    return row["topic"], row["partition"]
+
+
+def _known_partitions(cluster: Cluster, producer_ids: set[int]) -> dict[int, set[Key]]:
+    """Return the partitions that coordinators have in the open transactions of these producers."""
+    if not producer_ids:
+        return {}
+    admin = cluster.other_admin
+    listed = admin.list_transactions(producer_id_filters=sorted(producer_ids))
+    ids = [each.transactional_id for found in listed.values() for each in found]
+    known: dict[int, set[Key]] = {}
+    for each in admin.describe_transactions(ids).values() if ids else ():
+        if each.state.value in _OPEN_STATES:
+            known.setdefault(each.producer_id, set()).update((key[0], key[1]) for key in each.topic_partitions)
+    return known
+
+
 def _producer_rows(cluster: Cluster, topic: str, partitions: str | None) -> list[dict[str, Any]]:
+    return _rows_of(cluster, partition_keys(cluster, topic, partitions, needs_leader=True))
+
+
+def _rows_of(cluster: Cluster, keys: list[Key]) -> list[dict[str, Any]]:
+    """Return a row for each producer that these partitions, which have leaders, know."""
     from kafka.structs import TopicPartition  # noqa: PLC0415
 
-    asked = [TopicPartition(*key) for key in partition_keys(cluster, topic, partitions, needs_leader=True)]
+    asked = [TopicPartition(*key) for key in keys]
     return [
         {
-            "topic": topic,
+            "topic": partition.topic,
             "partition": partition.partition,
             "producer_id": producer.producer_id,
             "producer_epoch": producer.producer_epoch,
             "last_sequence": producer.last_sequence,
             "last_written": time_text(producer.last_timestamp) if producer.last_timestamp >= 0 else None,
+            "last_written_ms": producer.last_timestamp if producer.last_timestamp >= 0 else None,
             "coordinator_epoch": producer.coordinator_epoch,
             "open_since_offset": _offset_or_none(producer.current_transaction_start_offset),
         }
-        for partition, state in sorted(cluster.other_admin.describe_producers(asked).items())
+        for partition, state in sorted(cluster.other_admin.describe_producers(asked).items() if asked else ())
         for producer in state.active_producers
     ]
 
