@@ -17,7 +17,7 @@ from barnabas.embedded import EmbeddedBroker
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 20_000  # more than a pipe takes, so that no command has written everything
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.fixture(scope="module")
