@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 from typing import Any
 
+from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -19,12 +20,11 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Request
 from tests.differential.cases.metadata import named
-from tests.differential.play import Run, case
+from tests.differential.play import PATIENCE_S, Run, case
 from tests.differential.wire import Wire
 from tests.oracle.process import wait_until
 from tests.protocol.raw_text import RawText
@@ -393,18 +393,28 @@ class Limited:
     def __init__(self, run: Run, short: str) -> None:
         self._run = run
         self.client_id = run.name(short)
-        entity = [EntityData(entity_type="client-id", entity_name=self.client_id)]
+        self._limit(self.client_id)
+        self._wait_for_the_limit(run.name(f"{short}-later"))
+
+    def _limit(self, client_id: str) -> None:
+        entity = [EntityData(entity_type="client-id", entity_name=client_id)]
         limit = [OpData(key="controller_mutation_rate", value=1.0, remove=False)]
         entries = [RequestEntryData(entity=entity, ops=limit)]
-        run.do(AlterClientQuotasRequest(entries=entries, validate_only=False))
-        self.wait_for_the_limit()
+        self._run.do(AlterClientQuotasRequest(entries=entries, validate_only=False))
 
-    def wait_for_the_limit(self) -> None:
-        """Other threads of Apache Kafka apply it."""
-        component = ComponentData(entity_type="client-id", match_type=0, match=self.client_id)
-        request = DescribeClientQuotasRequest(components=[component], strict=True)
-        assert wait_until(lambda: bool(self._run.do(request).entries), 10)
-        time.sleep(0.3)
+    def _wait_for_the_limit(self, later: str) -> None:
+        """Other threads of Apache Kafka apply limits, in the order in which they were set: until that of another client is
+        felt."""
+        self._limit(later)
+        names = (f"{later}-{number}" for number in itertools.count())
+
+        def is_refused() -> bool:
+            wire = Wire(self._run.host, self._run.port, later)
+            (topic,) = self._run.do(creating(new_topic(next(names), BURST)), wire=wire).topics
+            wire.close()
+            return bool(topic.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+        assert wait_until(is_refused, PATIENCE_S)
 
     def ask(self, request: Request, **more: Any) -> None:
         wire = Wire(self._run.host, self._run.port, self.client_id)
