@@ -26,11 +26,9 @@ from enum import Enum
 from protocol.errors import ErrorCode, KafkaError
 
 MiB = 1 << 20
-DEFAULT_FLOOR_BYTES = 256 * MiB
 RESERVE_PARTS = 4
 """The broker's own records are written down to this fraction of the floor."""
 _MARGIN_PARTS = 8
-_LARGEST_DEFAULT_PARTS = 4
 
 FASTEST_FILLING_BYTES_PER_MS = 2 * MiB
 """The assumed maximum rate at which a broker fills a disk; it limits the time between two measurements."""
@@ -46,12 +44,6 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 def is_no_space(error: OSError) -> bool:
     """Return whether the disk is full (or a quota is used up), rather than broken."""
     return error.errno in _NO_SPACE
-
-
-def default_floor_bytes(segment_bytes: int, total_bytes: int) -> int:
-    """Return the floor of a disk of `total_bytes` when none is configured: two segments, at least 256 MiB, and at most a
-    quarter of a small disk."""
-    return min(max(DEFAULT_FLOOR_BYTES, 2 * segment_bytes), total_bytes // _LARGEST_DEFAULT_PARTS)
 
 
 class Room(Enum):

@@ -17,10 +17,11 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from config.broker import BrokerSettings
+from config.disk_floor import default_floor_bytes
 from runtime.clock import Clock
 from runtime.disk.disk_queue import Readers
 from storage.directories.online_directory import OnlineDirectory
-from storage.free_space import SHORTEST_LOOK_MS, FreeSpace, Room, default_floor_bytes
+from storage.free_space import SHORTEST_LOOK_MS, FreeSpace, Room
 
 logger = logging.getLogger(__name__)
 

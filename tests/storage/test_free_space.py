@@ -16,7 +16,6 @@ from storage.free_space import (
     FreeSpace,
     MiB,
     Room,
-    default_floor_bytes,
     is_no_space,
 )
 
@@ -84,13 +83,6 @@ def test_a_refused_write_counts_for_more_than_what_is_measured() -> None:
 
 def test_no_floor_means_until_the_disk_refuses() -> None:
     assert measured(0, floor=0).room is Room.OPEN
-
-
-def test_the_default_floor() -> None:
-    GiB = 1024 * MiB
-    assert default_floor_bytes(GiB, 100 * GiB) == 2 * GiB
-    assert default_floor_bytes(MiB, 100 * GiB) == 256 * MiB
-    assert default_floor_bytes(GiB, 400 * MiB) == 100 * MiB
 
 
 @given(st.integers(0, 1 << 42), st.integers(0, 1 << 36))

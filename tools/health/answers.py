@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tools.health.broker_checks import DISK_FLOOR
+from tools.health.broker_checks import DISK_FLOOR, SEGMENT_BYTES
 from tools.health.partition_checks import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS, UNCLEAN
 from tools.health.view import STORAGE_ERROR, Key, LogDirectoryView, PartitionView, ReassignmentView, Statement
 from tools.log_dirs_request import by_topic
@@ -21,7 +21,7 @@ OFFSET_FETCH_OF_MANY_VERSION = 8
 FETCH_BY_NAME_VERSION = 12
 UNREAD_BYTES = 64 * 1024
 TOPIC_SETTINGS = (MIN_ISR, UNCLEAN, *THROTTLED_REPLICAS)
-BROKER_SETTINGS = (DISK_FLOOR, *THROTTLED_RATES)
+BROKER_SETTINGS = (DISK_FLOOR, SEGMENT_BYTES, *THROTTLED_RATES)
 
 Offsets = dict[Key, int]
 
@@ -111,9 +111,9 @@ def configs_request(resources: Iterable[tuple[int, str]]) -> Any:
 
 
 def settings(answer: Any) -> dict[str, dict[str, str]]:
-    """Return settings by resource."""
+    """Return settings by resource; one that has no value is empty."""
     return {
-        each.resource_name: {row.name: row.value for row in each.configs if row.value}
+        each.resource_name: {row.name: row.value or "" for row in each.configs}
         for each in answer.results
         if not each.error_code
     }

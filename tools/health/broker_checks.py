@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 
+from config.disk_floor import default_floor_bytes
 from tools.health.view import (
     TOPIC_SETTINGS,
     BrokerView,
@@ -25,6 +26,7 @@ SLOWER_TIMES = 5
 FULL_PERCENT = 5
 ALMOST_FULL_PERCENT = 10
 DISK_FLOOR = "barnabas.disk.free.min.bytes"
+SEGMENT_BYTES = "log.segment.bytes"
 CERTIFICATE_WARNING = 14 * 86_400_000, 5
 CERTIFICATE_ERROR = 2 * 86_400_000, 20
 """With less time left, and with less than this part of its time: one that is valid for a day is renewed every day."""
@@ -109,14 +111,14 @@ def disks_full(view: ClusterView) -> Iterator[Problem]:
         usable, total = directory.usable_bytes, directory.total_bytes
         if directory.is_offline or usable is None or not total:
             continue
-        floor = broker.settings.get(DISK_FLOOR, "")
-        is_refusing = floor.isdigit() and usable < int(floor)
+        floor_bytes = _floor_bytes(broker, total)
+        is_refusing = usable < floor_bytes
         if not is_refusing and usable * 100 >= total * ALMOST_FULL_PERCENT:
             continue
         is_full = is_refusing or usable * 100 < total * FULL_PERCENT
         told = f"{_bytes(usable)} of {_bytes(total)} are free"
         if is_refusing:
-            told += f", less than {DISK_FLOOR}={floor}: records are refused"
+            told += f", less than {DISK_FLOOR}={floor_bytes}: records are refused"
         yield Problem(
             Severity.ERROR if is_full else Severity.WARNING, _subject(broker, directory),
             f"the disk is {'full' if is_full else 'almost full'}: {told}",
@@ -125,6 +127,14 @@ def disks_full(view: ClusterView) -> Iterator[Problem]:
             f"brokers: `{view.command('balance')}`",
             view.since(Condition.DISK_FULL, f"{broker.broker_id}:{directory.path}"),
         )  # fmt: skip
+
+
+def _floor_bytes(broker: BrokerView, total_bytes: int) -> int:
+    """Return below how many free bytes records are refused: 0 where the broker has no such setting."""
+    floor = broker.settings.get(DISK_FLOOR)
+    if floor is None:
+        return 0
+    return int(floor) if floor else default_floor_bytes(int(broker.settings.get(SEGMENT_BYTES) or 0), total_bytes)
 
 
 def slow(view: ClusterView) -> Iterator[Problem]:

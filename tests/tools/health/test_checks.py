@@ -274,6 +274,13 @@ def test_a_disk_below_the_floor_refuses_records() -> None:
     assert "records are refused" in only(view, "disk full").cause
 
 
+def test_a_disk_below_the_default_floor_refuses_records() -> None:
+    """A quarter of a small disk, two segments of others."""
+    unset = {"barnabas.disk.free.min.bytes": "", "log.segment.bytes": str(8 * GiB)}
+    assert f"={16 * GiB}: records are refused" in only(disk(16 * GiB - 1, **unset), "disk full").cause
+    assert names(disk(16 * GiB, **unset)) == []
+
+
 def test_a_disk_whose_size_nobody_tells_is_not_judged() -> None:
     directory = LogDirectoryView("/data")
     assert names(with_broker(view_of(), replace(broker(1), directories=(directory,)))) == []
