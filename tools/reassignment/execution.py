@@ -44,6 +44,7 @@ class Execution:
     batch_size: int
     done: list[Move] = field(default_factory=list)
     _pending: dict[Key, Move] = field(default_factory=dict)
+    _throttled: set[int] = field(default_factory=set)
     _has_begun: bool = False
     """Whether the controller has accepted those that are pending."""
     _taken_back: set[Key] = field(default_factory=set)
@@ -114,7 +115,7 @@ class Execution:
         wanted = {move.key: move.after for move in batch if move.added}
         if self.throttle_bytes_per_s is not None and wanted:
             current = {move.key: move.before for move in batch}
-            throttle_brokers(self.cluster, transfers({}, wanted, current), self.throttle_bytes_per_s)
+            self._throttled |= throttle_brokers(self.cluster, transfers({}, wanted, current), self.throttle_bytes_per_s)
         alter(self.cluster, {move.key: move.after for move in batch})
         self._has_begun = True
 
@@ -177,8 +178,7 @@ class Execution:
             ) from error
 
     def _remove_throttles(self) -> None:
-        taking_part = {broker for move in self.moves for broker in (*move.before, *move.after)}
-        remove_throttles(self.cluster, {move.key[0] for move in self.moves}, taking_part)
+        remove_throttles(self.cluster, {move.key[0] for move in self.moves}, self._throttled)
 
     def _take_back(self) -> None:
         """End what is being moved, and give the replicas the order that they had; what was over by then stays moved. Raises

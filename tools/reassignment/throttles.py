@@ -31,15 +31,16 @@ Changes = Mapping[tuple[str, str], Mapping[str, str | None]]
 """Settings by kind and name of what has them; None removes one."""
 
 
-def throttle_brokers(cluster: Cluster, all_transfers: Mapping[tuple[str, int], Transfer], bytes_per_s: int) -> None:
-    """Throttle what brokers send to each other for these transfers. Raises Failure."""
+def throttle_brokers(cluster: Cluster, all_transfers: Mapping[tuple[str, int], Transfer], bytes_per_s: int) -> set[int]:
+    """Throttle what brokers send to each other for these transfers, and return those that are there to be throttled. Raises
+    Failure."""
     changes: dict[tuple[str, str], Mapping[str, str | None]] = {
         (TOPIC, topic): dict(settings) for topic, settings in topic_throttles(all_transfers).items()
     }
     rates = {LEADER_RATE: str(bytes_per_s), FOLLOWER_RATE: str(bytes_per_s)}
-    alive = brokers(cluster)
-    changes |= {(BROKER, str(broker)): rates for broker in sorted(brokers_of(all_transfers.values()) & alive)}
-    _alter(cluster, changes)
+    throttled = brokers_of(all_transfers.values()) & brokers(cluster)
+    _alter(cluster, changes | {(BROKER, str(broker)): rates for broker in sorted(throttled)})
+    return throttled
 
 
 def throttle_directories(cluster: Cluster, moving: Iterable[int], bytes_per_s: int) -> None:

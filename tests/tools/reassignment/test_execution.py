@@ -38,6 +38,8 @@ class PlayedCluster:
         self.silent = 0
         self.deaf = 0
         self.on_look: Any = None
+        self.there = {1, 2, 3}
+        self.unthrottled: set[int] = set()
 
     def alter(self, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> set[tuple[str, int]]:
         if not targets:
@@ -77,7 +79,14 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
 
     def record(name: str) -> Any:
         shown = 0 if name == "remove_throttles" else -1  # topics, rate, partitions
-        return lambda _cluster, *arguments: cluster.events.append((name, arguments[shown]))
+
+        def call(_cluster: object, *arguments: Any) -> Any:
+            cluster.events.append((name, arguments[shown]))
+            if name == "remove_throttles":
+                cluster.unthrottled = arguments[1]
+            return cluster.there if name == "throttle_brokers" else None
+
+        return call
 
     monkeypatch.setattr(execution, "alter", lambda cluster, targets: cluster.alter(targets))
     monkeypatch.setattr(execution, "moving", lambda cluster: cluster.look())
@@ -111,6 +120,12 @@ def test_orders_change_first_then_batches_from_the_smallest_and_throttles_go(pla
         [("t", 1)],
         [("t", 3)],
     ]
+
+
+def test_who_was_gone_from_the_start_has_no_throttle_that_could_be_left(played: PlayedCluster) -> None:
+    played.there = {1, 3}
+    assert run(played)
+    assert played.unthrottled == {1, 3}
 
 
 def test_without_a_throttle_none_is_removed(played: PlayedCluster) -> None:
