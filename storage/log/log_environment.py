@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from asyncio import Lock
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -66,3 +67,9 @@ class LogEnvironment:
     """What the logs of the broker do with its disks."""
     path: str = ""
     """The log directory; empty for a log whose folder is anywhere."""
+
+    def note_read_error(self, directory: str, error: OSError) -> None:
+        """A read of the log in `directory` has failed. Only an error of the disk says something of the log directory; a limit
+        of open files, for example, does not."""
+        if error.errno == errno.EIO:
+            self.on_failed(directory, error)

@@ -42,6 +42,7 @@ class ColdReading:
     files of the active segment when they are opened."""
 
     __slots__ = (
+        "_environment",
         "_filesystem",
         "_index_interval_bytes",
         "_on_end_opened",
@@ -61,6 +62,7 @@ class ColdReading:
         on_end_opened: Callable[[OpenedSegment], None],
     ) -> None:
         self._segments = segments
+        self._environment = environment
         self._filesystem = environment.filesystem
         self._queue = environment.queue
         self._readers = environment.readers
@@ -103,6 +105,7 @@ class ColdReading:
                 assert segment is not None, "an index in memory is sound"
                 raise await self._corruption_error(segment, truncations, error) from error
             except OSError as error:  # a read that did not have to wait
+                self._environment.note_read_error(self._segments.active.directory, error)
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read: {reason_of(error)}") from error
             if job is None:
                 await self.open(segment)
@@ -114,6 +117,7 @@ class ColdReading:
                 self._raise_if_replaced(segment)  # a file of the same name may be what was read
             except OSError as error:
                 self._raise_if_replaced(segment)
+                self._environment.note_read_error(segment.directory, error)
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {reason_of(error)}") from error
             finally:
                 segment.pins -= 1
@@ -171,6 +175,7 @@ class ColdReading:
             (age,) = await self._readers.run(job)
         except OSError as error:
             self._raise_if_replaced(segment)
+            self._environment.note_read_error(segment.directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {reason_of(error)}") from error
         self._raise_if_gone(segment)
         self.raise_if_truncated_since(truncations)
@@ -190,6 +195,7 @@ class ColdReading:
             )
         except OSError as error:
             self._raise_if_replaced(segment)
+            self._environment.note_read_error(segment.directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {reason_of(error)}") from error
         if opened.has_new_indexes and segment.file is None and not (segment.is_gone or segment.is_awaited):
             await self._keep_indexes(segment, opened)

@@ -165,6 +165,8 @@ class LogReading:
         return self._log.log_end_offset
 
     def _read_error(self, error: OSError | CorruptTxnIndex) -> KafkaError:
+        if isinstance(error, OSError):
+            self._log.environment.note_read_error(self._log.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self._log.directory} failed: {reason_of(error)}")
 
     def tell_unreadable(self, error: KafkaError, fetch_offset: int) -> None:

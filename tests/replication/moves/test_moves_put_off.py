@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -73,7 +74,7 @@ def second_segment(partition: Partition) -> str:
     return f"{log.directory}/{list(log.segments)[1].base_offset:020}.log"
 
 
-def test_a_disk_that_does_not_give_what_is_read(
+def test_a_file_that_cannot_be_opened_for_now(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 0
@@ -88,7 +89,7 @@ def test_a_disk_that_does_not_give_what_is_read(
 
     async def program(here: MoveWorld, partition: Partition, storage: SimStorage, disk: SimDisk) -> None:
         target = here.other_than(partition)
-        storage.fail(second_segment(partition))
+        storage.fail(second_segment(partition), errno.EMFILE)
         await here.move(partition, target)
         await asyncio.sleep(20)
         assert 15 < steps < 35, "with pauses that grow, and not beyond all measure"
@@ -128,7 +129,7 @@ async def _drop_copy(here: MoveWorld, partition: Partition) -> None:
 @pytest.mark.parametrize("end", [_stop, _delete, _fail_log, _fail_copy, _drop_copy])
 def test_what_ends_a_move_that_waits(end: Callable[[MoveWorld, Partition], Awaitable[None]]) -> None:
     async def program(here: MoveWorld, partition: Partition, storage: SimStorage, disk: SimDisk) -> None:
-        storage.fail(second_segment(partition))
+        storage.fail(second_segment(partition), errno.EMFILE)
         await here.move(partition, here.other_than(partition))
         await asyncio.sleep(5)
         assert len(here.moves) == 1
