@@ -152,6 +152,18 @@ def slow(view: ClusterView) -> Iterator[Problem]:
         )  # fmt: skip
 
 
+def without_rack(view: ClusterView) -> Iterator[Problem]:
+    """Where ZooKeeper is, replicas are placed by racks or without them; where only some brokers have one, not at all."""
+    missing = [broker.broker_id for broker in view.brokers.values() if not broker.rack]
+    if view.has_controllers or not missing or len(missing) == len(view.brokers):
+        return
+    yield Problem(
+        Severity.ERROR, f"broker{'' if len(missing) == 1 else 's'} {', '.join(map(str, sorted(missing)))}",
+        "no rack is set, and others have one: no topic is created unless its replicas are named, internal topics neither",
+        "set broker.rack on all brokers, or on none, and restart those that have changed",
+    )  # fmt: skip
+
+
 def certificates_end(view: ClusterView) -> Iterator[Problem]:
     for broker in view.brokers.values():
         if broker.certificate is None:

@@ -29,6 +29,7 @@ CHECKS = (
     Check("disk full", broker_checks.disks_full),
     Check("partition without leader", partition_checks.without_leader),
     Check("under min ISR", partition_checks.under_min_isr),
+    Check("racks incomplete", broker_checks.without_rack),
     Check("certificate expires", broker_checks.certificates_end),
     Check("brokers disagree", broker_checks.disagreeing),
     Check("hanging transaction", client_checks.hanging_transactions),

@@ -109,6 +109,7 @@ def _meet(asking: Asking, first: Any) -> tuple[Any, dict[int, BrokerView]]:
             error=str(time_ms) if isinstance(time_ms, Unanswered) else None,
             statements=(answers.statement(said[broker]),) if broker in said else (),
             certificate=certificates.get(broker),
+            rack=row.rack,
         )
     best = said.get(first.controller_id) if compares else None
     return (first if best is None else best), brokers

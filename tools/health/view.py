@@ -128,6 +128,7 @@ class BrokerView:
     directories: tuple[LogDirectoryView, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     certificate: Validity | None = None
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,6 +237,14 @@ def test_a_broker_is_slow_beside_the_others_or_by_itself() -> None:
     assert only(alone, "slow broker").cause == "it is slow: its fastest answer took 1200 ms"
 
 
+def test_racks_are_set_on_all_brokers_or_on_none() -> None:
+    view = view_of(brokers=(1, 2, 3))
+    assert names(with_broker(view, replace(broker(2), rack="a"))) == ["racks incomplete"]
+    assert only(with_broker(view, replace(broker(2), rack="a")), "racks incomplete").subject == "brokers 1, 3"
+    assert names(replace(view, brokers={each: replace(broker(each), rack="a") for each in (1, 2)})) == []
+    assert names(replace(with_broker(view, replace(broker(2), rack="a")), has_controllers=True)) == []
+
+
 def test_a_certificate_is_told_before_it_ends_and_a_short_one_in_its_last_hours() -> None:
     day_ms = 86_400_000
 
