@@ -50,7 +50,11 @@ def _next_for_stuck(view: ClusterView, group: str, lag: LagView) -> str:
         f"`{view.command('groups', 'describe', group)}` names the member; look at its log: it waits, or fails again and again "
         f"at offset {lag.committed} of {lag.topic}-{lag.partition}"
     )
-    opened = [each.start_offset for each in view.transactions if each.key == (lag.topic, lag.partition)]
+    opened = [
+        each.start_offset
+        for each in view.transactions
+        if each.key == (lag.topic, lag.partition) and each.start_offset <= lag.committed + 1  # a marker may be between
+    ]
     if opened:
         next_step += (
             f"; if it reads with read_committed, it waits for the transaction that is open from offset {min(opened)} on: "

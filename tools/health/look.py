@@ -97,6 +97,7 @@ def _meet(asking: Asking, first: Any) -> tuple[Any, dict[int, BrokerView]]:
     asking.answering = {broker for broker, found in times.items() if not isinstance(found, Unanswered)}
     compares = sum(len(topic.partitions) for topic in first.topics) <= COMPARED_PARTITIONS
     said = asking.everybody("metadata", lambda: MetadataRequest(topics=None if compares else []))
+    asking.miss("groups, disks and offsets", times.keys() - asking.answering)
     certificates = asking.requests.certificates(asking.answering)
     brokers = {}
     for broker, row in sorted(known.items()):

@@ -360,6 +360,8 @@ def test_a_group_is_stuck_whose_offset_stands_while_it_lags() -> None:
     assert only(group_of(), "stuck group").since.at_ms is None
     waiting = replace(group_of(), transactions=(TransactionView(("orders", 0), 17, 4000, None, True),))
     assert "it waits for the transaction that is open from offset 17 on" in only(waiting, "stuck group").next_step
+    behind = replace(group_of(), transactions=(TransactionView(("orders", 0), 19, 4000, None, True),))
+    assert "transaction" not in only(behind, "stuck group").next_step, "there are records that it could read"
 
 
 def test_a_group_is_not_stuck_that_moves_or_has_read_all_or_does_not_read_the_partition() -> None:

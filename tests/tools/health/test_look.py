@@ -19,6 +19,7 @@ class Played:
         self._clock = clock
         self._topics = [f"topic-{number:05d}" for number in range(topics)]
         self.waits_for_store = False
+        self.silent: set[int] = set()
         self.asked_topics: list[tuple[int, list[str]]] = []
 
     def connect(self, request: Any, limit_ms: int) -> Any:
@@ -29,9 +30,9 @@ class Played:
         del api_key
         return False
 
-    def probe(self, brokers: Sequence[int], limit_ms: int) -> dict[int, float]:
+    def probe(self, brokers: Sequence[int], limit_ms: int) -> dict[int, float | Unanswered]:
         del limit_ms
-        return dict.fromkeys(brokers, 1.0)
+        return {broker: Unanswered("no answer in time") if broker in self.silent else 1.0 for broker in brokers}
 
     def certificates(self, brokers: Iterable[int]) -> dict[int, Validity]:
         return {broker: Validity(0, 1) for broker in brokers}
@@ -100,3 +101,12 @@ def test_a_store_that_does_not_answer_costs_one_request_a_minute() -> None:
     clock.now_ms += STALLED_FOR_MS
     played.waits_for_store = False
     assert seen(played, clock, second).stalls == ()
+
+
+def test_what_a_silent_broker_would_know_is_not_seen() -> None:
+    clock = ManualClock()
+    played = Played(clock, topics=1)
+    played.silent = {2}
+    view = seen(played, clock)
+    assert view.brokers[2].round_trip_ms is None
+    assert view.unseen == ("groups, disks and offsets of broker 2: it does not answer",)
