@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
-WAIT_S = 120.0
+WAIT_S = 240.0
 
 
 @contextlib.contextmanager
