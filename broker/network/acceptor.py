@@ -4,7 +4,8 @@ Rules: no IO of its own. Until `open`, connections are accepted and served only 
 and `max.connections.per.ip` (with overrides by address) are checked when a connection is open: one too many is closed
 immediately with a log line. Brokers that come by a listener of their own are admitted above `max.connections`; for each, the
 connection of a client is closed that has been quiet for the longest. One timer sweeps over all connections. A connection
-is idle when nothing came from it for `connections.max.idle.ms` (give or take a sweep) and no request of it runs; one that
+is idle when for `connections.max.idle.ms` (give or take a sweep) nothing came from it, it took nothing of a response, and no
+request of it runs; one that
 stops in the middle of a request while others wait for the memory that it has reserved is closed much sooner. When a request has
 waited long, so are those whose request comes so slowly that their client will have given up before it is complete.
 A listener at which connections are made faster than its rate, or the broker's, is paused
@@ -85,6 +86,8 @@ class Acceptor:
         self._brokers_listener = brokers_listener
         self._open: dict[RequestConnection, None] = {}
         self._closing: dict[RequestConnection, int] = {}  # and the tick at which that was seen
+        # Unsent bytes of those that had some at a sweep since their last request, and the tick at which they became fewer.
+        self._sending: dict[RequestConnection, tuple[int, int]] = {}
         self._count_by_host: dict[str, int] = {}
         self._sweep_timer: TimerEntry | None = None
         self._shared: ConnectionShared | None = None
@@ -232,6 +235,7 @@ class Acceptor:
 
     def closed(self, connection: RequestConnection) -> None:
         self._closing.pop(connection, None)
+        self._sending.pop(connection, None)
         if connection not in self._open:  # it was refused
             delayed = self._delayed.pop(connection, None)
             if delayed is not None:
@@ -309,6 +313,24 @@ class Acceptor:
                 connection.close("sends a request too slowly while others wait for memory")
             elif connection.intake.waits_for_broker and quiet_sweeps > broker_wait_sweeps:
                 connection.close("a request waited too long for the broker to be ready")
-            elif 0 <= idle_sweeps < quiet_sweeps and not connection.has_requests:
+            elif (
+                quiet_sweeps and 0 <= idle_sweeps < tick - self._last_taken(connection) and not connection.has_requests
+            ):
                 connection.close("idle for connections.max.idle.ms", level=logging.INFO)
         self._schedule_sweep()
+
+    def _last_taken(self, connection: RequestConnection) -> int:
+        """Return the tick of the sweep before which a quiet client took something of a response, or sent the last request."""
+        unsent_bytes, before = connection.unsent_bytes, self._sending.get(connection)
+        if before is not None and before[1] < connection.active_tick:
+            before = None  # of an earlier request
+        if before is None:
+            if not unsent_bytes:
+                self._sending.pop(connection, None)
+                return connection.active_tick
+            before = (unsent_bytes, connection.active_tick)
+        elif unsent_bytes != before[0]:
+            assert self._shared is not None
+            before = (unsent_bytes, self._shared.tick if unsent_bytes < before[0] else before[1])
+        self._sending[connection] = before
+        return before[1]

@@ -82,6 +82,27 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(max_idle_ms: int) -> 
     assert closed_after(2 * max_idle_ms) == [True, True, True]
 
 
+@pytest.mark.parametrize("max_idle_ms", [800, 60_000])
+def test_a_client_that_takes_its_response_slowly_is_not_idle(max_idle_ms: int) -> None:
+    """From its last bytes on it has the whole time to ask again; one that takes nothing does not stay."""
+    broker = Broker([api_versions], accept=AcceptLimits(max_idle_ms=max_idle_ms))
+    slow, _, late = peers = [broker.connect() for _ in range(3)]
+    for peer in peers:
+        peer.send(ASK, 3)
+        peer.stream.unsent = 1_000_000
+    for _ in range(20):
+        slow.stream.unsent -= 50_000
+        broker.turns.advance(max_idle_ms // 4)
+        if not late.stream.is_closed:
+            late.send(ASK, 3)
+            late.stream.unsent += 10
+    assert [peer.stream.is_closed for peer in peers] == [False, True, False]
+    broker.turns.advance(max_idle_ms // 2)
+    assert [peer.stream.is_closed for peer in peers] == [False, True, False]
+    broker.turns.advance(max_idle_ms)
+    assert all(peer.stream.is_closed for peer in peers)
+
+
 def test_no_connection_is_idle_when_the_limit_is_negative() -> None:
     broker = Broker([api_versions], accept=AcceptLimits(max_idle_ms=-1))
     peer = broker.connect()
