@@ -78,10 +78,22 @@ class Cluster:
         if self._other_admin is None:
             self.admin  # noqa: B018  says at once that nobody answers, and why
             logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised as well
-            from kafka.admin import KafkaAdminClient  # noqa: PLC0415  a tenth of a second
-
-            self._other_admin = KafkaAdminClient(**self.settings.for_admin())
+            self._other_admin = self._new_other_admin()
         return self._other_admin
+
+    def _new_other_admin(self) -> KafkaAdminClient:
+        """Its library begins with any server and waits for that one alone, which may hang: then each is tried."""
+        from kafka.admin import KafkaAdminClient  # noqa: PLC0415  a tenth of a second
+        from kafka.errors import KafkaTimeoutError  # noqa: PLC0415
+
+        settings = self.settings.for_admin()
+        servers = settings["bootstrap_servers"]
+        tries = [servers, *([server] for server in servers)] if len(servers) > 1 else []
+        for tried in tries:
+            with contextlib.suppress(KafkaTimeoutError):  # the last one has all the time there is
+                begin = {"bootstrap_servers": tried, "bootstrap_timeout_ms": UNREACHABLE_AFTER_MS}
+                return KafkaAdminClient(**settings | begin)
+        return KafkaAdminClient(**settings)
 
     def forget_other_admin(self) -> None:
         """Have a new client at the next use: one that has lost the controller goes on asking the broker that it was."""

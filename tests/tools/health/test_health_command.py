@@ -35,6 +35,15 @@ def test_a_bootstrap_server_that_hangs_keeps_nobody_waiting(silent: str, capfd: 
     assert err == ""
 
 
+def test_of_the_servers_to_ask_first_one_may_hang(silent: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also for the client of balance and partitions, which begins with any of them."""
+    with EmbeddedBroker() as broker:
+        for command in (["cluster", "health"], ["partitions", "reassignments"]):
+            assert main([*command, "--bootstrap-server", f"{silent},{broker.bootstrap_servers}"]) == 0, (
+                capfd.readouterr()
+            )
+
+
 def test_nobody_at_the_address_is_told(silent: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "health", "--bootstrap-server", silent]) == 1
     assert f"no broker answers at {silent}" in capfd.readouterr().err
