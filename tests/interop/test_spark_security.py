@@ -131,7 +131,7 @@ def create_users_and_topic(servers: str) -> None:
 
 
 def client(servers: str, options: Mapping[str, str]) -> ClusterClient:
-    settings = parse_client({"kafka.default.api.timeout.ms": "5000", **options, "kafka.bootstrap.servers": servers})
+    settings = parse_client({"kafka.default.api.timeout.ms": "60000", **options, "kafka.bootstrap.servers": servers})
     return ClusterClient(settings)
 
 
