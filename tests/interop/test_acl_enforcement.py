@@ -178,7 +178,6 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     need_java()
     made = Secured(tmp_path_factory.mktemp("audits"))
     with made.cluster as cluster:
-        cluster.start()
         for topic in ("orders", "payments", "receipts"):
             leaders = [[number] for number in cluster.brokers]
             [created] = made.admin().create_topics([NewTopic(topic, len(leaders), replica_assignment=leaders)]).values()

@@ -93,7 +93,6 @@ def test_patterns_and_roles(server: list[str]) -> None:
 def cluster() -> Iterator[Cluster]:
     need_java()
     with Cluster((KAFKA, OURS, OURS), settings=SETTINGS) as made:
-        made.start()
         yield made
 
 

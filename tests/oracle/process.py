@@ -51,6 +51,7 @@ class Server:
 
     def start(self, attempts: int = 3) -> None:
         """A port that was free may be taken a moment later, hence `attempts`."""
+        assert not self.is_running, f"{self.name} runs: the second would be lost, and the first never ended"
         for attempt in range(attempts):
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(

@@ -45,6 +45,11 @@ def test_our_broker_starts_and_leaves_nothing() -> None:
     assert broker.process.returncode == 0
 
 
+def test_a_server_that_runs_is_not_started_again() -> None:
+    with Barnabas() as broker, pytest.raises(AssertionError, match="runs"):
+        broker.start()
+
+
 def test_a_broker_ends_with_the_process_that_started_it() -> None:
     code = """
 import sys, time
