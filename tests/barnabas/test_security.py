@@ -16,7 +16,7 @@ from barnabas.security import PROTOCOLS, GeneratedSecurity, main
 from config.sources import read_properties
 from tests.oracle.ports import lasting_port
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -53,7 +53,7 @@ SETTINGS = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
     PLAIN_JAAS: JAAS,
 }
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 @asynccontextmanager

@@ -39,4 +39,4 @@ def started(block: str, folder: Path, commands: Path) -> Iterator[str]:
         yield bootstrap
     finally:
         broker.terminate()
-        broker.wait(30)
+        broker.wait(60)

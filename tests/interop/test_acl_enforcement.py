@@ -31,7 +31,7 @@ from tests.oracle.process import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 USERS = " ".join(f'user_{name}="{name}-secret"' for name in ("admin", "alice", "bob"))
 PLAIN_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 READ, WRITE, ALL = AclOperation.READ, AclOperation.WRITE, AclOperation.ALL

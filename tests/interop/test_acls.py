@@ -22,7 +22,7 @@ SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-PATIENCE_S = 30
+PATIENCE_S = 60
 ANY, TOPIC, MATCH, LITERAL, PREFIXED, READ, ALLOW = 1, 2, 2, 3, 4, 3, 3
 
 

@@ -14,7 +14,7 @@ from tools.command import main
 
 __all__ = ["broker", "secured", "tool"]
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def test_a_topic_may_be_named_by_its_option(tool: Tool) -> None:

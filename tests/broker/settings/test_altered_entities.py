@@ -10,7 +10,7 @@ from metadata.store import configs
 from metadata.store.port import Store
 from tests.broker.settings_world import SettingsWorld
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 BOTH = "users/alice/clients/app"
 
 

@@ -18,7 +18,7 @@ from tests.broker.settings_world import SettingsWorld
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 LATENCY_S = 0.01
 
 

@@ -17,7 +17,7 @@ from tools.command import main
 from tools.health.look import CONNECT_LIMIT_MS, look
 from tools.health.requests import BrokerRequests
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.fixture
