@@ -17,6 +17,8 @@ from tools.log_dirs_request import by_topic
 LATEST = -1
 TOPIC, BROKER = 2, 4
 """Types of resources, as DescribeConfigs numbers them."""
+DYNAMIC_DEFAULT = 3
+"""The source of a value that was set for all brokers."""
 OFFSET_FETCH_OF_MANY_VERSION = 8
 FETCH_BY_NAME_VERSION = 12
 UNREAD_BYTES = 64 * 1024
@@ -114,6 +116,17 @@ def settings(answer: Any) -> dict[str, dict[str, str]]:
     """Return settings by resource; one that has no value is empty."""
     return {
         each.resource_name: {row.name: row.value or "" for row in each.configs}
+        for each in answer.results
+        if not each.error_code
+    }
+
+
+def settings_of_all_brokers(answer: Any) -> dict[str, frozenset[str]]:
+    """Return the names of settings by broker whose values are those for all brokers, and not the broker's own."""
+    return {
+        each.resource_name: frozenset(
+            row.name for row in each.configs if getattr(row, "config_source", None) == DYNAMIC_DEFAULT
+        )
         for each in answer.results
         if not each.error_code
     }

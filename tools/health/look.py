@@ -123,8 +123,12 @@ def _with_disks_and_settings(asking: Asking, brokers: dict[int, BrokerView]) -> 
     found = {}
     for broker, view in brokers.items():
         directories = answers.log_directories(disks[broker]) if broker in disks else ()
-        own = answers.settings(settings[broker]).get(str(broker), {}) if broker in settings else {}
-        found[broker] = replace(view, directories=directories, settings=own)
+        own: dict[str, str] = {}
+        shared: frozenset[str] = frozenset()
+        if broker in settings:
+            own = answers.settings(settings[broker]).get(str(broker), {})
+            shared = answers.settings_of_all_brokers(settings[broker]).get(str(broker), shared)
+        found[broker] = replace(view, directories=directories, settings=own, shared_settings=shared)
     return found
 
 

@@ -140,12 +140,16 @@ def throttles_left(view: ClusterView) -> Iterator[Problem]:
         if names:
             yield _throttle_left(view, f"topic {topic}", names, ("--topic", topic))
     for broker in view.brokers.values():
-        names = [name for name in THROTTLED_RATES if broker.settings.get(name)]
+        names = [name for name in THROTTLED_RATES if broker.settings.get(name) and name not in broker.shared_settings]
         if names:
             yield _throttle_left(view, f"broker {broker.broker_id}", names, ("--broker", str(broker.broker_id)))
 
+    shared = [name for name in THROTTLED_RATES if any(name in each.shared_settings for each in view.brokers.values())]
+    if shared:
+        yield _throttle_left(view, "all brokers", shared, ("--broker-defaults",))
 
-def _throttle_left(view: ClusterView, subject: str, names: list[str], option: tuple[str, str]) -> Problem:
+
+def _throttle_left(view: ClusterView, subject: str, names: list[str], option: tuple[str, ...]) -> Problem:
     return Problem(
         Severity.WARNING, subject, f"{', '.join(names)} is set, and nothing is being moved: replication is slowed down",
         view.command("configs", "alter", *option, "--delete-config", ",".join(names)),

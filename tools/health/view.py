@@ -116,7 +116,8 @@ class Validity:
 @dataclass(frozen=True, slots=True)
 class BrokerView:
     """A registered broker. `round_trip_ms` is the fastest of a few answers, None when none came within `waited_ms`.
-    `statements` are of one look after the other. `settings` are those the checks read. `certificate` is that of its listener,
+    `statements` are of one look after the other. `settings` are those the checks read, `shared_settings`
+    the names of those whose values are set for all brokers. `certificate` is that of its listener,
     None without TLS."""
 
     broker_id: int
@@ -127,6 +128,7 @@ class BrokerView:
     statements: tuple[Statement, ...] = ()
     directories: tuple[LogDirectoryView, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    shared_settings: frozenset[str] = frozenset()
     certificate: Validity | None = None
     rack: str | None = None
 

@@ -174,6 +174,11 @@ def test_throttles_are_left_behind_when_nothing_moves() -> None:
     assert "throttle left behind" not in names(replace(view, reassignments=None)), "nobody told what moves"
     rated = with_broker(view_of(), replace(broker(2), settings={"follower.replication.throttled.rate": "100"}))
     assert only(rated, "throttle left behind").subject == "broker 2"
+    rate = "follower.replication.throttled.rate"
+    for_all = replace(broker(2), settings={rate: "100"}, shared_settings=frozenset({rate}))
+    problem = only(with_broker(view_of(), for_all), "throttle left behind")
+    assert problem.subject == "all brokers"
+    assert problem.next_step == f"barnabas configs alter --broker-defaults --delete-config {rate}"
 
 
 def test_leaders_are_uneven_from_a_tenth_on() -> None:
