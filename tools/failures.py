@@ -31,6 +31,7 @@ _HINTS = {
     "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers first",
     "INVALID_REPLICATION_FACTOR": "`barnabas brokers list` shows how many brokers there are",
     "NOT_CONTROLLER": "there is no controller at the moment; `barnabas cluster health` tells more",
+    "_MSG_TIMED_OUT": "a partition has no leader, or its broker does not answer; `barnabas cluster health` tells more",
     "_TIMED_OUT": "a broker does not answer in time; `barnabas cluster health` tells more, and request.timeout.ms in the file "
     "of --command-config lets it take longer",
     "COORDINATOR_NOT_AVAILABLE": "`barnabas cluster health` shows whether the internal topics have leaders",

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tools.reading import Reading
     from tools.record_filter import RecordFilter
 
+_LONG_REBALANCE_MS = 10_000
+"""A group that needs longer waits for a member; whoever has joined it is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordForm:
@@ -91,7 +94,8 @@ class Printing:
     ) -> None:
         """Print until the end of what was asked; `added` tells of partitions that the topic gets. Raises KafkaException,
         Interrupted."""
-        quiet_since_ms = now_ms()
+        quiet_since_ms = started_ms = now_ms()
+        is_told = self._is_assigned
         try:
             while not reading.is_finished and not self._is_full:
                 messages = reading.poll(1 if self._commits else BATCH)
@@ -99,6 +103,9 @@ class Printing:
                     self._take(message)
                 if added is not None:
                     reading.add(added.found())
+                if not (is_told or self._is_assigned) and now_ms() - started_ms >= _LONG_REBALANCE_MS:
+                    is_told = True
+                    Output.note("the group has assigned no partition yet; `barnabas groups describe` shows its state")
                 if messages or not self._is_assigned:
                     quiet_since_ms = now_ms()
                     sys.stdout.flush()

@@ -324,6 +324,9 @@ def brokers_that_hang_and_go(cluster: Cluster, servers: str, pages: str | None) 
         assert is_documented(problem)
         assert problem["since_note"].startswith("seen by broker" if pages else "the brokers do not tell"), problem
         assert (problem["since"] is not None) == (pages is not None)
+    where = ("--timeout-ms", "500", "--bootstrap-server", servers)
+    done = barnabas("consume", "single", "--from-beginning", *where)
+    assert (done.returncode, "not everything was read: without leader are single-0" in done.stderr) == (1, True), done
     cluster.brokers[2].kill()
     cluster.wait_for("2 is gone", lambda: cluster.registered() == {1})
     assert wait_until(lambda: "under min ISR" in health(servers)[1], TIMEOUT_S)

@@ -73,5 +73,7 @@ def test_a_reading_goes_on_behind_the_death_of_a_leader_and_is_complete() -> Non
             code, _, err = ended(started(cluster, *arguments))
             assert code == 1
             assert "partition single-0" in err and "barnabas cluster health" in err
+        code, _, err = ended(started(cluster, "consume", "single", "--from-beginning", "--timeout-ms", "500"))
+        assert (code, "without leader are single-0" in err) == (1, True)
         code, out, _ = ended(started(cluster, "topics", "offsets", "single", "--json"))
         assert (code, json.loads(out)[0]["end_offset"]) == (1, None)

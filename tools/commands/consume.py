@@ -16,7 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
 
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import partition_keys
+from tools.commands.topics import described, partition_keys, partition_rows
+from tools.failures import Failure
 from tools.format_option import format_option
 from tools.group_lag import Key, offsets_since
 from tools.last_records import last_plan
@@ -85,6 +86,8 @@ def command(
     if group is not None and any(_is_given(start[name]) for name in (*_STARTS[1:], *_ENDS, "partitions")):
         raise click.UsageError("with --group, the group says where to start and which partitions to read")
     keys = partition_keys(cluster, topic, start["partitions"])
+    if group is not None:
+        cluster.result(cluster.admin.describe_consumer_groups([group])[group])  # says that it has no coordinator
     settings = {
         "group.id": group or "barnabas-consume",
         **SETTINGS,
@@ -103,12 +106,27 @@ def command(
             added = (
                 None if plan.is_bounded or start["partitions"] is not None else NewPartitions(cluster, topic, len(keys))
             )
+        leaderless = _leaderless(cluster, keys) if group is None and (plan is None or not plan.is_bounded) else []
+        if leaderless:
+            Output.note(f"without leader, and not read until there is one: {', '.join(leaderless)}")
         printing.run(reading, timeout_ms, cluster.clock.monotonic_ms, added)
         tell_gaps(topic, reading.deleted, plan.withheld if plan is not None else {})
     finally:
         consumer.close()
+    if timeout_ms is not None and leaderless and _leaderless(cluster, keys):
+        raise Failure(f"not everything was read: without leader are {', '.join(leaderless)}")
     if sys.stdout.isatty():
         Output.note(f"{printing.printed} records")
+
+
+def _leaderless(cluster: Cluster, keys: list[Key]) -> list[str]:
+    """Return the partitions among these that have no leader."""
+    rows = [row for topic in described(cluster, tuple({topic for topic, _ in keys})) for row in partition_rows(topic)]
+    return [
+        f"{row['topic']}-{row['partition']}"
+        for row in rows
+        if row["leader"] is None and (row["topic"], row["partition"]) in keys
+    ]
 
 
 def _start(options: dict[str, Any]) -> dict[str, Any]:

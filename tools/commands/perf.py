@@ -23,7 +23,7 @@ from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan
-from tools.sending import finish, send
+from tools.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
 
 MB = 1_000_000
 _PAYLOADS = 64
@@ -74,7 +74,12 @@ def produce(
     """Write random records to TOPIC: records a second, and the time until each was acknowledged."""
     partition_keys(cluster, topic, None)  # says that the topic is missing
     payloads = _payloads(payload_file, record_size)
-    settings = {"acks": acks, "compression.type": compression_type, "linger.ms": 5}
+    settings = {
+        "acks": acks,
+        "compression.type": compression_type,
+        "linger.ms": 5,
+        "message.timeout.ms": DELIVERY_TIMEOUT_MS,
+    }
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     times = Histogram()
     errors: list[Any] = []
@@ -103,16 +108,17 @@ def produce(
         finish(producer)
     except KeyboardInterrupt:
         is_interrupted = True
+        give_up(producer)
     except KafkaException as error:  # the client has ended; the records say only that it did
         ended.append(error.args[0])
     finish(producer)
     elapsed_s = time.perf_counter() - started_s
     progress.close()
     _report(output, times.count, size, elapsed_s, times)
-    if errors:
-        raise Failure(f"{len(errors)} records were not written: {told((ended or errors)[0])}")
     if is_interrupted:
         raise Interrupted(f"{_UNTIL_THEN} written until then")
+    if errors:
+        raise Failure(f"{len(errors)} records were not written: {told((ended or errors)[0])}")
 
 
 @command.command("consume")

@@ -22,7 +22,7 @@ from tools.failures import Failure, Interrupted, told
 from tools.line_form import LineForm
 from tools.names_given import one_name
 from tools.output import Output
-from tools.sending import finish, send
+from tools.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
 from tools.serialization import Serialization, serialization_options
 
 NEW_TOPIC_MS = 5_000
@@ -109,6 +109,7 @@ def command(
         "acks": acks,
         "linger.ms": 5,
         "enable.idempotence": acks in ("all", "-1"),
+        "message.timeout.ms": DELIVERY_TIMEOUT_MS,
         "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
     }
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
@@ -130,6 +131,7 @@ def command(
         finish(producer)
     except KeyboardInterrupt:
         is_interrupted = True
+        give_up(producer)
     except KafkaException as error:  # the client has ended; the records say only that it did
         progress.first_error = error.args[0]
     finally:
@@ -138,10 +140,11 @@ def command(
             {"topic": topic, "written": progress.written, "failed": progress.failed},
             f"{progress.written} records written to {topic}",
         )
+    if is_interrupted:
+        rest = f"{progress.failed} were not acknowledged" if progress.failed else "nothing is lost of what was read"
+        raise Interrupted(f"interrupted after {progress.written} records; {rest}")
     if progress.first_error is not None:
         raise Failure(f"{progress.failed} records were not written: {told(progress.first_error)}")
-    if is_interrupted:
-        raise Interrupted("interrupted: what was read until then is written")
 
 
 def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Progress) -> None:

@@ -159,12 +159,11 @@ def find_hanging(
     latest_ms = cluster.clock.wall_ms() - minutes * 60_000
     topics = described(cluster, (topic,) if topic is not None else ())
     chosen = parsing.partitions(partitions)
-    led = [
-        (row["topic"], row["partition"])
-        for each in topics
-        for row in partition_rows(each)
-        if row["leader"] is not None and broker in (None, row["leader"]) and (not chosen or row["partition"] in chosen)
-    ]
+    wanted = [row for each in topics for row in partition_rows(each) if not chosen or row["partition"] in chosen]
+    led = [_key_of(row) for row in wanted if row["leader"] is not None and broker in (None, row["leader"])]
+    leaderless = [f"{row['topic']}-{row['partition']}" for row in wanted if row["leader"] is None]
+    if leaderless:
+        Output.note(f"without leader, and not looked at: {', '.join(leaderless)}")
     opened = [
         row
         for row in _rows_of(cluster, led)

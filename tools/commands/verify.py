@@ -24,7 +24,7 @@ from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
 from tools.reading import SETTINGS, Reading, ReadPlan
-from tools.sending import finish, send
+from tools.sending import finish, give_up, send
 from tools.sequences import Intervals, PartitionCheck, verdict
 
 PRODUCER_HEADER = "barnabas-producer"
@@ -79,6 +79,7 @@ def produce(
         finish(producer)
     except KeyboardInterrupt:
         is_interrupted = True
+        give_up(producer)
     except KafkaException as error:  # the client has ended; the records say only that it did
         ended.append(error.args[0])
     finish(producer)
@@ -89,10 +90,10 @@ def produce(
         {"topic": topic, "run": run, "acknowledged": count, "failed": len(errors), "state": path},
         f"{count} records acknowledged; `barnabas verify consume {topic} --state {path}` verifies them",
     )
-    if errors:
-        raise Failure(f"{len(errors)} records were not acknowledged: {told((ended or errors)[0])}")
     if is_interrupted:
         raise Interrupted("interrupted: what was written until then can be verified")
+    if errors:
+        raise Failure(f"{len(errors)} records were not acknowledged: {told((ended or errors)[0])}")
 
 
 @command.command("consume")
