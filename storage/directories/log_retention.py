@@ -5,7 +5,8 @@
 
 A cleaning reads the segments of its log from the first to the last, and gives up when one of them goes: a log whose segments
 expire sooner than they are cleaned would never be compacted. So the two take turns, log by log; what is passed over holds no
-other log up. In a directory without room retention does not wait, for it is what makes some: the cleaning gives up.
+other log up. In a directory without room retention does not wait, for it is what makes some: the cleaning gives up, and the
+next look is taken soon.
 
 Rules: runs on the event loop. What fails in one log is told, and the others go on.
 Invariant: where there is room no segment goes by retention from under a cleaning.
@@ -24,6 +25,7 @@ from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.slices import Slices
 from storage.directories.online_directory import OnlineDirectory
+from storage.free_space import Room
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment import Segment
 from storage.segments.segment_age import AGES_AT_ONCE, segment_ages
@@ -60,6 +62,16 @@ class LogRetention:
             await self._load_ages(directory)
         async for log in Slices(self._clock).over(list(self._logs.values())):
             if not self._passes_over(log):
+                await self.retain(log)
+
+    async def make_room(self) -> None:
+        """Delete the expired segments in directories without room: whoever has deleted records, or shortened a retention, wants
+        the space now."""
+        for directory in list(self._directories.values()):
+            if directory.environment.space.room is Room.OPEN:
+                continue
+            await self._load_ages(directory)
+            async for log in Slices(self._clock).over(list(directory.logs.values())):
                 await self.retain(log)
 
     def _passes_over(self, log: PartitionLog) -> bool:

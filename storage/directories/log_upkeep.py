@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 REST_INTERVAL_MS = 20_000
 """An active segment that nobody has written to for so long, and twice as long at most, is closed."""
+ROOM_INTERVAL_MS = 10_000
+"""How often retention looks at a directory without room."""
 NEVER_MS = 1 << 53
 """Intervals from here on mean never (Kafka's default is the largest long)."""
 
@@ -88,6 +90,7 @@ class LogUpkeep:
             (REST_INTERVAL_MS, self.close_idle_files, "idle segments"),
             (settings.log_flush_scheduler_interval_ms, self.flush_due, "flush.ms"),
             (settings.log_retention_check_interval_ms, self._retention.delete_old_segments, "retention"),
+            (ROOM_INTERVAL_MS, self._retention.make_room, "retention without room"),
             (settings.producer_id_expiration_check_interval_ms, self.forget_producers, "expired producers"),
         ):
             if 0 < interval_ms < NEVER_MS:

@@ -312,3 +312,22 @@ def test_a_batch_that_was_refused_is_no_reason_to_drop_an_earlier_one_of_its_pro
             assert of_producer() == [0]
 
     asyncio.run(run())
+
+
+def test_a_directory_without_room_is_looked_at_by_itself(tmp_path: Path) -> None:
+    """The records that were deleted are to make room before the next look at all logs."""
+
+    async def run() -> None:
+        async with cleanery(tmp_path, **BOTH) as broker:
+            await fill(broker, 6)
+            broker.clock.now_ms += 2 * HOUR_MS
+            space = broker.log.environment.space
+            space.floor_bytes = 1_000
+            space.on_measured(100_000, 0)
+            await broker.logs.retention.make_room()
+            assert broker.log.log_start_offset == 0, "there is room"
+            space.on_measured(500, 1)
+            await broker.logs.retention.make_room()
+            assert went(broker.log)
+
+    asyncio.run(run())
