@@ -117,7 +117,11 @@ def command(
 
 
 def note_what_stays(seen: Survey, layout: Layout) -> None:
-    """Say what no plan changes."""
+    """Say what the plan does not change; `layout` is what it makes."""
+    for broker in sorted(layout.drained):
+        if layout.count[broker]:
+            Output.note(f"broker {broker} keeps {layout.count[broker]} replicas, of partitions without a leader or of topics "
+                        "that are not to be moved: it is still needed")  # fmt: skip
     if seen.leaderless:
         Output.note(f"{len(seen.leaderless)} partitions have no leader and stay: `barnabas cluster health` tells more")
     for broker, count in seen.gone.items():

@@ -33,3 +33,11 @@ def test_brokers_that_are_gone_and_leaders_that_are_not_the_preferred_are_told(
         "returns them",
     ]
     assert [line for line in told(frozenset({7, 8}), capsys) if "gone" in line] == []
+
+
+def test_a_drained_broker_that_keeps_something_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    keeps = [line for line in told(frozenset({8}), capsys) if line.startswith("broker 8")]
+    assert keeps == [
+        "broker 8 keeps 1 replicas, of partitions without a leader or of topics that are not to be moved: it is still "
+        "needed"
+    ]
