@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from barnabas.embedded import EmbeddedBroker
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +48,7 @@ def run_page(bootstrap_servers: str, tmp_path: Path) -> None:
     for command, shown in EXAMPLES:
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, env=environment, text=True,
-            capture_output=True, timeout=60, check=False,
+            capture_output=True, timeout=240, check=False,
         )  # fmt: skip
         # What is said beside the result comes first for a description, last for the rest.
         printed = (done.stdout + done.stderr, done.stderr + done.stdout)
@@ -54,6 +56,7 @@ def run_page(bootstrap_servers: str, tmp_path: Path) -> None:
         assert any(CHECK(shown, text, FLAGS) for text in printed), f"{command}\n{printed[0]}"
 
 
+@pytest.mark.timeout(600)  # dozens of processes, one after the other
 def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
     with EmbeddedBroker(settings={"auto.create.topics.enable": False}) as broker:
         run_page(broker.bootstrap_servers, tmp_path)
