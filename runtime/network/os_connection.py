@@ -110,7 +110,11 @@ class OsConnection(asyncio.BufferedProtocol):
         self._tell_pace()
 
     def eof_received(self) -> bool:
-        return False  # a peer that stops sending is disconnected: there are no half-open streams
+        """A peer that stops sending gets what was written, and is disconnected: there are no half-open streams."""
+        if self._is_held:
+            self._is_closing = True
+            return True  # the transport knows nothing of what is held
+        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

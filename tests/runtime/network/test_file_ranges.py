@@ -72,7 +72,7 @@ async def fill_the_socket(connection: Connection) -> bytes:
 
 
 def is_closing(connection: Connection) -> bool:
-    return bool(getattr(connection, "_transport").is_closing())  # noqa: B009  its own business
+    return bool(getattr(connection, "_is_closing"))  # noqa: B009  its own business
 
 
 async def until_it_waits(connection: Connection) -> None:
@@ -212,13 +212,32 @@ def test_what_is_revoked_resets_the_connection_first(tell: Tell, ranges: Ranges,
     tell(story)
 
 
-def test_what_waits_for_a_peer_that_has_half_closed_can_be_revoked(tell: Tell, ranges: Ranges) -> None:
-    """The connection closes when the peer has read what the transport has, which may be never: a truncation is not to wait
-    for it."""
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_a_peer_that_has_half_closed_gets_what_was_written(tell: Tell, ranges: Ranges, is_filled: bool) -> None:
+    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
+        before = await fill_the_socket(connection) if is_filled else b""
+        connection.write([b"head", ranges.range(0, 6 * MiB)])
+        connection.write([ranges.range(0, MiB), b"tail"])
+        peer.shutdown(socket.SHUT_WR)
+        await turn_until(lambda: is_closing(connection))
+        connection.write([b"late"])
+        wanted = before + b"head" + CONTENT + CONTENT[:MiB] + b"tail"
+        assert await receive(peer, len(wanted) + 1) == wanted
+        await hears(server, "disconnected")
+
+    tell(story)
+
+
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_what_a_peer_that_has_half_closed_does_not_read_can_be_revoked(
+    tell: Tell, ranges: Ranges, is_filled: bool
+) -> None:
+    """The connection closes when the peer has read everything, which may be never: a truncation is not to wait for it."""
 
     async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        await fill_the_socket(connection)
-        held = ranges.range(0, MiB)
+        if is_filled:
+            await fill_the_socket(connection)
+        held = ranges.range(0, 6 * MiB)
         connection.write([b"head", held])
         peer.shutdown(socket.SHUT_WR)
         await turn_until(lambda: is_closing(connection))
@@ -226,7 +245,8 @@ def test_what_waits_for_a_peer_that_has_half_closed_can_be_revoked(tell: Tell, r
         left: list[str] = []
         assert held.revoke(lambda: left.append("held"))
         await hears(server, "disconnected")
-        assert left == ["held"] and ranges.are_released
+        await turn_until(lambda: left == ["held"])
+        assert ranges.are_released
 
     tell(story)
 
