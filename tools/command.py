@@ -53,6 +53,7 @@ root = _Commands("barnabas", help="Commands for any Kafka cluster.")
 
 def main(arguments: Sequence[str]) -> int:
     """Run a command, and return its exit code: 0, 1 when it failed, 2 for wrong options, 130 after a Ctrl-C."""
+    _open_what_is_closed()
     try:
         code = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
         sys.stdout.flush()
@@ -71,6 +72,13 @@ def main(arguments: Sequence[str]) -> int:
         _discard_output()
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """Give a command whose parent has closed its input or output an empty one: it may still do something."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  for as long as the process lives
 
 
 def _discard_output() -> None:

@@ -7,7 +7,7 @@ Rules: names are given once. Where several may be named, the option may be repea
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -24,6 +24,7 @@ def one_name(kind: str, *, is_required: bool = True) -> Callable[[Function], Fun
             given = [name for name in (argument_name, option_name) if name is not None]
             if len(given) > 1 or (is_required and not given):
                 raise click.UsageError(f"name one {_words(kind)}: as an argument, or by --{_dashed(kind)}")
+            _check(given, kind)
             return function(**{kind: given[0] if given else None}, **others)
 
         option = click.option(
@@ -45,6 +46,7 @@ def some_names(kind: str, *, is_required: bool = True) -> Callable[[Function], F
             names = argument_names or tuple(name for text in option_names for name in text.split(","))
             if is_required and not names:
                 raise click.UsageError(f"name a {_words(kind)}: as an argument, or by --{_dashed(kind)}")
+            _check(names, kind)
             return function(**{f"{kind}s": tuple(dict.fromkeys(names))}, **others)
 
         option = click.option(f"--{_dashed(kind)}", "option_names", multiple=True, metavar="NAME",
@@ -52,6 +54,12 @@ def some_names(kind: str, *, is_required: bool = True) -> Callable[[Function], F
         return click.argument("argument_names", metavar=f"{kind.upper()}S...", nargs=-1)(option(run))
 
     return decorate
+
+
+def _check(names: Iterable[str], kind: str) -> None:
+    """Raises click.UsageError."""
+    if not all(names):
+        raise click.UsageError(f"the name of a {_words(kind)} is empty")
 
 
 def _dashed(kind: str) -> str:

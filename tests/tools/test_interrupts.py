@@ -69,6 +69,27 @@ def test_a_search_that_is_interrupted_says_that_it_is_incomplete(broker: Embedde
     assert re.search(r"the search was interrupted after .* it stopped at full-0 at \d+", err)
 
 
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-"])
+def test_what_the_parent_has_closed_is_no_error(broker: EmbeddedBroker, closed: str) -> None:
+    for command in ("topics list", "produce full", "groups list --json"):
+        line = f"exec {sys.executable} -m barnabas.cli {command} --bootstrap-server {broker.bootstrap_servers} {closed}"
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=ROOT, input="", text=True, capture_output=True, timeout=PATIENCE_S, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_output_that_cannot_be_written_is_told(broker: EmbeddedBroker) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "barnabas.cli", "consume", "full", "--until-end", "--from-beginning",
+             "--bootstrap-server", broker.bootstrap_servers],
+            cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "barnabas: the output cannot be written: No space left on device\n"
+
+
 def test_a_pipe_that_is_closed_is_the_end_and_no_error(broker: EmbeddedBroker) -> None:
     with started(broker, "consume", "full", "--from-beginning") as process:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None

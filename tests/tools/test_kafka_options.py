@@ -28,6 +28,14 @@ def test_a_topic_may_be_named_by_its_option(tool: Tool) -> None:
     assert tool("topics", "delete").code == 2
 
 
+def test_empty_names_are_refused(tool: Tool) -> None:
+    for command in (("topics", "describe", ""), ("consume", "--topic", ""), ("groups", "describe", "a", ""),
+                    ("configs", "describe", "--topic", ""), ("topics", "delete", "--topic", "a,")):  # fmt: skip
+        run = tool(*command)
+        assert (run.code, " is empty" in run.err) == (2, True), command
+    assert "the name of a topic is empty" in tool("partitions", "elect", "--topic", "").err
+
+
 def test_topics_are_described_as_asked(tool: Tool) -> None:
     ok(tool("topics", "create", "described-a", "described-b"))
     ok(tool("configs", "alter", "--topic", "described-b", "--add-config", "retention.ms=5000"))

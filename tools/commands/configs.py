@@ -172,6 +172,8 @@ class _Entity:
             if is_all and not (accepts_all and kind != "broker-loggers"):
                 raise click.UsageError(f"name one of the {kind}: --entity-name")
             found.append(cls(kind, name, is_all))
+        if any(each.name == "" for each in found):
+            raise click.UsageError("a name is empty")
         if len(found) != 1:
             raise click.UsageError("name one of --topic, --broker, --broker-defaults and --broker-logger")
         return found[0]

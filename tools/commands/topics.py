@@ -368,6 +368,8 @@ def _settings(cluster: Cluster, topics: list[str]) -> list[dict[str, Any]]:
 def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
     """Return the descriptions of these topics, or of all, by name. Raises Failure when one is missing."""
     names = sorted(topics or _names(cluster))
+    if topics and not all(topics):
+        raise Failure("the name of a topic is empty")
     if not names:
         return []
     found = []
