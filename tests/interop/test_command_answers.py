@@ -227,6 +227,34 @@ def test_console_producer_and_consumer(theirs: Theirs, ours: Ours, topic: str) -
     assert len([line for line in told.splitlines() if line.startswith("NO_HEADERS\tnull\tv")]) == 8
 
 
+def test_properties_of_the_console_tools(theirs: Theirs, ours: Ours, topic: str) -> None:
+    """The same lines with the same properties are the same records, and are printed in the same lines."""
+    names = ("parse.key=true", "parse.headers=true", "null.marker=NULL", "key.separator=|", "headers.key.separator==")
+    parsed = [option for name in names for option in ("--property", name)]
+    lines = "h1=v1,h2=NULL\tk|v|w\nNULL\tNULL|NULL\nh=\t|\n"
+    ours("topics", "create", f"{topic}-a", f"{topic}-b", "--partitions", "1", text=True)
+    theirs("console-producer", "--topic", f"{topic}-a", "--sync", *parsed, standard_input=lines)
+    ours("produce", "--topic", f"{topic}-b", "--sync", *parsed, stdin=lines, text=True)
+    for printed in (
+        ("print.key=true", "print.headers=true", "print.offset=true", "print.partition=true"),
+        ("print.key=true", "key.separator=;", "line.separator=|\n", "null.literal=NONE"),
+        ("print.value=false", "print.headers=true", "headers.separator=/"),
+    ):
+        options = [option for name in printed for option in ("--property", name)]
+        where = ("--partition", "0", "--offset", "0", "--max-messages", "3", *options)
+        told = [
+            theirs("console-consumer", "--topic", f"{topic}-{name}", *where).replace(
+                "Processed a total of 3 messages\n", ""
+            )
+            for name in "ab"
+        ]
+        mine = [ours("consume", "--topic", f"{topic}-{name}", *where, text=True) for name in "ab"]
+        assert told[0] == told[1] == mine[0] == mine[1]
+    timed = ("--partition", "0", "--offset", "earliest", "--max-messages", "3", "--property", "print.timestamp=true")
+    told = theirs("console-consumer", "--topic", f"{topic}-b", *timed).replace("Processed a total of 3 messages\n", "")
+    assert told == ours("consume", "--topic", f"{topic}-b", *timed, text=True)
+
+
 def test_offsets_and_deleted_records(theirs: Theirs, ours: Ours, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "delete.json"
     path.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]}))
