@@ -16,7 +16,7 @@ from types import MappingProxyType
 from broker.cluster.topics_at_start import parse_topics
 from broker.commands.log_options import LOG_COMMANDS, add_log_commands
 from broker.commands.output import run_command
-from broker.commands.settings_options import add_override, add_settings_command, settings_of
+from broker.commands.settings_options import add_override, add_settings_command, log_format_of, settings_of
 from broker.commands.users_options import USERS, add_users_command
 from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import VERSION, StartOptions
@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = Map
 
         return process.run(settings, start, started_ms)
     except ConfigError as error:
+        set_up_logging((), log_format_of(options.properties, _start_overrides(options), os.environ))
         report_refusal(error.line)
         return EXIT_USAGE
 

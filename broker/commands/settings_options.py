@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from broker.observability.logging_setup import AUTO
 from config.broker import BrokerSettings
 from config.errors import ConfigError
-from config.sources import read_properties
+from config.sources import read_properties, settings_in_environment
 from runtime.disk.os_filesystem import OsFileSystem
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no other name
 
 PROPERTIES_SUFFIX = ".properties"
+LOG_FORMAT = "barnabas.log.format"
 
 
 def add_settings_command(commands: Commands, epilog: str) -> None:
@@ -49,6 +52,20 @@ def settings_of(path: str | None, overrides: Sequence[str], environment: Mapping
     """Return the settings of a start. Raises ConfigError."""
     properties = {} if path is None else properties_from(path, read_text(path))
     return BrokerSettings.from_sources(properties, environment, given_overrides(overrides), OsFileSystem())
+
+
+def log_format_of(path: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return the barnabas.log.format that a start asks for, also where its other settings are refused; else the default."""
+    given: dict[str, str] = {}
+    with suppress(ConfigError):
+        given |= {} if path is None else properties_from(path, read_text(path))
+    given |= settings_in_environment(environment, [LOG_FORMAT])
+    with suppress(ConfigError):
+        given |= given_overrides(overrides)
+    if LOG_FORMAT in given:
+        with suppress(ConfigError):
+            return BrokerSettings.from_sources({LOG_FORMAT: given[LOG_FORMAT]}, {}, {}).barnabas_log_format
+    return AUTO
 
 
 def read_text(path: str) -> str:

@@ -291,6 +291,20 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(arguments: list[str], said: 
     assert said in line
 
 
+@pytest.mark.parametrize("source", ["option", "override", "environment", "file"])
+def test_a_refused_setting_is_a_record_for_programs_that_read_json(source: str, tmp_path: Path) -> None:
+    """Wherever the form is asked for: the settings as a whole are not known then."""
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=0\n" + ("barnabas.log.format=json\n" if source == "file" else ""))
+    arguments = {"option": ["--log-format", "json"], "override": ["--override", "barnabas.log.format=json"]}
+    environment = {"KAFKA_BARNABAS_LOG_FORMAT": "json"} if source == "environment" else None
+    answer = run("start", str(file), *arguments.get(source, []), environment=environment)
+    assert answer.returncode == 2
+    record = json.loads(answer.stderr)
+    assert (record["level"], record["event"]) == ("fatal", "broker not started")
+    assert "num.partitions" in record["reason"]
+
+
 def test_a_secret_in_a_refused_value_is_not_told() -> None:
     answer = run("start", "--override", "ssl.keystore.password=hunter2", "--override", "log.segment.bytes=1")
     assert "hunter2" not in answer.stdout + answer.stderr
