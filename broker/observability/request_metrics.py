@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
 
 _ERROR_NAMES = {int(code): code.name for code in ErrorCode}
+UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR.name
+"""Of a code that is in no table, as in Kafka."""
 _MS = 1_000_000
 VERIFICATION_VERSION = 4
 """Of AddPartitionsToTxn: from here on brokers send it, to verify (KIP-890)."""
@@ -213,15 +215,16 @@ class RequestMetrics:
                 yield from histogram_samples(table.REQUEST_SECONDS, (name, phase), getattr(distributions, phase))
 
     def _error_samples(self) -> Iterator[Sample]:
-        by_api: dict[str, Counter[int]] = {}
+        by_api: dict[str, Counter[str]] = {}
         for counters in list(self._routes.values()):
             errors = by_api.setdefault(counters.api_name, Counter())
-            errors.update(counters.errors)
-            errors[ErrorCode.NONE] += counters.encoded_count
+            for code, count in counters.errors.items():
+                errors[_ERROR_NAMES.get(code, UNKNOWN)] += count
+            errors[ErrorCode.NONE.name] += counters.encoded_count
         for api_name, errors in by_api.items():
-            for code, count in errors.items():
+            for error, count in errors.items():
                 if count:
-                    yield Sample(table.ERRORS, (api_name, _ERROR_NAMES[code]), count)
+                    yield Sample(table.ERRORS, (api_name, error), count)
 
 
 def histogram_samples(metric: Metric, labels: tuple[str, ...], distribution: Distribution) -> Iterator[Sample]:

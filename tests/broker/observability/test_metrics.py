@@ -283,13 +283,14 @@ def test_requests() -> None:
         metrics.requests.answered(route, stamp, HeartbeatResponse(error_code=error))
     metrics.requests.answered(produce, metrics.requests.began(produce, 1000), None)
     assert ("ErrorsPerSec", "Produce", "NONE") not in _values(metrics), "acks=0 has no answer"
-    rows = [PartitionProduceResponse(index=0, error_code=code, base_offset=0) for code in (0, 0, 19)]
+    rows = [PartitionProduceResponse(index=0, error_code=code, base_offset=0) for code in (0, 0, 19, -1, 9_999)]
     response = ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=rows)])
     metrics.requests.answered(produce, metrics.requests.began(produce, 1000), response)
     metrics.requests.answered_encoded(produce, metrics.requests.began(produce, 1000))
     values = _values(metrics)
     assert values["ErrorsPerSec", "Produce", "NONE"] == 3
     assert values["ErrorsPerSec", "Produce", "NOT_ENOUGH_REPLICAS"] == 1
+    assert values["ErrorsPerSec", "Produce", "UNKNOWN_SERVER_ERROR"] == 2
     assert values["TotalTimeMs_count", "Produce"] == 3
     assert values["RequestsPerSec", "Heartbeat", "3"] == 2
     assert values["RequestsPerSec", "Heartbeat", "4"] == 1
