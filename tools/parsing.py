@@ -11,6 +11,12 @@ from datetime import UTC, datetime
 
 import click
 
+INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+"""The largest numbers that fit into a field of a message."""
+OFFSET = click.IntRange(0, INT64_MAX)
+PARTITIONS = click.IntRange(1, INT32_MAX)
+REPLICAS = click.IntRange(1, 2**15 - 1)
+_MOST_PARTITIONS = 1_000_000
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _SHORT_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 _NEXT_SETTING = re.compile(r",(?=[A-Za-z][\w.-]*=)(?![^\[]*\])")
@@ -47,7 +53,10 @@ def partitions(text: str | None, option: str = "--partitions") -> list[int] | No
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", item.strip())
         if match is None:
             raise click.BadParameter(f"{item!r} is neither a number nor a range such as 0-3", param_hint=option)
-        found += range(int(match[1]), int(match[2] or match[1]) + 1)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last > INT32_MAX or last - first >= _MOST_PARTITIONS:
+            raise click.BadParameter(f"{item!r} is too large", param_hint=option)
+        found += range(first, last + 1)
     return found
 
 
@@ -56,6 +65,8 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
     "1h" and "PT1H" for so long ago. Raises click.BadParameter."""
     text = text.strip()
     if text.isascii() and text.isdigit():
+        if len(text) > len(str(INT64_MAX)) or int(text) > INT64_MAX:
+            raise click.BadParameter(f"{text} is too large for a time", param_hint=option)
         return int(text)
     ago_ms = _duration_or_none(text.removesuffix(" ago"))
     if ago_ms is not None:

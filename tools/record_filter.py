@@ -103,6 +103,6 @@ class RecordFilter:
     def _has_fields(self, value: bytes | None) -> bool:
         try:
             document = json.loads(value or b"")
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         return all(field.is_in(document) for field in self.fields)

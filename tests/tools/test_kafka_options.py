@@ -343,3 +343,32 @@ def test_acls_are_those_of_the_tool(secured: EmbeddedBroker, capfd: pytest.Captu
     assert "there are no such ACLs" in ok(run("remove", "--group", "acl-g", *eve, "--execute")).err
     assert run("add", "--topic", "x", *eve, "--operation", "Reed").code == 2
     assert run("add", "--topic", "x", "--allow-host", "h").code == 2
+
+
+def test_numbers_that_fit_into_no_message_are_refused(tool: Tool) -> None:
+    ok(tool("topics", "create", "numbers"))
+    huge = str(2**63)
+    for command in (
+        ("consume", "numbers", "--offset", huge),
+        ("consume", "numbers", "--from-time", huge),
+        ("consume", "numbers", "--partitions", "0-99999999999"),
+        ("find", "numbers", "--key", "k", "--from-offset", huge),
+        ("topics", "create", "more", "--partitions", str(2**31)),
+        ("topics", "alter", "numbers", "--partitions", str(2**31)),
+        ("records", "delete", "numbers", "--before-offset", huge),
+        ("perf", "produce", "numbers", "--record-size", "999999999999"),
+        ("quotas", "alter", "--client-id", "numbers", "--add", "producer_byte_rate=nan"),
+    ):
+        assert tool(*command).code == 2, command
+    for given in ({"value": "x", "timestamp": 2**63}, {"value": "x", "partition": 2**31}):
+        run = tool("produce", "numbers", "--input", "json", stdin=json.dumps(given).encode())
+        assert (run.code, "is too large" in run.err) == (1, True)
+
+
+def test_json_that_is_too_deep_is_none(tool: Tool) -> None:
+    ok(tool("topics", "create", "deep"))
+    deep = "[" * 200_000
+    write(tool, "deep", [deep, '{"a": 1}'])
+    assert ok(tool("find", "deep", "--json-path", "a=1", "--format", "%v")).lines == ['{"a": 1}']
+    run = tool("produce", "deep", "--input", "json", stdin=deep.encode())
+    assert (run.code, "line 1 is no record in JSON" in run.err) == (1, True)

@@ -30,6 +30,7 @@ from tools.record_filter import RecordFilter
 from tools.serialization import key_bytes, serialization_options
 
 _STARTS = ("from_beginning", "from_time", "offset", "last")
+_TOO_LONG = len(str(parsing.INT64_MAX))
 _ENDS = ("until_end", "until_offset", "until_time")
 
 
@@ -42,7 +43,7 @@ _ENDS = ("until_end", "until_offset", "until_time")
 @click.option("--offset", metavar="N", help="start at this offset in each partition; or earliest, latest")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="print the last N records of each partition, and end")
 @click.option(
-    "--until-offset", type=click.IntRange(0), metavar="N", help="end before this offset, or at what is there now"
+    "--until-offset", type=parsing.OFFSET, metavar="N", help="end before this offset, or at what is there now"
 )
 @click.option("--until-time", metavar="TIME", help="end before the first record since then, or at what is there now")
 @click.option("--until-end", is_flag=True, help="end at the records that are there now")
@@ -138,7 +139,7 @@ def _start(options: dict[str, Any]) -> dict[str, Any]:
     text = start["offset"]
     if text is not None:
         found = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}.get(text.lower())
-        if found is None and not (text.isascii() and text.isdigit()):
+        if found is None and not (text.isascii() and text.isdigit() and len(text) < _TOO_LONG):
             raise click.BadParameter(
                 f"{text!r} is neither a number nor earliest nor latest; --last N starts N records before the end",
                 param_hint="--offset",

@@ -45,8 +45,8 @@ from tools.serialization import Serialization, decoded, key_bytes, serialization
 @click.option("--from-time", metavar="TIME", help="timestamp since: 2026-01-31T12:00, or 1h for an hour ago")
 @click.option("--until-time", metavar="TIME",
               help="timestamp before; ends each partition at the first record that is not")  # fmt: skip
-@click.option("--from-offset", type=click.IntRange(0), metavar="N", help="at this offset or behind it")
-@click.option("--until-offset", type=click.IntRange(0), metavar="N", help="before this offset")
+@click.option("--from-offset", type=parsing.OFFSET, metavar="N", help="at this offset or behind it")
+@click.option("--until-offset", type=parsing.OFFSET, metavar="N", help="before this offset")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N hits")
 @format_option("%t-%p@%o %D %k %v")
 @serialization_options("deserializer")

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
+from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, told, with_hint
 from tools.group_lag import Key, committed_offsets, group_lag
@@ -146,7 +147,7 @@ def delete_groups(
 @click.option("--to-earliest", is_flag=True, help="to the first record")
 @click.option("--to-latest", is_flag=True, help="to the end")
 @click.option("--to-current", is_flag=True, help="to what is committed; with --export it keeps that")
-@click.option("--to-offset", type=click.IntRange(0), help="to this offset, or the nearest there is")
+@click.option("--to-offset", type=parsing.OFFSET, help="to this offset, or the nearest there is")
 @click.option("--shift-by", type=int, help="so many records forward, or back when negative")
 @click.option(
     "--to-datetime", metavar="TIME", help="to the first record since then: 2026-01-31T12:00, or 1h for an hour ago"

@@ -49,7 +49,7 @@ def command() -> None:
     metavar="1,2,3",
     help="the brokers that may have replicas",
 )
-@click.option("--replication-factor", type=click.IntRange(1), help="another number of replicas")
+@click.option("--replication-factor", type=parsing.REPLICAS, help="another number of replicas")
 @click.option("--disable-rack-aware", is_flag=True, help="take no notice of racks")
 @cluster_command
 def plan_reassignment(

@@ -28,6 +28,10 @@ from tools.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
 MB = 1_000_000
 _PAYLOADS = 64
 """So many different values are made, and written again and again."""
+_PAYLOAD_BYTES = 64_000_000
+"""So much of them is kept at most, unless one alone is larger."""
+_LARGEST_RECORD = 1_000_000_000
+"""What librdkafka can be told to send: message.max.bytes."""
 _UNTIL_THEN = "interrupted: the figures are those of what was"
 
 
@@ -39,7 +43,7 @@ def command() -> None:
 @command.command("produce")
 @one_name("topic")
 @click.option("--num-records", type=click.IntRange(1), default=100_000, metavar="N", help="[100000]")
-@click.option("--record-size", type=click.IntRange(0), default=100, metavar="BYTES", help="[100]")
+@click.option("--record-size", type=click.IntRange(0, _LARGEST_RECORD), default=100, metavar="BYTES", help="[100]")
 @click.option(
     "--payload-file", metavar="FILE", help="values are the lines of this file, by chance, instead of random bytes"
 )
@@ -174,7 +178,7 @@ def consume(
 @command.command("latency")
 @one_name("topic")
 @click.option("--num-records", type=click.IntRange(1), default=1_000, metavar="N", help="[1000]")
-@click.option("--record-size", type=click.IntRange(16), default=100, metavar="BYTES", help="[100]")
+@click.option("--record-size", type=click.IntRange(16, _LARGEST_RECORD), default=100, metavar="BYTES", help="[100]")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", help="[all]")
 @cluster_command
 def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, record_size: int, acks: str) -> None:
@@ -216,7 +220,7 @@ def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, r
 def _payloads(path: str | None, size: int) -> list[bytes]:
     """Return the values that are written: random ones, or the lines of a file in random order. Raises Failure."""
     if path is None:
-        return [os.urandom(size) for _ in range(_PAYLOADS)]
+        return [os.urandom(size) for _ in range(max(1, min(_PAYLOADS, _PAYLOAD_BYTES // max(size, 1))))]
     try:
         with open(path, "rb") as file:
             payloads = [line.rstrip(b"\r\n") for line in file]

@@ -22,6 +22,7 @@ from tools.failures import Failure, Interrupted, told
 from tools.line_form import LineForm
 from tools.names_given import one_name
 from tools.output import Output
+from tools.parsing import INT32_MAX, INT64_MAX
 from tools.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
 from tools.serialization import Serialization, serialization_options
 
@@ -63,7 +64,7 @@ class _Progress:
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="a header of every record; may be repeated"
 )
-@click.option("--partition", type=click.IntRange(0), help="write to this partition")
+@click.option("--partition", type=click.IntRange(0, INT32_MAX), help="write to this partition")
 @click.option("--input", "form", type=click.Choice(["lines", "json"]), default="lines", help="what a line is [lines]")
 @serialization_options("serializer")
 @click.option("--tombstones", is_flag=True, help="an empty value becomes none: a tombstone")
@@ -187,10 +188,10 @@ def _json_records(lines: Iterable[bytes]) -> Iterator[_NewRecord]:
                 _bytes_of(given, "value"),
                 _bytes_of(given, "key"),
                 [(_text_of(each, "name"), _bytes_of(each, "value")) for each in given.get("headers") or ()],
-                _number_of(given, "partition"),
-                _number_of(given, "timestamp"),
+                _number_of(given, "partition", INT32_MAX),
+                _number_of(given, "timestamp", INT64_MAX),
             )
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Failure(f"line {number} is no record in JSON: {error}") from error
 
 
@@ -201,11 +202,13 @@ def _text_of(given: dict[str, Any], name: str) -> str:
     return text
 
 
-def _number_of(given: dict[str, Any], name: str) -> int | None:
+def _number_of(given: dict[str, Any], name: str, most: int) -> int | None:
     """Return a number, None when there is none: -1 is a timestamp that a record does not have."""
     number = given.get(name)
     if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
         raise TypeError(f"{name} {number!r} is no number")
+    if number is not None and number > most:
+        raise ValueError(f"{name} {number} is too large")
     return None if number is None or number < 0 else number
 
 

@@ -5,6 +5,7 @@ Source: kafka-configs.sh --entity-type users | clients | ips; KIP-546.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -120,9 +121,12 @@ def _named(entity: dict[str, str | None]) -> list[tuple[str, str]]:
 
 def _number(name: str, text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise click.BadParameter(f"{name}={text} is no number", param_hint="--add") from None
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    raise click.BadParameter(f"{name}={text} is no number", param_hint="--add")
 
 
 def _send(cluster: Cluster, request: Any) -> Any:

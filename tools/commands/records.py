@@ -26,7 +26,7 @@ def command() -> None:
 @command.command("delete")
 @one_name("topic", is_required=False)
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
-@click.option("--before-offset", type=click.IntRange(0), help="what is before this offset")
+@click.option("--before-offset", type=parsing.OFFSET, help="what is before this offset")
 @click.option("--before-time", metavar="TIME", help="what is older: 2026-01-31T12:00, or 7d for a week ago")
 @click.option("--offset-json-file", "path", metavar="FILE", help="partitions and offsets, as of kafka-delete-records.sh, "
               "instead of TOPIC: what is before each offset; -1 is everything")  # fmt: skip

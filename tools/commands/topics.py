@@ -163,8 +163,8 @@ def show_offsets(
 
 @command.command("create")
 @some_names("topic")
-@click.option("--partitions", type=click.IntRange(1), help="number of partitions [num.partitions of the brokers]")
-@click.option("--replication-factor", type=click.IntRange(1), help="number of replicas [default.replication.factor]")
+@click.option("--partitions", type=parsing.PARTITIONS, help="number of partitions [num.partitions of the brokers]")
+@click.option("--replication-factor", type=parsing.REPLICAS, help="number of replicas [default.replication.factor]")
 @click.option("--replica-assignment", metavar="0:1,1:2", help="brokers of each partition, instead of both numbers")
 @click.option(
     "--config", "configs", multiple=True, metavar="NAME=VALUE", help="a setting of the topic; may be repeated"
@@ -232,7 +232,7 @@ def delete_topics(
 
 @command.command("alter")
 @some_names("topic")
-@click.option("--partitions", type=click.IntRange(1), required=True, help="the new number, which can only grow")
+@click.option("--partitions", type=parsing.PARTITIONS, required=True, help="the new number, which can only grow")
 @click.option(
     "--replica-assignment", metavar="0:1,1:2", help="brokers of each partition; those that are there stay as they are"
 )

@@ -92,9 +92,14 @@ def list_producers(cluster: Cluster, output: Output, *, topic: str, partitions: 
 
 @command.command("abort")
 @one_name("topic")
-@click.option("--partition", type=click.IntRange(0), required=True, help="the partition whose transaction hangs")
-@click.option("--start-offset", type=click.IntRange(0), help="where it starts, as `producers` shows it")
-@click.option("--producer-id", type=click.IntRange(0), help="or its producer, as `producers` shows it")
+@click.option(
+    "--partition",
+    type=click.IntRange(0, parsing.INT32_MAX),
+    required=True,
+    help="the partition whose transaction hangs",
+)
+@click.option("--start-offset", type=parsing.OFFSET, help="where it starts, as `producers` shows it")
+@click.option("--producer-id", type=parsing.OFFSET, help="or its producer, as `producers` shows it")
 @click.option("--execute", is_flag=True, help="abort; without it the transaction is only shown")
 @cluster_command
 def abort_transaction(
