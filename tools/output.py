@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tools.record_view import RecordView
+    from tools.records.record_view import RecordView
 
 NONE = "-"
 """How a table shows that there is no value."""

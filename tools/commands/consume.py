@@ -18,16 +18,16 @@ from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
 from tools.failures import Failure
-from tools.format_option import format_option
 from tools.group_lag import Key, offsets_since
-from tools.last_records import last_plan
 from tools.names_given import one_name
-from tools.new_partitions import NewPartitions
 from tools.output import Output
-from tools.printing import Printing, RecordForm
-from tools.reading import SETTINGS, Reading, ReadPlan, earlier_ends, tell_gaps
-from tools.record_filter import RecordFilter
-from tools.serialization import key_bytes, serialization_options
+from tools.records.format_option import format_option
+from tools.records.last_records import last_plan
+from tools.records.new_partitions import NewPartitions
+from tools.records.printing import Printing, RecordForm
+from tools.records.reading import SETTINGS, Reading, ReadPlan, earlier_ends, tell_gaps
+from tools.records.record_filter import RecordFilter
+from tools.records.serialization import key_bytes, serialization_options
 
 _STARTS = ("from_beginning", "from_time", "offset", "last")
 _TOO_LONG = len(str(parsing.INT64_MAX))

@@ -20,15 +20,15 @@ from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.failures import Failure, Interrupted, told
-from tools.format_option import Line, format_option
 from tools.group_lag import offsets_since
 from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
-from tools.reading import SETTINGS, Reading, ReadPlan, earlier_ends, tell_gaps
-from tools.record_filter import RecordFilter
-from tools.record_view import RecordView
-from tools.serialization import Serialization, decoded, key_bytes, serialization_options
+from tools.records.format_option import Line, format_option
+from tools.records.reading import SETTINGS, Reading, ReadPlan, earlier_ends, tell_gaps
+from tools.records.record_filter import RecordFilter
+from tools.records.record_view import RecordView
+from tools.records.serialization import Serialization, decoded, key_bytes, serialization_options
 
 
 @click.command("find")

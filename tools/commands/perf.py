@@ -22,8 +22,8 @@ from tools.histogram import Histogram
 from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
-from tools.reading import SETTINGS, Reading, ReadPlan
-from tools.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
+from tools.records.reading import SETTINGS, Reading, ReadPlan
+from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
 
 MB = 1_000_000
 _PAYLOADS = 64

@@ -19,12 +19,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, Interrupted, told
-from tools.line_form import LineForm
 from tools.names_given import one_name
 from tools.output import Output
 from tools.parsing import INT32_MAX, INT64_MAX
-from tools.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
-from tools.serialization import Serialization, serialization_options
+from tools.records.line_form import LineForm
+from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
+from tools.records.serialization import Serialization, serialization_options
 
 NEW_TOPIC_MS = 5_000
 """How long a topic may be unknown: brokers that create it at this request have it by then."""

@@ -23,8 +23,8 @@ from tools.failures import Failure, Interrupted, told
 from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
-from tools.reading import SETTINGS, Reading, ReadPlan
-from tools.sending import finish, give_up, send
+from tools.records.reading import SETTINGS, Reading, ReadPlan
+from tools.records.sending import finish, give_up, send
 from tools.sequences import Intervals, PartitionCheck, verdict
 
 PRODUCER_HEADER = "barnabas-producer"

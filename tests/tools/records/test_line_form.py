@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from tools.line_form import LineForm
+from tools.records.line_form import LineForm
 
 
 def form(*given: str, key_separator: str | None = None) -> LineForm:

@@ -3,8 +3,8 @@
 import click
 import pytest
 
-from tools.record_filter import RecordFilter
-from tools.record_view import RecordView, formatter
+from tools.records.record_filter import RecordFilter
+from tools.records.record_view import RecordView, formatter
 
 RECORD = RecordView("orders", 2, 7, 1_700_000_000_000, b"k1", b"caf\xc3\xa9", (("trace", b"a"), ("empty", None)))
 BINARY = RecordView("orders", 0, 0, -1, None, b"\xff\x00", ())

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tools.record_view import RecordView
+from tools.records.record_view import RecordView
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MISSING = object()

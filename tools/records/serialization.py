@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from tools.failures import Failure
-from tools.record_view import RecordView
+from tools.records.record_view import RecordView
 
 _CLASS = re.compile(
     r"(?:org\.apache\.kafka\.common\.serialization\.)?(\w+?)(?:Serializer|Deserializer)?", re.IGNORECASE

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.clocks import ManualClock
-from tools.new_partitions import LOOK_EVERY_MS, NewPartitions
+from tools.records.new_partitions import LOOK_EVERY_MS, NewPartitions
 
 
 class Asked:

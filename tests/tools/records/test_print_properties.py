@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
-from tools.print_properties import line_maker, printing_properties
-from tools.record_view import RecordView
+from tools.records.print_properties import line_maker, printing_properties
+from tools.records.record_view import RecordView
 
 PLAIN = RecordView("p", 0, 1, 1_795_699_478_147, None, b"none")
 FULL = RecordView("p", 0, 2, 1_795_699_478_424, b"k", None, (("h1", b"v1"), ("h2", None)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tools.group_lag import offsets_of
-from tools.reading import Reading, ReadPlan, ends_now, known_offsets
+from tools.records.reading import Reading, ReadPlan, ends_now, known_offsets
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tools.line_form import properties_of, switch
-from tools.record_view import NO_TIMESTAMP, RecordView, text_of
+from tools.records.line_form import properties_of, switch
+from tools.records.record_view import NO_TIMESTAMP, RecordView, text_of
 
 DESERIALIZERS = ("key.deserializer", "value.deserializer")
 """They say what bytes are, as the options of the same names."""

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tools.failures import Failure, Interrupted
-from tools.format_option import Line
 from tools.output import Output
-from tools.print_properties import DESERIALIZERS, line_maker, printing_properties
-from tools.reading import BATCH
-from tools.record_view import RecordView
-from tools.serialization import STRING, Serialization, decoded, serialization_of
+from tools.records.format_option import Line
+from tools.records.print_properties import DESERIALIZERS, line_maker, printing_properties
+from tools.records.reading import BATCH
+from tools.records.record_view import RecordView
+from tools.records.serialization import STRING, Serialization, decoded, serialization_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, TopicPartition
 
-    from tools.new_partitions import NewPartitions
-    from tools.reading import Reading
-    from tools.record_filter import RecordFilter
+    from tools.records.new_partitions import NewPartitions
+    from tools.records.reading import Reading
+    from tools.records.record_filter import RecordFilter
 
 _LONG_REBALANCE_MS = 10_000
 """A group that needs longer waits for a member; whoever has joined it is told."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tools.reading import STUCK_POLLS, Reading, ReadPlan, deleted_text
+from tools.records.reading import STUCK_POLLS, Reading, ReadPlan, deleted_text
 
 END = KafkaError._PARTITION_EOF
 OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET

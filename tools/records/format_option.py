@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tools.record_view import RecordView, formatter
+from tools.records.record_view import RecordView, formatter
 
 Line = Callable[[RecordView], str]
 _FIELDS = "%k key, %v value, %p partition, %o offset, %D time, %h headers, %t topic"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tools.sending import give_up
+from tools.records.sending import give_up
 
 
 def test_what_waits_for_a_broker_is_given_up_and_told() -> None:

@@ -1,0 +1,1 @@
+"""Records as commands read, choose, print and send them."""
