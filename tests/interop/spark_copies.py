@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 RUNNING = "running"
-WAIT_S = 240.0
+WAIT_S = 600.0
+"""While a broker hangs a batch may wait for its answer, half a minute, more than once."""
 
 
 class CopiesProcess:
