@@ -11,7 +11,7 @@ from barnabas._private.protocol.messages import fetch, find_coordinator, list_of
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.spark.client.cluster_client import ClusterClient
-from barnabas.spark.client.settings import ClientSettings
+from barnabas.spark.client.settings import ClientSettings, ConnectionSettings
 from protocol.primitives import ZERO_UUID
 from protocol.records.batch import iter_headers
 
@@ -34,7 +34,8 @@ class Clock:
 
 
 class Cluster:
-    """`leaders`: the broker that leads each partition. `logs`: record batches, end to end. Brokers in `down` do not answer."""
+    """`leaders`: the broker that leads each partition. `logs`: record batches, end to end. Brokers in `down` refuse
+    connections, those in `slow` take some seconds to answer on a new one."""
 
     def __init__(self, partitions: dict[tuple[str, int], int], brokers: int = 3) -> None:
         self.brokers = range(brokers)
@@ -45,6 +46,7 @@ class Cluster:
         self.stable: dict[tuple[str, int], int] = {}
         self.aborted: list[tuple[int, int]] = []
         self.down: set[int] = set()
+        self.slow: dict[int, float] = {}
         self.errors: list[tuple[str, int]] = []
         """Answers to the next requests of these names, in place of the real one: (name, error code)."""
         self.asked: list[tuple[int, str]] = []
@@ -55,10 +57,20 @@ class Cluster:
     def client(self, **settings: Any) -> ClusterClient:
         return ClusterClient(
             ClientSettings(bootstrap=(("broker-0", PORT), ("broker-1", PORT)), **settings),
-            connect=lambda host, port, _: Connection(self, int(host.rpartition("-")[2])),  # type: ignore[arg-type, return-value]
+            connect=self._connect,  # type: ignore[arg-type]
             clock=self.clock,
             sleep=self.clock.sleep,
         )
+
+    def _connect(self, host: str, _port: int, settings: ConnectionSettings) -> Connection:
+        broker = int(host.rpartition("-")[2])
+        limits_s = (settings.timeout_s, settings.first_answer_timeout_s)
+        limit_s = min(each for each in limits_s if each is not None)
+        takes_s = self.slow.get(broker, 0.0)
+        self.clock.now_s += min(takes_s, limit_s)
+        if takes_s > limit_s:
+            raise ConnectionError(f"{host}: no response within {limit_s:g} s")
+        return Connection(self, broker)
 
     def end(self, key: tuple[str, int]) -> int:
         offset = self.starts[key]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -45,6 +45,9 @@ _MOVED: Final = frozenset({
 UNKNOWN_S: Final = 10.0
 """A topic or partition that no broker has known for so long does not exist. A broker that has just started, or a topic that
 has just been made, is known to the others within less."""
+FIRST_ANSWER_S: Final = 2.0
+"""How long a broker may take to accept a connection, and to answer on it, before others are asked: one that hangs accepts
+connections, too. The next attempt to reach it has the whole time."""
 
 R = TypeVar("R", bound=Response)
 
@@ -115,6 +118,7 @@ class ClusterClient:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, Topic] = {}
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        self._failed: set[tuple[str, int]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -311,9 +315,15 @@ class ClusterClient:
             connection.close()
 
     def _connection(self, address: tuple[str, int]) -> BrokerConnection:
+        """Raises OSError; after FIRST_ANSWER_S when the attempt before has not failed."""
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = self._connect(*address, self.settings.connection)
+            settings = self.settings.connection
+            if address not in self._failed:
+                settings = replace(settings, first_answer_timeout_s=FIRST_ANSWER_S)
+            self._failed.add(address)
+            connection = self._connections[address] = self._connect(*address, settings)
+            self._failed.discard(address)
         return connection
 
     def _candidates(self) -> list[tuple[str, int]]:

@@ -71,13 +71,15 @@ class BrokerConnection:
         self._pending: deque[tuple[int, type[Response], int]] = deque()
         self._correlation_id = 0
         self._login_ends_s: float | None = None
-        plain = socket.create_connection((host, port), settings.connect_timeout_s)
+        first_s = settings.timeout_s if settings.first_answer_timeout_s is None else settings.first_answer_timeout_s
+        plain = socket.create_connection((host, port), min(first_s, settings.connect_timeout_s))
         try:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
             self._socket = plain if settings.tls is None else self._secured(plain, host, settings.tls)
-            self._socket.settimeout(settings.timeout_s)
+            self._socket.settimeout(min(first_s, settings.timeout_s))
             self._versions = self._ask_versions()
+            self._socket.settimeout(settings.timeout_s)
             if settings.login is not None:
                 self._log_in(settings.login)
         except BaseException:
@@ -210,7 +212,7 @@ class BrokerConnection:
                     raise self._lost("the broker closed the connection")
                 filled += count
         except TimeoutError as error:
-            raise self._lost(f"no response within {self._settings.timeout_s:g} s") from error
+            raise self._lost(f"no response within {self._socket.gettimeout():g} s") from error
         return view
 
     def _lost(self, problem: str) -> ConnectionError:

@@ -17,6 +17,9 @@ class ConnectionSettings:
     timeout_s: float = 30.0
     """How long a response may take (request.timeout.ms)."""
     connect_timeout_s: float = 10.0
+    """How long connecting may take (socket.connection.setup.timeout.ms)."""
+    first_answer_timeout_s: float | None = None
+    """How long connecting may take, and then the first response of the new connection, when that is less. None: no less."""
     receive_buffer_bytes: int = 1024 * 1024
     tls: ClientTls | None = None
     """None: nothing is encrypted."""

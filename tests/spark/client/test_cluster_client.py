@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from barnabas.spark.client.cluster_client import ClusterUnavailable, FoundOffset
+from barnabas.spark.client.cluster_client import FIRST_ANSWER_S, ClusterUnavailable, FoundOffset
+from barnabas.spark.client.connection import BrokerConnection
 from barnabas.spark.client.ranges import EARLIEST, LATEST
+from barnabas.spark.client.settings import ConnectionSettings
 
 from barnabas._private.protocol.errors import ErrorCode, KafkaError  # isort: skip
 from protocol.records.record import Record, encode_batch
@@ -60,6 +64,26 @@ def test_a_leader_that_died_is_replaced(cluster: Cluster) -> None:
 
     cluster.clock.at_pause = [lambda: None, lambda: None, elected]
     assert client.offsets({A: LATEST, B: LATEST})[A].offset == 2
+
+
+def test_a_broker_that_hangs_is_left_for_another_one(cluster: Cluster) -> None:
+    """It is the first of the bootstrap servers, which a new client asks first."""
+    cluster.slow[0] = 1e9
+    cluster.leaders[A] = 1
+    assert cluster.client().offsets({A: LATEST})[A].offset == 2
+    assert cluster.clock.now_s == pytest.approx(FIRST_ANSWER_S)
+
+
+def test_brokers_that_are_slow_are_waited_for(cluster: Cluster) -> None:
+    cluster.slow |= {0: 5.0, 1: 9.0, 2: 9.0}
+    assert cluster.client().offsets({A: LATEST})[A].offset == 2
+
+
+def test_a_new_connection_has_its_own_limit_for_the_first_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # the kernel accepts, and nobody answers
+        settings = ConnectionSettings(first_answer_timeout_s=0.05)
+        with pytest.raises(ConnectionError, match=r"no response within 0\.05 s"):
+            BrokerConnection(*server.getsockname(), settings)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE])
