@@ -112,6 +112,9 @@ def _offsets_of_file(path: str, group: str) -> dict[Key, int]:
         raise Failure(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, IndexError):
         raise Failure(f"{path} does not have lines of the form topic,partition,offset") from None
+    for topic, partition in found:
+        if not 0 <= partition <= parsing.INT32_MAX:
+            raise Failure(f"{path} names partition {partition} of {topic}: there is no such number")
     if not found:
         raise Failure(f"{path} has no offsets of group {group}")
     return found

@@ -189,6 +189,9 @@ def test_several_groups_are_described_and_reset(tool: Tool, tmp_path: Path) -> N
 def test_a_group_that_has_committed_nothing_is_not_reset(tool: Tool, tmp_path: Path) -> None:
     run = tool("groups", "reset", "never-there", "--all-topics", "--to-earliest", "--execute")
     assert (run.code, "has committed nothing" in run.err) == (1, True)
+    (tmp_path / "large.csv").write_text(f"t,{2**31},3\n")
+    run = tool("groups", "reset", "never-there", "--from-file", str(tmp_path / "large.csv"), "--execute")
+    assert (run.code, "names partition 2147483648 of t" in run.err) == (1, True)
     (tmp_path / "others.csv").write_text("other,t,0,3\n")
     run = tool("groups", "reset", "never-there", "--from-file", str(tmp_path / "others.csv"), "--execute")
     assert (run.code, "has no offsets of group never-there" in run.err) == (1, True)
