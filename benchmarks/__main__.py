@@ -27,7 +27,7 @@ from benchmarks.crowd import PARTITIONS, crowd_latency
 from benchmarks.process import usage
 from benchmarks.workloads import Target
 from tests.oracle.cluster import KAFKA, OURS
-from tests.oracle.process import free_port
+from tests.oracle.ports import lasting_port
 
 Figures = dict[str, float]
 MEGABYTES = 300
@@ -207,7 +207,7 @@ def start_seconds() -> tuple[float, float]:
     with TemporaryDirectory(prefix="bench-") as folder:
         elapsed, idle = 0.0, 0.0
         for _ in range(2):  # the first start makes the topic
-            port = free_port()
+            port = lasting_port()
             started = time.perf_counter()
             process = start_ours(folder, port)
             wait_for_produce(port, "ready")

@@ -18,7 +18,7 @@ from benchmarks.wire import produce_answer
 from benchmarks.workloads import Target
 from tests.oracle.cluster import OURS, Cluster
 from tests.oracle.kafka import ApacheKafka, KafkaServer
-from tests.oracle.process import free_port
+from tests.oracle.ports import lasting_port
 
 # Apache Kafka's own start script, but for the heap, which that script also makes 1 GB.
 KAFKA_OPTIONS = (
@@ -50,7 +50,7 @@ class TlsListener:
     """A second listener of a broker, with TLS and a certificate of an authority of its own. The key is RSA, as most are."""
 
     def __init__(self, folder: Path) -> None:
-        self._port = free_port()
+        self._port = lasting_port()
         self._authority = folder / "authority.pem"
         keys = folder / "broker.pem"
         authority = Authority.create("bench")
@@ -69,7 +69,7 @@ class TlsListener:
 def kafka() -> Iterator[Running]:
     with TemporaryDirectory(prefix="bench-tls-") as folder:
         tls = TlsListener(Path(folder))
-        port = free_port()
+        port = lasting_port()
         settings = {"offsets.topic.num.partitions": "50", **tls.settings, "listeners": tls.listeners(port)}
         with ApacheKafka(settings, KAFKA_OPTIONS, port=port) as broker:
             assert broker.process is not None
@@ -79,7 +79,7 @@ def kafka() -> Iterator[Running]:
 @contextmanager
 def ours(*settings: str) -> Iterator[Running]:
     with TemporaryDirectory(prefix="bench-") as folder:
-        port, tls = free_port(), TlsListener(Path(folder))
+        port, tls = lasting_port(), TlsListener(Path(folder))
         given = [f"{name}={text}" for name, text in tls.settings.items()]
         process = start_ours(folder, port, f"listeners={tls.listeners(port)}", *given, *settings)
         try:
