@@ -1,4 +1,4 @@
-"""Every name that a module of this repository imports from another one exists, also where neither mypy nor a test imports it."""
+"""Every name that a module of this repository imports from another one exists, also where no test and not mypy reads it."""
 
 from __future__ import annotations
 
