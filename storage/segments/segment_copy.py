@@ -54,11 +54,15 @@ class CleanedSegment:
 
 
 def batches_of(file: File, path: str, read_bytes: int) -> Iterator[tuple[Buffer, int, BatchHeader]]:
-    """Every batch of a file, read in pieces of `read_bytes`, a larger one in a piece of its own. Raises InvalidBatch."""
+    """Every batch of a file, read in pieces of `read_bytes`, a larger one in a piece of its own. Raises InvalidBatch, also when
+    the file has become shorter meanwhile, by a truncation for example."""
     position, end = 0, file.size()
     needed = read_bytes
     while position < end:
-        chunk = file.read_at(min(needed, end - position), position)
+        length = min(needed, end - position)
+        chunk = file.read_at(length, position)
+        if len(chunk) < length:
+            raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{path} has become shorter than {position + length} bytes.")
         needed = read_bytes
         behind = 0
         for at, header in iter_any_headers(chunk):
