@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from kafka.admin import MemberToRemove
+from kafka.errors import UnknownMemberIdError
 
 from barnabas.embedded import EmbeddedBroker
 from tests.tools.test_commands import Run, Tool, broker, ok, secured, tool, write
+from tools.cluster import Cluster
 from tools.command import main
+from tools.commands import groups
+from tools.failures import Failure
 
 __all__ = ["broker", "secured", "tool"]
 
@@ -215,6 +222,15 @@ def test_members_are_removed_only_when_asked(tool: Tool, broker: EmbeddedBroker)
     finally:
         consumer.close()
     assert tool("groups", "remove-members", "leaving").code == 2
+
+
+def test_a_member_that_has_gone_meanwhile_is_told() -> None:
+    def answer(_group: str, _members: list[MemberToRemove]) -> dict[str, type[UnknownMemberIdError]]:
+        return {"m-1": UnknownMemberIdError}
+
+    cluster = cast("Cluster", SimpleNamespace(other_admin=SimpleNamespace(remove_group_members=answer)))
+    with pytest.raises(Failure, match="m-1: UNKNOWN_MEMBER_ID"):
+        groups._remove(cluster, "left", [{"member_id": "m-1", "instance_id": None}])
 
 
 @pytest.mark.parametrize("option", ["--consumer.config", "--producer.config", "--admin.config"])

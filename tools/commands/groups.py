@@ -284,14 +284,7 @@ def _remove(cluster: Cluster, group: str, rows: list[dict[str, Any]]) -> None:
         else MemberToRemove(member_id=row["member_id"])
         for row in rows
     ]
-    found = cluster.other_admin.remove_group_members(group, asked)
-    failures = [
-        f"{member.group_instance_id or member.member_id}: {with_hint(str(error.message), None)}"
-        for member, error in found.items()
-        if error is not None and error.errno
-    ]
-    if failures:
-        raise Failure("; ".join(failures))
+    _check(cluster.other_admin.remove_group_members(group, asked))  # its keys are ids, though it says members
 
 
 def _commit(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
@@ -310,9 +303,14 @@ def _delete(cluster: Cluster, group: str, keys: list[Key]) -> None:
     from kafka.structs import TopicPartition as OtherTopicPartition  # noqa: PLC0415
 
     found = cluster.other_admin.delete_group_offsets(group, [OtherTopicPartition(*key) for key in keys])
+    _check({f"{place.topic}-{place.partition}": error for place, error in found.items()})
+
+
+def _check(answers: dict[str, Any]) -> None:
+    """Raises Failure for what the other client's answers refuse, each by its name."""
     failures = [
-        f"{place.topic}-{place.partition}: {with_hint(str(error.message), None)}"
-        for place, error in found.items()
+        f"{name}: {with_hint(str(error.message), None)}"
+        for name, error in answers.items()
         if error is not None and error.errno
     ]
     if failures:
