@@ -168,7 +168,9 @@ def _plan(
     if start["last"] is None and any(_is_given(start[name]) for name in _ENDS):
         plan.bound(cluster, topic, is_committed_only=is_committed_only)
     if any(_is_given(start[name]) for name in _ENDS):
-        plan.limit(earlier_ends(cluster, topic, list(plan.starts), start["until_time"], start["until_offset"]))
+        until_time = start["until_time"]
+        until_ms = None if until_time is None else parsing.time_ms(until_time, "--until-time", cluster.clock.wall_ms())
+        plan.limit(earlier_ends(cluster, topic, list(plan.starts), until_ms, start["until_offset"]))
     return plan
 
 

@@ -84,15 +84,16 @@ def command(
         groups = [[first], [] if key_partition_only else [index for index in indexes if index != first]]
     elif key_partition_only:
         raise click.UsageError("--key-partition-only goes with --key and without --partitions")
-    since_ms, until_ms = _times_ms(cluster, bounds)
+    until_time = bounds["until_time"]
+    bounds |= _times_ms(cluster, bounds)
     search = _Search(cluster, output, topic, max_messages, isolation_level)
     search.plan(groups, bounds)
     search.run(
-        replace(wanted, since_ms=since_ms, until_ms=until_ms),
+        replace(wanted, since_ms=bounds["from_time"], until_ms=bounds["until_time"]),
         line_of,
         lambda record: decoded(record, key_form, value_form),
     )
-    search.report(bounds["until_time"])
+    search.report(until_time)
 
 
 class _Search:
@@ -192,29 +193,27 @@ class _Search:
         )
 
 
-def _times_ms(cluster: Cluster, bounds: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Return what --from-time and --until-time mean. Raises click.BadParameter."""
+def _times_ms(cluster: Cluster, bounds: dict[str, Any]) -> dict[str, int | None]:
+    """Return what --from-time and --until-time mean, once for the plan and the filter. Raises click.BadParameter."""
     now_ms = cluster.clock.wall_ms()
-    since, until = bounds["from_time"], bounds["until_time"]
-    return (
-        None if since is None else parsing.time_ms(since, "--from-time", now_ms),
-        None if until is None else parsing.time_ms(until, "--until-time", now_ms),
-    )
+    return {
+        name: None if bounds[name] is None else parsing.time_ms(bounds[name], option, now_ms)
+        for name, option in (("from_time", "--from-time"), ("until_time", "--until-time"))
+    }
 
 
 def _bounded_plan(
     cluster: Cluster, topic: str, indexes: list[int], bounds: dict[str, Any], is_committed_only: bool
 ) -> ReadPlan:
-    """Return the ranges of these partitions. Raises click.UsageError, Failure."""
+    """Return the ranges of these partitions. `bounds` has its times in ms. Raises click.UsageError, Failure."""
     if bounds["from_time"] is not None and bounds["from_offset"] is not None:
         raise click.UsageError("--from-time and --from-offset do not go together")
-    now_ms = cluster.clock.wall_ms()
     keys = [(topic, index) for index in indexes]
     plan = ReadPlan(
         dict.fromkeys(indexes, OFFSET_BEGINNING if bounds["from_offset"] is None else bounds["from_offset"])
     )
     if bounds["from_time"] is not None:
-        since = offsets_since(cluster, keys, parsing.time_ms(bounds["from_time"], "--from-time", now_ms))
+        since = offsets_since(cluster, keys, bounds["from_time"])
         plan.starts = {key[1]: OFFSET_END if offset is None else offset for key, offset in since.items()}
     plan.bound(cluster, topic, is_committed_only=is_committed_only)
     plan.limit(earlier_ends(cluster, topic, list(plan.starts), bounds["until_time"], bounds["until_offset"]))

@@ -16,7 +16,6 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from tools import parsing
 from tools.cluster import TIMED_OUT, Cluster
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_of, offsets_since
@@ -79,12 +78,11 @@ class ReadPlan:
 
 
 def earlier_ends(
-    cluster: Cluster, topic: str, indexes: Iterable[int], until_time: str | None, until_offset: int | None
+    cluster: Cluster, topic: str, indexes: Iterable[int], until_ms: int | None, until_offset: int | None
 ) -> dict[int, int]:
-    """Return what `--until-time` and `--until-offset` mean in each partition. Raises click.BadParameter."""
+    """Return where `--until-time` and `--until-offset` end the reading of each partition. Raises Failure."""
     ends: dict[int, int] = {}
-    if until_time is not None:
-        until_ms = parsing.time_ms(until_time, "--until-time", cluster.clock.wall_ms())
+    if until_ms is not None:
         until = offsets_since(cluster, [(topic, index) for index in indexes], until_ms)
         ends = {key[1]: offset for key, offset in until.items() if offset is not None}
     if until_offset is not None:
