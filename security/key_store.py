@@ -1,7 +1,8 @@
-"""Keys and certificates from the stores that Kafka's settings name: PEM and PKCS12, also those that Java's keytool makes.
+"""Keys and certificates from the stores that Kafka's settings name: PEM, PKCS12 and JKS, also those that Java's keytool makes.
 
-Pure: bytes in, keys and certificates out; passwords and keys are in no error and no repr. PEM is read as Kafka reads it: line
-breaks may be spaces, other text may stand between the entries. A Java KeyStore (JKS, JCEKS) is refused with the conversion.
+Pure: bytes in, keys and certificates out; passwords and keys are in no error and no repr. The first bytes of a store decide
+what it is, not its name or `ssl.*.type`: Java, too, reads PKCS12 under the type JKS. PEM is read as Kafka reads it: line
+breaks may be spaces, other text may stand between the entries.
 Rules: `cryptography` is imported only for what needs it: PKCS12 and encrypted keys.
 Source: Kafka DefaultSslEngineFactory (FileBasedStore, PemStore), SslFactory.CertificateEntries; KIP-651; RFC 7468, RFC 7292.
 """
@@ -13,9 +14,14 @@ import binascii
 import re
 from dataclasses import dataclass, field
 
+from security.stores import jks
+
 _ENTRY = re.compile(r"-+BEGIN\s+([A-Z0-9 ]*?)\s*-+\s+(?:[^\r\n:]*:[^\r\n]*[\r\n]+)*([a-zA-Z0-9/+=\s]*?)-+END\s+\1\s*-+")
 _CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
-_JKS, _JCEKS = b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"
+_JCEKS = b"\xce\xce\xce\xce"
+_CONVERSION = (
+    "keytool -importkeystore -srckeystore STORE -srcstoretype {} -destkeystore STORE.p12 -deststoretype PKCS12"
+)
 _BASE64_LINE = 64
 
 
@@ -29,6 +35,47 @@ class KeyStore:
     def as_pem(self) -> bytes:
         """Return all of it, for OpenSSL."""
         return self.key + b"\n" + pem_of(self.chain)
+
+
+def read_key_store(data: bytes, password: str | None, key_password: str | None) -> KeyStore:
+    """Return the private key of a store and its chain. `data` is PEM, PKCS12 or JKS; `password` is the store's, which PEM has
+    none of; `key_password` is the key's, None where it is the store's. Raises ValueError."""
+    if _is_pem(data):
+        text = data.decode("utf-8", "replace")
+        return read_pem_keys(text, text, key_password)
+    if not data.startswith(jks.MAGIC):
+        return read_pkcs12_keys(data, password or "", key_password)
+    keys = jks.read_jks(data, password).keys
+    if not keys or not keys[0].chain:
+        raise ValueError("no private key in it")
+    if key_password is None and password is None:
+        raise ValueError("the password of the private key is not set")
+    key = keys[0].decrypted(key_password if key_password is not None else password or "")
+    return KeyStore(_pem("PRIVATE KEY", key), keys[0].chain)
+
+
+def read_trust_store(data: bytes, password: str | None) -> tuple[bytes, ...]:
+    """Return the trusted certificates of a store in DER form. `data` is PEM, PKCS12 or JKS; `password` is the store's, None
+    for PEM and where a store is read without a check of its integrity. Raises ValueError."""
+    if _is_pem(data):
+        return read_pem_certificates(data.decode("utf-8", "replace"))
+    if not data.startswith(jks.MAGIC):
+        return read_pkcs12_certificates(data, password)
+    entries = jks.read_jks(data, password)
+    certificates = (
+        *(each.certificate for each in entries.trusted),
+        *(each.chain[0] for each in entries.keys if each.chain),
+    )
+    if not certificates:
+        raise ValueError("no certificate in it")
+    return certificates
+
+
+def _is_pem(data: bytes) -> bool:
+    """Whether a store is PEM. Raises ValueError for one of Java's that is not read."""
+    if data.startswith(_JCEKS):
+        raise ValueError(f"it is a JCEKS store, which is not read; {_CONVERSION.format('JCEKS')} converts it")
+    return b"-----BEGIN" in data
 
 
 def pem_of(certificates: tuple[bytes, ...]) -> bytes:
@@ -147,8 +194,6 @@ def _pkcs12(data: bytes, password: str | None):  # type: ignore[no-untyped-def]
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
 
-    if data.startswith((_JKS, _JCEKS)):
-        raise ValueError("it is a Java KeyStore, not PKCS12")
     try:
         return pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except UnsupportedAlgorithm as error:

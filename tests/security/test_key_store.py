@@ -110,7 +110,6 @@ def test_pkcs12_has_the_key_with_its_chain() -> None:
         (b"nonsense", SECRET, None, "the password is wrong, or it is not PKCS12"),
         (store(key=False), SECRET, None, "no private key"),
         (store(key=True), SECRET, "another", "keys of PKCS12 have the password of the store"),
-        (b"\xfe\xed\xfe\xed\0\0\0\2", SECRET, None, "a Java KeyStore"),
     ],
 )
 def test_why_pkcs12_is_refused(data: bytes, password: str, key_password: str | None, message: str) -> None:
