@@ -129,6 +129,7 @@ sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 docs: $(DEV)/.stamp ## Write the generated pages again
 	$(PY) -m config.document > docs/settings.md
 	$(PY) -m broker.observability.document > docs/metrics.md
+	$(PY) -m benchmarks.ratio_chart
 	$(PY) deploy/grafana/dashboard.py > deploy/grafana/dashboards/barnabas.json
 
 example-spark: $(DEV)/.spark ## Two Spark jobs on a broker of their own, in two minutes (needs Java)
