@@ -1,7 +1,8 @@
 """How far a group is behind: its commits beside the ends of the partitions.
 
-Rules: commits are read before the ends, so that no lag is negative; an end that cannot be had leaves the lag unknown (None),
-not zero. A partition that is assigned to a member and has no commit has no lag.
+Rules: commits are read before the ends, so that a group that reads meanwhile is not ahead of them; a lag is negative only where
+the commit is behind the end of the log, and such a lag is subtracted from no total. An end that cannot be had leaves the lag
+unknown (None), not zero. A partition that is assigned to a member and has no commit has no lag.
 Source: kafka-consumer-groups.sh, ConsumerGroupCommand.
 """
 
@@ -34,7 +35,7 @@ class PartitionLag:
     def lag(self) -> int | None:
         if self.current_offset is None or self.log_end_offset is None:
             return None
-        return max(self.log_end_offset - self.current_offset, 0)
+        return self.log_end_offset - self.current_offset
 
     def row(self) -> dict[str, Any]:
         return {

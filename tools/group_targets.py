@@ -1,7 +1,8 @@
 """Where the offsets of a group are set to, from the options of `groups reset`.
 
-Rules: an offset stays within what its partition has. A partition whose leader does not answer ends the command, and so does one
-that a group shall shift and has not committed.
+Rules: a new offset is within what its partition has; one that was asked for and is outside becomes the nearest, which the
+command tells. `--to-current` keeps what is committed as it is, also outside of the log, so that an export is a backup. A
+partition whose leader does not answer ends the command, and so does one that a group shall shift and has not committed.
 Source: kafka-consumer-groups.sh --reset-offsets.
 """
 
@@ -59,12 +60,24 @@ def offset_target(cluster: Cluster, group: str, from_file: str | None, targets: 
     return OffsetTarget(spec=name.removeprefix("to_"))
 
 
-def new_offsets(cluster: Cluster, keys: list[Key], commits: dict[Key, int], target: OffsetTarget) -> dict[Key, int]:
-    """Return the new offset of each partition, within what it has. Raises Failure."""
-    first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
-    at_time = offsets_since(cluster, keys, target.spec) if isinstance(target.spec, int) else {}
-    new = {}
-    for key in keys:
+@dataclass(frozen=True, slots=True)
+class NewOffset:
+    """Of one partition. `wanted` is what the options ask for, which may be outside of what the partition has."""
+
+    offset: int
+    wanted: int
+
+
+def new_offsets(
+    cluster: Cluster, keys: list[Key], commits: dict[Key, int], target: OffsetTarget
+) -> dict[Key, NewOffset]:
+    """Return the new offset of each partition. Raises Failure."""
+    kept = {key: NewOffset(commits[key], commits[key]) for key in keys if target.is_current and key in commits}
+    asked = [key for key in keys if key not in kept]
+    first, end = offsets_of(cluster, asked, "earliest"), offsets_of(cluster, asked, "latest")
+    at_time = offsets_since(cluster, asked, target.spec) if isinstance(target.spec, int) else {}
+    new = kept
+    for key in asked:
         lowest, highest = first[key], end[key]
         if lowest is None or highest is None:
             raise Failure(f"partition {key[0]}-{key[1]} does not answer; `barnabas cluster health` tells more")
@@ -72,8 +85,6 @@ def new_offsets(cluster: Cluster, keys: list[Key], commits: dict[Key, int], targ
             if key not in commits:
                 raise Failure(f"the group has no offset of {key[0]}-{key[1]} that could be shifted")
             wanted = commits[key] + target.shift
-        elif target.is_current:
-            wanted = commits.get(key, highest)
         elif target.offsets is not None:
             wanted = target.offsets[key]
         elif target.offset is not None:
@@ -83,7 +94,7 @@ def new_offsets(cluster: Cluster, keys: list[Key], commits: dict[Key, int], targ
             wanted = highest if found is None else found  # no record is as young
         else:
             wanted = lowest if target.spec == "earliest" else highest
-        new[key] = min(max(wanted, lowest), highest)
+        new[key] = NewOffset(min(max(wanted, lowest), highest), wanted)
     return new
 
 

@@ -1,7 +1,8 @@
 """What a command is about, named as an argument or by the option that the kafka-*.sh tools have for it: `consume orders` is
 `consume --topic orders`.
 
-Rules: names are given once. Where several may be named, the option may be repeated, and a value may hold several with commas.
+Rules: names are given once. Where several may be named, the option may be repeated. The names of topics have no commas, so that
+one value may hold several of them; any other name is taken as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 import click
 
+_WITHOUT_COMMAS = ("topic",)
+"""What is never called by a name with a comma."""
 Function = Callable[..., Any]
 
 
@@ -43,7 +46,9 @@ def some_names(kind: str, *, is_required: bool = True) -> Callable[[Function], F
         def run(*, argument_names: tuple[str, ...], option_names: tuple[str, ...], **others: Any) -> Any:
             if argument_names and option_names:
                 raise click.UsageError(f"name {_words(kind)}s as arguments, or by --{_dashed(kind)}")
-            names = argument_names or tuple(name for text in option_names for name in text.split(","))
+            names = argument_names or option_names
+            if option_names and kind in _WITHOUT_COMMAS:
+                names = tuple(name for text in option_names for name in text.split(","))
             if is_required and not names:
                 raise click.UsageError(f"name a {_words(kind)}: as an argument, or by --{_dashed(kind)}")
             _check(names, kind)

@@ -28,7 +28,7 @@ from barnabas.pipeline.offset_pairs import (
     parse_pair,
     to_advance,
 )
-from barnabas.pipeline.options import InvalidOption, Parser, client_settings, servers, topics
+from barnabas.pipeline.options import InvalidOption, Parser, client_settings, listed_names, servers, topics
 from barnabas.pipeline.preflight import check_cluster
 from barnabas.pipeline.records import keep, read_batch, read_stream, start, write_batch
 
@@ -89,7 +89,7 @@ class Mirror:
             client_of(source_connection(self._options)) as source,
             client_of(target_connection(self._options)) as target,
         ):
-            for group in self._options.groups.split(","):
+            for group in self._options.groups:
                 translated = self.translate(committed_offsets(source, group))
                 advanced = to_advance(translated, committed_offsets(target, group))
                 if advanced and not commit_offsets(target, group, advanced):
@@ -201,7 +201,8 @@ def add_options(made: Parser) -> None:
     made.add_argument("--target-config", type=client_settings, default={}, metavar="FILE",
                       help="properties file with settings of the Kafka client for the target")  # fmt: skip
     made.add_argument("--prefix", default="", metavar="TEXT", help="comes before the names of topics in the target")
-    made.add_argument("--groups", metavar="NAME,...", help="consumer groups whose offsets are translated")
+    made.add_argument("--groups", type=listed_names, default=[], metavar="NAME,...",
+                      help='consumer groups whose offsets are translated; a name with a comma stands in "quotes"')  # fmt: skip
 
 
 job = Job(

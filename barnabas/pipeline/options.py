@@ -6,7 +6,9 @@ Rules: standard library only. Every refusal says what is valid, and comes before
 from __future__ import annotations
 
 import argparse
+import csv
 import difflib
+import io
 import os
 import re
 import sys
@@ -69,7 +71,8 @@ class Parser(argparse.ArgumentParser):
             elif isinstance(value, list | tuple) and isinstance(flags[flag], argparse._AppendAction):  # noqa: SLF001
                 arguments += [f"--{flag}={each}" for each in value]
             elif isinstance(value, list | tuple):
-                arguments.append(f"--{flag}={','.join(map(str, value))}")
+                joined = _csv_line(value) if flags[flag].type is listed_names else ",".join(map(str, value))
+                arguments.append(f"--{flag}={joined}")
             elif isinstance(value, Mapping):
                 raise InvalidOption(f"{source}: {name} is a table; valid is a text, a number, true, false or a list")
             else:
@@ -189,6 +192,23 @@ def topic(text: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) is None or text in (".", ".."):
         raise argparse.ArgumentTypeError(f"{text!r} is no topic name: letters, digits, '.', '_' and '-', up to 249")
     return text
+
+
+def listed_names(text: str) -> list[str]:
+    """Parse names that commas separate. One that has a comma itself stands in double quotes, as in a CSV file."""
+    try:
+        names = [name for row in csv.reader([text], strict=True) for name in row if name]
+    except csv.Error:
+        names = []
+    if not names:
+        raise argparse.ArgumentTypeError(f'{text!r} names nothing; valid is name,name or "name,with comma",name')
+    return list(dict.fromkeys(names))
+
+
+def _csv_line(names: Sequence[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def is_submitted() -> bool:

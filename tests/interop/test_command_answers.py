@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import BROKERS, need_java
 from tests.oracle.barnabas import Barnabas
@@ -89,6 +90,13 @@ def topic(ours: Ours, request: pytest.FixtureRequest) -> str:
 def committed(ours: Ours, topic: str, group: str, count: int = 2) -> None:
     """Have a group commit offset `count` of partition 0."""
     ours("groups", "reset", group, "--topic", f"{topic}:0", "--to-offset", str(count), "--execute")
+
+
+def commit(server: str, group: str, topic: str, offset: int) -> None:
+    """Have a group commit any offset of partition 0."""
+    admin = AdminClient({"bootstrap.servers": server})  # its end would end the request
+    asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])]
+    admin.alter_consumer_group_offsets(asked)[group].result(60)
 
 
 def fields(text: str) -> dict[str, str]:
@@ -179,9 +187,16 @@ TARGETS = [
 ]  # fmt: skip
 
 
-def test_resets_of_groups(theirs: Theirs, ours: Ours, topic: str) -> None:
-    group = f"{topic}-group"
-    committed(ours, topic, group, 3)
+@pytest.mark.parametrize("offset", [3, 500])
+def test_resets_of_groups(theirs: Theirs, ours: Ours, topic: str, server: str, offset: int) -> None:
+    """Of one whose name has a comma, beside others that have its parts as names; also where a commit is behind the end."""
+    group = f"{topic},group"
+    for name in (topic, "group"):
+        commit(server, name, topic, 2)
+    commit(server, group, topic, offset)
+    lag = ours("groups", "describe", group)["partitions"][0]["lag"]
+    shown = [row[-1] for row in lag_rows(theirs("consumer-groups", "--describe", "--group", group))]
+    assert shown == [lag] == [5 - offset]
     for target in TARGETS:
         asked = ("--group", group, "--topic", f"{topic}:0", *target, "--export")
         told = theirs("consumer-groups", "--reset-offsets", *asked, "--dry-run")

@@ -182,6 +182,7 @@ def reset_offsets(
         shown = active[0].group_id
         raise Failure(f"{'; '.join(texts)}: stop its consumers first; `barnabas groups describe {shown}` shows them")
     rows: list[dict[str, Any]] = []
+    outside: list[str] = []
     for group in names:
         target = offset_target(cluster, group, from_file, targets)
         commits = committed_offsets(cluster, group)
@@ -197,10 +198,17 @@ def reset_offsets(
                 "topic": key[0],
                 "partition": key[1],
                 "current_offset": commits.get(key),
-                "new_offset": new[key],
+                "new_offset": new[key].offset,
             }
             for key in keys
         ]
+        outside += [
+            f"{key[0]}-{key[1]}: {new[key].offset} instead of {new[key].wanted}"
+            for key in keys
+            if new[key].offset != new[key].wanted
+        ]
+    if outside:
+        Output.note(f"the nearest offset that there is: {', '.join(outside[:3])}{' ...' if len(outside) > 3 else ''}")
     if execute:
         _commit(cluster, rows)
     is_one = len(names) == 1 and not all_groups
@@ -362,7 +370,7 @@ def _document(cluster: Cluster, description: Any) -> dict[str, Any]:
     lags = group_lag(cluster, description)
     if not lags and _state(description) == _GONE:
         raise Failure(f"there is no group {group} (`barnabas groups list` shows the groups)")
-    known = [lag.lag for lag in lags if lag.lag is not None]
+    known = [max(lag.lag, 0) for lag in lags if lag.lag is not None]
     return {
         "group": group,
         "state": _state(description),

@@ -50,6 +50,14 @@ def test_a_wrong_option_names_the_valid_ones_in_one_line(name: str, capsys: pyte
     assert told.count("\n") == 1
 
 
+def test_names_of_groups_may_have_commas(tmp_path: Path) -> None:
+    job, file = command.load("mirror"), tmp_path / "job.toml"
+    file.write_text('groups = ["billing", "a,b"]\n')
+    for given in (["--groups", 'billing,"a,b"'], ["--file", str(file)]):
+        assert job.parse([*REQUIRED["mirror"], *given]).groups == ["billing", "a,b"]
+    assert job.parse(REQUIRED["mirror"]).groups == []
+
+
 def test_settings_come_from_a_file_and_flags_have_precedence(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text(
