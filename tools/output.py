@@ -64,15 +64,6 @@ class Output:
         click.echo(text, err=True)
 
 
-def size_text(size_bytes: int) -> str:
-    """Return a number of bytes as people read it: 1.5 GB are 1,500,000,000."""
-    size, units = float(size_bytes), ["PB", "TB", "GB", "MB", "kB", "B"]
-    while size >= 1000 and len(units) > 1:
-        size /= 1000
-        units.pop()
-    return f"{size:.0f} {units[-1]}" if units[-1] == "B" or size >= 100 else f"{size:.1f} {units[-1]}"
-
-
 def _text(value: Any) -> str:
     if value is None or value == "":
         return NONE

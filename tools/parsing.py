@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import click
 
@@ -16,6 +17,7 @@ INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 OFFSET = click.IntRange(0, INT64_MAX)
 PARTITIONS = click.IntRange(1, INT32_MAX)
 REPLICAS = click.IntRange(1, 2**15 - 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_PARTITIONS = 1_000_000
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _SHORT_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
@@ -68,9 +70,9 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
         if len(text) > len(str(INT64_MAX)) or int(text) > INT64_MAX:
             raise click.BadParameter(f"{text} is too large for a time", param_hint=option)
         return int(text)
-    ago_ms = _duration_or_none(text.removesuffix(" ago"))
+    ago_ms = _duration_or_none(text.removesuffix(" ago"), option)
     if ago_ms is not None:
-        return now_ms - ago_ms
+        return max(now_ms - ago_ms, 0)  # negative numbers have another meaning to brokers
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -80,32 +82,32 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def duration_ms(text: str, option: str) -> int:
     """Return the milliseconds of "90s", "1h" or "PT1H30M". Raises click.BadParameter."""
-    found = _duration_or_none(text)
+    found = _duration_or_none(text, option)
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration: 90s, 1h, or PT1H30M", param_hint=option)
     return found
 
 
-def _duration_or_none(text: str) -> int | None:
+def _duration_or_none(text: str, option: str) -> int | None:
     short = _SHORT_DURATION.fullmatch(text)
     if short is not None:
-        return int(short[1]) * _UNIT_MS[short[2]]
+        return _bounded_ms(Decimal(short[1]) * _UNIT_MS[short[2]], text, option)
     match = _DURATION.fullmatch(text.upper())
     if match is None or not any(match.groups()):
         return None
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+    days, hours, minutes, seconds = (Decimal(part or 0) for part in match.groups())
+    return _bounded_ms((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000, text, option)
 
 
-def time_text(timestamp_ms: int) -> str:
-    """Return a time as people read it, in UTC."""
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{timestamp_ms % 1000:03}Z"
+def _bounded_ms(duration_ms: Decimal, text: str, option: str) -> int:
+    if duration_ms > INT64_MAX:
+        raise click.BadParameter(f"{text} is too large for a duration", param_hint=option)
+    return int(duration_ms)
 
 
 def assignments(text: str, option: str) -> list[list[int]]:

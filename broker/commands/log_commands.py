@@ -12,14 +12,15 @@ import json
 import signal
 import sys
 from concurrent.futures import BrokenExecutor
-from datetime import UTC, datetime
 
 from broker.commands.log_options import DEFAULT_DECODER, DUMP
 from broker.commands.log_search import search
-from broker.commands.output import print_problem, print_result, run_command
-from broker.commands.progress import ProgressLine, is_terminal
+from broker.commands.output import is_terminal, print_problem, print_result, run_command
+from broker.commands.progress import ProgressLine
+from protocol.records.batch import NO_TIMESTAMP
 from runtime.clock import SystemClock
 from runtime.disk.os_filesystem import OsFileSystem
+from runtime.texts import BEYOND_CALENDAR, calendar_text, count_text, visible, visible_json
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
 from storage.offline.log_find import Match, Query, Task, plan
@@ -28,7 +29,6 @@ NOTHING_FOUND = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _STOPPED = "; stopped at --limit {}, there may be more"
-_CONTROL_CHARACTERS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -192,17 +192,13 @@ def _find(options: argparse.Namespace) -> int:
 
 def _summary(searched: list[Task], shown: int) -> str:
     folders = len({task.directory for task in searched})
-    return f"{_count(shown, 'record')} found in {_count(len(searched), 'segment')} of {_count(folders, 'partition')}"
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+    segments, partitions = count_text(len(searched), "segment"), count_text(folders, "partition")
+    return f"{count_text(shown, 'record')} found in {segments} of {partitions}"
 
 
 def _line(match: Match) -> str:
     headers = ",".join(
-        _without_controls(name) if value is None else f"{_without_controls(name)}={_text(value)}"
-        for name, value in match.headers
+        visible(name) if value is None else f"{visible(name)}={_text(value)}" for name, value in match.headers
     )
     cut = "..." if match.value is not None and len(match.value) < match.value_size else ""
     return (
@@ -224,25 +220,16 @@ def _json_line(match: Match) -> str:
         "file": match.path,
         "position": match.position,
     }
-    return json.dumps(row, ensure_ascii=False)
+    return visible_json(json.dumps(row, ensure_ascii=False))
 
 
 def _time(timestamp_ms: int) -> str:
-    if timestamp_ms < 0:
-        return "none"
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError, OSError):
-        return "beyond the calendar"
+    return "none" if timestamp_ms == NO_TIMESTAMP else calendar_text(timestamp_ms) or BEYOND_CALENDAR
 
 
 def _text(content: bytes | None) -> str:
-    """Return the text on one line, without control characters."""
-    return "null" if content is None else _without_controls(content.decode("utf-8", "backslashreplace"))
-
-
-def _without_controls(text: str) -> str:
-    return text.translate(_CONTROL_CHARACTERS)
+    """Return the text on one line, as a terminal shows it and does not obey it."""
+    return "null" if content is None else visible(content.decode("utf-8", "backslashreplace"))
 
 
 def _json_text(content: bytes | None) -> object:

@@ -2,14 +2,19 @@
 
 Rules: a failed write (`| head` has ended, the disk is full, the output is closed) raises `OutputError`, which is no OSError, so
 that it is not mistaken for an error of a file that is read. `run_command` turns it into an exit code.
+A terminal gets no character of a file, a record or a name that it would obey (`runtime.texts.visible`); a file or a pipe gets
+results as they are.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
+
+from runtime.texts import visible
 
 _EXIT_FAILED = 1
 
@@ -21,7 +26,7 @@ class OutputError(Exception):
 def print_result(text: str) -> None:
     """Print a result. Raises OutputError."""
     try:
-        print(text)  # noqa: T201  a command's result
+        print(visible(text, keeps_lines=True) if is_terminal(sys.stdout) else text)  # noqa: T201  a command's result
     except OSError as error:
         raise OutputError from error
 
@@ -33,7 +38,7 @@ def print_problem(text: str) -> None:
     try:
         if sys.stdout is not None:
             sys.stdout.flush()  # so that results and problems are in order if both go to the same place
-        print(text, file=sys.stderr)  # noqa: T201  a command's result
+        print(visible(text, keeps_lines=True), file=sys.stderr)  # noqa: T201  a command's result
     except OSError as error:
         raise OutputError from error
 
@@ -43,6 +48,8 @@ def run_command(command: Callable[[], int]) -> int:
     try:
         if sys.stdout is None:
             raise OutputError from OSError(errno.EBADF, os.strerror(errno.EBADF))
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a name that the encoding does not have ends no command
         code = command()
         try:
             sys.stdout.flush()
@@ -57,6 +64,11 @@ def run_command(command: Callable[[], int]) -> int:
         assert isinstance(cause, OSError)
         print_problem(f"barnabas: cannot print: {cause.strerror}")
         return _EXIT_FAILED
+
+
+def is_terminal(stream: object) -> bool:
+    """Return whether an output goes to a terminal; a closed one (None) does not."""
+    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
 
 
 def drop_unprinted() -> None:

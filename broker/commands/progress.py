@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from broker.commands.output import is_terminal
+from runtime.texts import size_text
+
 if TYPE_CHECKING:
     from runtime.clock import Clock
 
 SHORTEST_PAUSE_MS = 200
 _BEGIN_LINE = "\r\x1b[K"
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 class ProgressLine:
@@ -51,16 +53,4 @@ class ProgressLine:
     def text(self, files: int, size_bytes: int, passed_ms: int) -> str:
         total = "" if self._total_files is None else f" of {self._total_files}"
         rate = size_bytes * 1000 // max(passed_ms, 1)
-        return f"{files}{total} files, {_bytes(size_bytes)}, {_bytes(rate)}/s"
-
-
-def is_terminal(stream: object) -> bool:
-    """Return whether an output goes to a terminal; a closed one (None) does not."""
-    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
-
-
-def _bytes(size: int) -> str:
-    for unit, word in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.1f} {word}"
-    return f"{size} B"
+        return f"{files}{total} files, {size_text(size_bytes)}, {size_text(rate)}/s"

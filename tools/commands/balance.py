@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from runtime.texts import size_text
 from tools import parsing
 from tools.balance.goals import GOALS, THRESHOLD_PERCENT, distances, short_of_racks
 from tools.balance.layout import Layout
@@ -19,7 +20,7 @@ from tools.balance.replicas import PlanError
 from tools.balance.survey import Survey, survey
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure
-from tools.output import Output, size_text
+from tools.output import Output
 from tools.reassignment.execution import Execution
 from tools.reassignment.plan_file import plan_of, write_plan
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import click
 
+from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
 from tools.command import BEGUN_MS
 from tools.exit_codes import EXIT_FAILED
@@ -23,7 +24,6 @@ from tools.health.checks import Finding, findings
 from tools.health.since import Address, addresses_of, began, read_pages
 from tools.health.view import ClusterView, Since
 from tools.output import Output
-from tools.parsing import time_text
 
 DEFAULT_WINDOW_MS = 6_000
 """Longer than auto.commit.interval.ms of most consumers, 5 s."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from runtime.texts import time_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
@@ -16,7 +17,6 @@ from tools.failures import Failure
 from tools.group_lag import Key
 from tools.names_given import one_name, some_names
 from tools.output import Output
-from tools.parsing import time_text
 
 _PRODUCER_COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_written",
                      "open_since_offset")  # fmt: skip

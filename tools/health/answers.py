@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from protocol.records.batch import NO_TIMESTAMP
 from tools.health.broker_checks import DISK_FLOOR, SEGMENT_BYTES
 from tools.health.partition_checks import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS, UNCLEAN
 from tools.health.view import STORAGE_ERROR, Key, LogDirectoryView, PartitionView, ReassignmentView, Statement
@@ -288,7 +289,7 @@ def _first_timestamp(content: bytes, start: int) -> int | None:
             continue
         for record in batch:
             if record.offset >= start:
-                return int(record.timestamp)
+                return None if record.timestamp == NO_TIMESTAMP else int(record.timestamp)
     return None
 
 

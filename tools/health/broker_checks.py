@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from config.disk_floor import default_floor_bytes
+from runtime.texts import size_text
 from tools.health.view import (
     TOPIC_SETTINGS,
     BrokerView,
@@ -32,7 +33,6 @@ CERTIFICATE_ERROR = 2 * 86_400_000, 20
 """With less time left, and with less than this part of its time: one that is valid for a day is renewed every day."""
 UNEVEN_TIMES = 2
 UNEVEN_BYTES = 1 << 30
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def silent(view: ClusterView) -> Iterator[Problem]:
@@ -116,7 +116,7 @@ def disks_full(view: ClusterView) -> Iterator[Problem]:
         if not is_refusing and usable * 100 >= total * ALMOST_FULL_PERCENT:
             continue
         is_full = is_refusing or usable * 100 < total * FULL_PERCENT
-        told = f"{_bytes(usable)} of {_bytes(total)} are free"
+        told = f"{size_text(usable)} of {size_text(total)} are free"
         if is_refusing:
             told += f", less than {DISK_FLOOR}={floor_bytes}: records are refused"
         yield Problem(
@@ -242,7 +242,7 @@ def directories_uneven(view: ClusterView) -> Iterator[Problem]:
             continue
         most, least = max(used.values()), min(used.values())
         if most - least >= UNEVEN_BYTES and most >= UNEVEN_TIMES * least:
-            told = ", ".join(f"{path} {_bytes(size)}" for path, size in sorted(used.items()))
+            told = ", ".join(f"{path} {size_text(size)}" for path, size in sorted(used.items()))
             yield Problem(
                 Severity.NOTICE, f"broker {broker.broker_id}", f"its log directories are filled unevenly: {told}",
                 "`barnabas partitions reassign` moves replicas between log directories (log_dirs of its plan)",
@@ -266,10 +266,3 @@ def _or_none(controller: int | None) -> str:
 def _time_left(left_ms: int) -> str:
     hours = max(left_ms, 0) // 3_600_000
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
-
-
-def _bytes(size: int) -> str:
-    for unit, word in _UNITS:
-        if size >= unit:
-            return f"{size / unit:.1f} {word}"
-    return f"{size} B"

@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from runtime.texts import count_text, time_text, visible
 from tools.health.checks import Finding
 from tools.health.view import ClusterView, Severity, Since
-from tools.parsing import time_text
 
 SHOWN_OF_A_CHECK = 5
 
@@ -46,8 +46,8 @@ def document(view: ClusterView, found: Sequence[Finding]) -> dict[str, Any]:
 
 
 def _brokers(view: ClusterView) -> str:
-    ids, count = ", ".join(map(str, sorted(view.brokers))), len(view.brokers)
-    return f"{count} broker{'' if count == 1 else 's'} ({ids})" if ids else "no brokers"
+    ids = ", ".join(map(str, sorted(view.brokers)))
+    return f"{count_text(len(view.brokers), 'broker')} ({ids})" if ids else "no brokers"
 
 
 def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = False) -> Iterator[str]:
@@ -57,10 +57,10 @@ def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = Fals
         told += " as far as it was seen"
     for severity in Severity:
         if counts[severity]:
-            told += f", {counts[severity]} {severity.word}{'' if counts[severity] == 1 else 's'}"
+            told += f", {count_text(counts[severity], severity.word)}"
     yield (
         f"cluster {view.cluster_id}: {told}; {_brokers(view)}; controller "
-        f"{view.controller if view.controller is not None else 'none'}; {len(view.partitions)} partitions"
+        f"{view.controller if view.controller is not None else 'none'}; {count_text(len(view.partitions), 'partition')}"
     )
     by_check: dict[tuple[str, Severity], list[Finding]] = defaultdict(list)
     for each in found:
@@ -69,18 +69,13 @@ def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = Fals
         shown = those if shows_all else those[:SHOWN_OF_A_CHECK]
         for each in shown:
             problem = each.problem
-            yield _printable(f"{severity.word}: {problem.subject}: {problem.cause}")
+            yield visible(f"{severity.word}: {problem.subject}: {problem.cause}")
             yield f"  since: {_since_text(problem.since)}"
-            yield _printable(f"  next: {problem.next_step}")
+            yield visible(f"  next: {problem.next_step}")
         if len(shown) < len(those):
             yield f"{severity.word}: {check}: {len(those) - len(shown)} more (--all shows them)"
     for line in view.unseen:
-        yield _printable(f"not seen: {line}")
-
-
-def _printable(text: str) -> str:
-    """Names of groups may hold what moves the cursor, or ends a line."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+        yield visible(f"not seen: {line}")
 
 
 def _since_text(since: Since) -> str:

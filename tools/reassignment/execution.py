@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from runtime.texts import size_text
 from tools.balance.layout import Key
 from tools.balance.planner import Move
 from tools.cluster import Cluster
 from tools.commands.topics import current_replicas
 from tools.failures import Failure, failure_of
-from tools.output import Output, size_text
+from tools.output import Output
 from tools.progress import Progress
 from tools.reassignment.elections import elect_preferred
 from tools.reassignment.interruption import Interruption

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tools.parsing import time_text
+from runtime.texts import time_text
 
 NO_TIMESTAMP = -1
 _APPEND_TIME = 2  # confluent_kafka.TIMESTAMP_LOG_APPEND_TIME

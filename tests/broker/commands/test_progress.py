@@ -22,13 +22,13 @@ def test_it_tells_files_bytes_and_rate_now_and_then(capsys: pytest.CaptureFixtur
     line.show(1, 100)
     assert capsys.readouterr().err == "", "what is over at once is not told"
     clock.now_ms += 2 * SHORTEST_PAUSE_MS
-    line.show(12, 3 << 20)
-    line.show(13, 4 << 20)
-    assert capsys.readouterr().err == "\r\x1b[K12 of 340 files, 3.0 MiB, 7.5 MiB/s"
+    line.show(12, 3_000_000)
+    line.show(13, 4_000_000)
+    assert capsys.readouterr().err == "\r\x1b[K12 of 340 files, 3.0 MB, 7.5 MB/s"
     line.clear()
     line.clear()
     assert capsys.readouterr().err == "\r\x1b[K"
-    assert ProgressLine(clock).text(2, 1500, 1000) == "2 files, 1.5 KiB, 1.5 KiB/s"
+    assert ProgressLine(clock).text(2, 1500, 1000) == "2 files, 1.5 kB, 1.5 kB/s"
 
 
 def test_without_a_terminal_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:

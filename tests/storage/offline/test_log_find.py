@@ -340,12 +340,12 @@ def test_the_command_says_when_there_is_nothing(data: tuple[Path, list[Record]])
 
 def test_control_characters_stay_on_their_line(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    batch = encode_batch([Record(0, -1, b"\xff", b"a\nb\x1b[2J", [("h\n", b"\x1b"), ("\x1b", None)])])
+    batch = encode_batch([Record(0, -1, b"\xff", "a\nb\x1b[2J\u202e".encode(), [("h\n", b"\x1b"), ("\x1b", None)])])
     (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(batch)
     code, lines, _ = run("log", "find", tmp_path, "--key-hex", "ff")
     assert code == 0
     assert lines == [
-        "t-0 offset: 0 timestamp: -1 (none) key: \\xff headers: [h\\x0a=\\x1b,\\x1b] value: a\\x0ab\\x1b[2J"
+        "t-0 offset: 0 timestamp: -1 (none) key: \\xff headers: [h\\n=\\x1b,\\x1b] value: a\\nb\\x1b[2J\\u202e"
     ]
 
 

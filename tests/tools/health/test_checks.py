@@ -279,7 +279,7 @@ def test_a_disk_is_almost_full_and_then_full() -> None:
     assert (almost.severity, almost.subject) == (Severity.WARNING, "broker 2, /data")
     full = only(disk(4 * GiB), "disk full")
     assert full.severity is Severity.ERROR
-    assert "the disk is full: 4.0 GiB of 100.0 GiB are free" in full.cause
+    assert "the disk is full: 4.3 GB of 107 GB are free" in full.cause
 
 
 def test_a_disk_below_the_floor_refuses_records() -> None:
@@ -311,7 +311,7 @@ def test_log_directories_are_uneven() -> None:
         LogDirectoryView("/b", sizes={("orders", 1): GiB}),
     )
     problem = only(with_broker(view_of(), replace(broker(1), directories=directories)), "log directories uneven")
-    assert "/a 3.0 GiB, /b 1.0 GiB" in problem.cause
+    assert "/a 3.2 GB, /b 1.1 GB" in problem.cause
 
 
 def saying(*statements: Statement) -> ClusterView:

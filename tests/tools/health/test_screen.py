@@ -50,6 +50,18 @@ def test_names_move_no_cursor_and_end_no_line() -> None:
     assert shown[3] == "  next: look at a\\nb"
 
 
+def test_a_time_that_the_calendar_does_not_have_is_its_number() -> None:
+    late = replace(ERROR.problem, since=Since(1_700_000_000_123_456, "time of its last record"))
+    view = replace(VIEW, now_ms=2**63 - 1)
+    finding = replace(ERROR, problem=late)
+    assert (
+        list(lines(view, [finding]))[2] == "  since: 1700000000123456 (beyond the calendar) (time of its last record)"
+    )
+    shown = document(view, [finding])
+    assert shown["time"] == "9223372036854775807 (beyond the calendar)"
+    assert shown["problems"][0]["since"] == "1700000000123456 (beyond the calendar)"
+
+
 def test_of_many_the_first_are_shown_unless_all_are_asked_for() -> None:
     many = [ERROR] * (SHOWN_OF_A_CHECK + 20)
     shown = list(lines(VIEW, many))
