@@ -9,6 +9,8 @@ SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
 # A process has one Spark, with the jars that it was started with: each of these files gets a process of its own.
 SPARK_TESTS := $(wildcard tests/interop/test_spark*.py tests/interop/test_pipeline_*.py)
+# Most of their time the tests of interop wait for processes to start: a third one uses what two leave of two cores.
+INTEROP_PROCESSES ?= 3
 CASES  ?= 100000
 ARGS   ?=
 # Where tests are marked serial.
@@ -21,7 +23,8 @@ MAY_BE_NONE = $(if $(ARGS),|| test $$? -eq 5)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cli test test-fast format lint types coverage bench bench-spark spark-cluster interop interop-long fuzz sim docs cluster cluster-secure example-spark lock clean
+.PHONY: help setup run cli test test-parallel test-serial test-fast format lint types coverage bench bench-spark spark-cluster interop \
+  interop-clients interop-spark interop-long fuzz sim docs cluster cluster-secure example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,8 +76,12 @@ cluster-secure: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## The same with 
 spark-cluster: $(DEV)/.spark ## A Spark master and two workers, without Docker (needs Java)
 	@exec $(DEV)/bin/python -m pipelines.spark_cluster $(ARGS)
 
-test: lint types ## Run the checks, the tests in a process a core, and then those that need the machine to themselves
+test: lint types test-parallel test-serial ## Run the checks, the tests in a process a core, and then those that need the machine to themselves
+
+test-parallel: $(DEV)/.stamp
 	$(PY) -m pytest -m "not oracle and not serial" -n $(PROCESSES) --maxprocesses 4 --dist worksteal $(ARGS) $(MAY_BE_NONE)
+
+test-serial: $(DEV)/.stamp
 	$(PY) -m pytest $(SERIAL) -m "serial and not oracle" $(ARGS) $(MAY_BE_NONE)
 
 test-fast: $(DEV)/.stamp ## The fast unit tests: under a minute
@@ -92,13 +99,18 @@ lint: $(DEV)/.stamp ## Style and layers
 types: $(DEV)/.stamp ## mypy, strict
 	$(DEV)/bin/mypy
 
-interop: $(DEV)/.spark ## Real clients, Apache Kafka's tools and Spark, and the recorded answers asked again (needs Java and Maven)
-	$(PY) -m pytest tests/interop tests/differential tests/oracle tests/metadata/store tests/spark $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -m "not long" $(ARGS) $(MAY_BE_NONE)
-	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m "not long" $(ARGS) || test $$? -eq 5 || exit 1; done
-	$(PY) -m pytest tests/broker tests/config tests/protocol tests/security $(INTEROP) -m oracle
+interop: interop-clients interop-spark ## Real clients, a mixed cluster, a directory that moves, Spark; our broker alone answers (needs Java and Maven)
 
-interop-long: interop ## The long proofs
+interop-clients: $(DEV)/.spark
+	$(PY) -m pytest tests/interop tests/metadata/store $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -n $(INTEROP_PROCESSES) --dist loadfile \
+	  -m "(interop or oracle) and not long" $(ARGS) $(MAY_BE_NONE)
+
+interop-spark: $(DEV)/.spark
+	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m "not long" $(ARGS) || test $$? -eq 5 || exit 1; done
+
+interop-long: interop ## The long proofs, the same clients on Apache Kafka, and its recorded answers asked again
 	$(PY) -m pytest tests/interop $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -m long
+	$(PY) -m pytest tests/differential tests/oracle tests/spark tests/broker tests/config tests/protocol tests/security $(INTEROP) -m oracle
 	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m long || test $$? -eq 5 || exit 1; done
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
 	$(PY) -m benchmarks.sizes

@@ -1,5 +1,7 @@
-"""The brokers that real clients tour: ours, and Apache Kafka 3.9.1, which shows that the tour is right.
+"""The brokers that real clients use in these tests: ours, and Apache Kafka 3.9.1, which shows that a test is right.
 
+A test whose parameter is the reference is marked `long`: what it shows does not change with this repository, so it
+belongs to `make interop-long`.
 INTEROP_BROKERS=barnabas leaves the reference out.
 """
 
@@ -21,6 +23,7 @@ from tests.oracle.zookeeper import ZooKeeper
 
 SETTINGS = {"log.retention.ms": "-1"}
 """Some records of the tours are years old, and no tour is about what becomes of such."""
+REFERENCES = {"kafka", "kafka-cluster"}
 BROKERS = os.environ.get("INTEROP_BROKERS", "barnabas,kafka").split(",")
 
 
@@ -28,6 +31,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """The clients' own warnings, and sockets that they forget, are not ours to fix."""
     for kind in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
         config.addinivalue_line("filterwarnings", f"ignore::{kind}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs against the reference alone, before pytest selects by markers."""
+    for item in items:
+        parameters = (
+            item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        )
+        if any(isinstance(value, str) and value in REFERENCES for value in parameters):
+            item.add_marker(pytest.mark.long)
 
 
 def need_java() -> None:

@@ -26,9 +26,7 @@ PATIENCE_S = 60
 ANY, TOPIC, MATCH, LITERAL, PREFIXED, READ, ALLOW = 1, 2, 2, 3, 4, 3, 3
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=[pytest.mark.long] * (name == "kafka")) for name in BROKERS]
-)
+@pytest.fixture(scope="module", params=BROKERS)
 def server(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     """Arguments of a tool for one broker with an authorizer."""
     need_java()

@@ -37,7 +37,7 @@ from tests.tools.test_operations_page import CHECK, FLAGS, PAGE
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
 
-KINDS = [pytest.param(OURS), pytest.param(KAFKA, marks=[pytest.mark.long])]
+KINDS = [OURS, KAFKA]
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
     "transaction.partition.verification.enable": "false",  # a transaction can hang

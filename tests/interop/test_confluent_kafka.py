@@ -29,6 +29,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+pytestmark = pytest.mark.interop
+
 Fresh = Callable[[str], str]
 PATIENCE_S = 60.0
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.conftest import need_java
+from tests.interop.conftest import BROKERS, need_java
 from tests.interop.token_broker import (
     CLIENTS,
-    KINDS,
     PLAIN_MODULE,
     SCRAM_MODULE,
     client_file,
@@ -47,7 +46,7 @@ def by_token(folder: Path, token: re.Match[str], mechanism: str) -> str:
     return client_file(folder, f"token-{mechanism}", mechanism, f"{SCRAM_MODULE} required {login};")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BROKERS)
 def test_tokens_are_made_used_renewed_and_ended(kind: str, tmp_path: Path) -> None:
     broker, bootstrap = secured(kind, SETTINGS)
     alice, bob = by_password(tmp_path, "alice"), by_password(tmp_path, "bob")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.interop
+
 PROGRAM = Path(__file__).resolve().parent / "clients_go"
 
 

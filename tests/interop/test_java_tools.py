@@ -15,6 +15,8 @@ from tests.oracle import tools
 from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.process import wait_until
 
+pytestmark = pytest.mark.interop
+
 Fresh = Callable[[str], str]
 PATIENT = ("--timeout", "60000")  # or an answer may be no more than 5 s late
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -15,6 +15,8 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.kafka_python_members import member_of
 
+pytestmark = pytest.mark.interop
+
 Fresh = Callable[[str], str]
 PATIENCE_S = 60.0
 

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.interop.conftest import need_java
-from tests.interop.token_broker import CLIENTS, KINDS, OAUTH_MODULE, client_file, produced_and_consumed, secured
+from tests.interop.conftest import BROKERS, need_java
+from tests.interop.token_broker import CLIENTS, OAUTH_MODULE, client_file, produced_and_consumed, secured
 from tests.oracle.process import wait_until
 from tests.security.bearer_tokens import document, rsa_key, rsa_row, signed
 
@@ -113,7 +113,7 @@ def test_librdkafka_with_keys_over_http() -> None:
             assert token()[:20] not in log and "invalid" not in log.replace("invalid_token", "")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BROKERS)
 def test_java_with_keys_and_token_in_files(kind: str, tmp_path: Path) -> None:
     need_java()
     keys, login = tmp_path / "keys.json", tmp_path / "token"
@@ -129,7 +129,7 @@ def test_java_with_keys_and_token_in_files(kind: str, tmp_path: Path) -> None:
         assert produced_and_consumed(bootstrap, client, f"orders-{kind}") == ["one", "two"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", BROKERS)
 def test_java_with_unsecured_tokens_where_they_are_named(kind: str, tmp_path: Path) -> None:
     need_java()
     # Apache Kafka asks for a token of the broker, too.

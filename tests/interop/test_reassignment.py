@@ -92,9 +92,7 @@ class Operator:
                 for path, settings in found.items()}  # fmt: skip
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=[pytest.mark.long] * (name == "kafka")) for name in BROKERS]
-)
+@pytest.fixture(scope="module", params=BROKERS)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_java()
     folder = tmp_path_factory.mktemp("logs")

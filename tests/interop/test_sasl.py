@@ -40,6 +40,8 @@ from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
 
+pytestmark = pytest.mark.interop
+
 __all__ = ["tour", "tours"]
 
 Fresh = Callable[[str], str]
@@ -114,9 +116,7 @@ def guarded(broker: Broker) -> Guarded:
     return Guarded(broker, f"127.0.0.1:{port}", f"127.0.0.1:{session_port}")
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=[pytest.mark.long] * (name == "kafka")) for name in BROKERS]
-)
+@pytest.fixture(scope="module", params=BROKERS)
 def broker(request: pytest.FixtureRequest) -> Iterator[Guarded]:
     with ExitStack() as stack:
         if request.param == "kafka":

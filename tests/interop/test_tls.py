@@ -27,6 +27,8 @@ from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
 
+pytestmark = pytest.mark.interop
+
 Fresh = Callable[[str], str]
 PATIENCE_S = 60
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.interop.transaction_load import Ended, Outcome, verify
 
+pytestmark = pytest.mark.interop
+
 ENDED = [
     Ended("a", 1, Outcome.COMMITTED, 0.0),
     Ended("b", 1, Outcome.COMMITTED, 0.0),

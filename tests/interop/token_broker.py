@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.interop.conftest import BROKERS
 from tests.oracle import tools
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
@@ -17,8 +14,6 @@ OAUTH_MODULE = f"{SECURITY}.oauthbearer.OAuthBearerLoginModule"
 SCRAM_MODULE = f"{SECURITY}.scram.ScramLoginModule"
 PLAIN_MODULE = f"{SECURITY}.plain.PlainLoginModule"
 CLIENTS = "listener.name.clients"
-KINDS = [pytest.param(name, marks=[pytest.mark.long] if name == "kafka" else []) for name in BROKERS]
-"""Apache Kafka, which shows that the tour is right, takes part in the long form."""
 
 
 def secured(kind: str, given: dict[str, str]) -> tuple[Barnabas | ApacheKafka, str]:
