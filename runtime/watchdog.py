@@ -1,8 +1,9 @@
 """The watchdog: reports when the event loop stalls, and acts when it hangs.
 
-Rules: a beat on the loop measures its own lateness and reports stalls afterwards; a thread watches the beat, so that it
-detects a loop that never returns: it logs the loop's stack, and after `hang_ms` calls `on_hang` from its own thread (a broker
-must not outlive its session, so `on_hang` usually calls `os._exit`).
+Rules: a beat on the loop measures its own lateness and reports stalls afterwards, at most one line a minute
+(`runtime/stall_reports.py`); a thread watches the beat, so that it detects a loop that never returns: it logs the loop's stack,
+and after `hang_ms` calls `on_hang` from its own thread (a broker must not outlive its session, so `on_hang` usually calls
+`os._exit`).
 Invariant: a suspended process is not a hang: the thread counts only time in which it ran on schedule itself.
 """
 
@@ -17,6 +18,7 @@ import traceback
 from collections.abc import Callable
 
 from runtime.loop_times import LoopTimes
+from runtime.stall_reports import StallReport, StallReports
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +35,12 @@ class Watchdog:
         *,
         hang_ms: int,
         on_hang: Callable[[int], None],
-        on_stall: Callable[[int], None] | None = None,
         stall_ms: int = STALL_MS,
         beat_s: float = BEAT_S,
         watch_s: float = WATCH_S,
     ) -> None:
         self._hang_ms = hang_ms
         self._on_hang = on_hang
-        self._on_stall = on_stall
         self._stall_ms = stall_ms
         self._beat_s = beat_s
         self._watch_s = watch_s
@@ -52,8 +52,7 @@ class Watchdog:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.times = LoopTimes()
-        self.stalls_count = 0
-        self.longest_stall_ms = 0
+        self._stalls = StallReports()
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -69,6 +68,7 @@ class Watchdog:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+        _log_stalls(self._stalls.rest())
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -83,11 +83,8 @@ class Watchdog:
         self._beats += 1
         self._handle = self._loop.call_later(self._beat_s, self._beat)
         if late_ms > self._stall_ms:
-            self.stalls_count += 1
-            self.longest_stall_ms = max(self.longest_stall_ms, late_ms)
-            logger.warning("event loop stalled: duration_ms=%d", late_ms)
-            if self._on_stall is not None:
-                self._on_stall(late_ms)
+            self._stalls.add(late_ms)
+        _log_stalls(self._stalls.due(now_ns // 1_000_000))
 
     def _watch(self) -> None:
         """The thread's function."""
@@ -107,3 +104,9 @@ class Watchdog:
     def _loop_stack(self) -> str:
         frame = sys._current_frames().get(self._loop_thread_id)  # noqa: SLF001 - the documented way to inspect a thread
         return "".join(traceback.format_stack(frame)) if frame is not None else "(the loop's thread has ended)\n"
+
+
+def _log_stalls(report: StallReport | None) -> None:
+    if report is not None:
+        level = logging.WARNING if report.is_warning else logging.INFO
+        logger.log(level, "event loop stalled: stalls=%d longest_ms=%d", report.count, report.longest_ms)
