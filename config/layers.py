@@ -9,7 +9,7 @@ Source: KIP-226; Kafka DynamicBrokerConfig, ConfigHelper.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from functools import cached_property
 from config.broker import BrokerSettings, base_name
 from config.definition import CLUSTER_WIDE, LONG, LONG_MAX, Setting, SettingTable, Update, setting
 from config.errors import ConfigError
+from config.java_classes import refused_java_classes
 from config.topic import LogConfig
 from config.validators import at_least
 
@@ -184,6 +185,12 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
         message = f"Dynamic thread count update validation failed for {FETCHERS}={fetchers_count}"
         raise ConfigError(f"{message}, value should be at least 1")
     return changed
+
+
+def stored_java_classes(stored: Mapping[str, str]) -> Iterator[ConfigError]:
+    """Yield an error for each of a broker's stored dynamic settings that has an effect in Apache Kafka and that names Java code
+    which guards something."""
+    yield from refused_java_classes({name: text for name, text in stored.items() if not _is_read_only(name)})
 
 
 # Settings of a listener that apply to the whole cluster.

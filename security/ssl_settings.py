@@ -2,7 +2,8 @@
 
 Pure. A listener's own settings, `listener.name.<listener>.ssl.*`, come before the general ones. `ssl.client.auth` without the
 listener's prefix applies to SSL listeners only: with SASL_SSL, clients show who they are by SASL.
-Every error names the setting. What Java has and Python lacks stops the start: engine factories, providers, old protocols.
+Every error names the setting. Old protocols stop the start; engine factories and providers of Java have stopped it before
+(`config.java_classes`).
 Source: Kafka SslConfigs, DefaultSslEngineFactory, ChannelBuilders.serverChannelBuilder; KIP-651.
 """
 
@@ -24,7 +25,6 @@ _JAVA_STORES = ("JKS", "JCEKS")
 # The newest version that each value of ssl.protocol allows, if ssl.enabled.protocols names none.
 _PROTOCOLS = {"TLS": "TLSv1.3", "TLSV1.3": "TLSv1.3", "TLSV1.2": "TLSv1.2"}
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
-_REFUSED = ("ssl.engine.factory.class", "ssl.provider", "ssl.secure.random.implementation")
 
 
 class ClientAuth(enum.Enum):
@@ -64,9 +64,6 @@ class SslSettings:
     @classmethod
     def of(cls, values: ListenerValues, *, has_sasl: bool) -> SslSettings:
         """Read the settings of a listener. Raises ConfigError."""
-        for name in _REFUSED:
-            if values.value(name):
-                raise ConfigError(f"{values.shown_name(name)} must be empty: it names a Java class or provider")
         try:
             suites = chosen_suites(tuple(filter(None, values.value("ssl.cipher.suites"))))
         except ValueError as error:

@@ -5,7 +5,8 @@ The owner of the nodes under /config, as far as this broker uses them. `log_conf
 clients and addresses.
 Rules: everything is read at the start and with each new session, then the notifications of /config/changes are processed in
 order; each broker removes those that are old enough to have been seen by all. An invalid stored value (written by another
-release) is logged and ignored: it must not stop a broker.
+release) is logged and ignored: it must not stop a broker. In a cluster one that names Java code which guards something stops
+the start, since Apache Kafka applies it.
 Invariants: listeners are notified when the new values can be read here, each of them even if another one fails; a write of
 this broker can be read here when it returns. Passwords are stored encrypted (`broker.settings.stored_passwords`).
 Source: Kafka DynamicBrokerConfig, DynamicConfigManager, ZkAdminManager, AdminZkClient; KIP-226.
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from broker.settings.stored_passwords import StoredPasswords
 from config.errors import ConfigError
-from config.layers import Layers, check_dynamic_update
+from config.layers import Layers, check_dynamic_update, stored_java_classes
 from config.topic import LogConfig, check_topic_settings
 from metadata.store import configs, znodes
 from metadata.store.any_session import in_any_session
@@ -136,7 +137,9 @@ class DynamicSettings:
     # --- reading, and processing notifications ---
 
     async def start(self) -> None:
-        """Read everything, and process changes from then on. Raises StoreError, but retries when the session ends."""
+        """Read everything, and process changes from then on. Raises ConfigError, StoreError; retries when the session ends."""
+        if self._layers.static.zookeeper_connect is not None:
+            await in_any_session(self._refuse_java_classes)
         self._store.subscribe(self._on_session)
         await in_any_session(lambda: ensure_path(self._store, znodes.CONFIG_CHANGES))
         await in_any_session(self._renew_passwords)
@@ -150,6 +153,13 @@ class DynamicSettings:
         """Return when every change that was written before this call can be read here. Raises StoreError."""
         async with self._one_at_a_time:
             await self._follow()
+
+    async def _refuse_java_classes(self) -> None:
+        """Raises ConfigError."""
+        for error in stored_java_classes(await configs.entity_config(self._store, BROKERS, str(self._broker_id))):
+            raise ConfigError(
+                f"{error} (stored in ZooKeeper for broker {self._broker_id}; kafka-configs.sh removes it)"
+            )
 
     async def _renew_passwords(self) -> None:
         """Encrypt passwords again that a former secret encrypted."""

@@ -28,6 +28,7 @@ from config.broker.security import SecuritySettings
 from config.broker.transactions import TransactionStateSettings
 from config.definition import HOUR_MS, MiB
 from config.errors import ConfigError
+from config.java_classes import refused_java_classes
 from config.providers import NoFiles, Provided, ProviderFiles, known_provider_settings, resolve
 from config.sources import settings_in_environment
 
@@ -208,13 +209,14 @@ class BrokerSettings(
             raise error
 
     def contradictions(self) -> Iterator[ConfigError]:
-        """Yield an error for each group of settings whose values contradict each other."""
+        """Yield an error for each group of settings whose values contradict each other, or need Java."""
         checks = (self._check_identity, self._check_logs, self._check_replication, self._check_acls, self._check_connections)
         for check in checks:
             try:
                 check()
             except ConfigError as error:
                 yield error
+        yield from refused_java_classes(self.given)
 
     def _check_acls(self) -> None:
         _ = self.acl_settings  # refuses invalid values

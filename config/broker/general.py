@@ -42,9 +42,11 @@ class GeneralSettings(SettingTable):
     delete_topic_enable: bool = setting("delete.topic.enable", BOOLEAN, True, effective=True,
         doc="Whether topics may be deleted through the admin interface.")
     create_topic_policy_class_name: str | None = setting("create.topic.policy.class.name", CLASS, None,
-        doc="Java class that may refuse the creation of a topic.")
+        effective=True,
+        doc="Java class that may refuse the creation of a topic: must be unset.")
     alter_config_policy_class_name: str | None = setting("alter.config.policy.class.name", CLASS, None,
-        doc="Java class that may refuse a change of settings.")
+        effective=True,
+        doc="Java class that may refuse a change of settings: must be unset.")
     compression_type: str = setting(
         "compression.type", STRING, "producer", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip",
         "producer"), CLUSTER_WIDE, effective=True,

@@ -33,11 +33,12 @@ class SecuritySettings(SettingTable):
     principal_builder_class: str = setting(
         "principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, PER_BROKER,
-        doc="Java class that names the user of a connection.")
-    security_providers: str | None = setting("security.providers", STRING, None,
-        doc="Java security providers.")
-    client_quota_callback_class: str | None = setting("client.quota.callback.class", CLASS, None,
-        doc="Java class that decides about quotas.")
+        effective=True,
+        doc="Java class that names the user of a connection: only the default is there.")
+    security_providers: str | None = setting("security.providers", STRING, None, effective=True,
+        doc="Java security providers: must be unset.")
+    client_quota_callback_class: str | None = setting("client.quota.callback.class", CLASS, None, effective=True,
+        doc="Java class that decides about quotas: must be unset.")
     delegation_token_master_key: Password | None = setting("delegation.token.master.key", PASSWORD, None,
         effective=True,
         doc="Old name of delegation.token.secret.key.")
@@ -72,7 +73,8 @@ class SecuritySettings(SettingTable):
         effective=True,
         doc="Key derivation for passwords among dynamic settings: PBKDF2WithHmacSHA512, unless another PBKDF2 is named.")
     sasl_client_callback_handler_class: str | None = setting("sasl.client.callback.handler.class", CLASS, None,
-        doc="Java class of a SASL client's callback handler.")
+        effective=True,
+        doc="Java class of the callback handler of this broker's login to others; only the defaults are there.")
     sasl_enabled_mechanisms: tuple[str, ...] = setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), None, PER_BROKER,
         effective=True,
         doc="SASL mechanisms that are offered. A listener with SASL needs others than GSSAPI: PLAIN, SCRAM-SHA-256, "
@@ -192,7 +194,7 @@ class SecuritySettings(SettingTable):
         doc="How another broker's host name is checked: https, or empty for no check.")
     ssl_engine_factory_class: str | None = setting("ssl.engine.factory.class", CLASS, None, None, PER_BROKER,
         effective=True,
-        doc="Java class that makes TLS engines: must be empty.")
+        doc="Java class that makes TLS engines: only the default is there.")
     ssl_key_password: Password | None = setting("ssl.key.password", PASSWORD, None, None, PER_BROKER, effective=True,
         doc="Password of the private key.")
     ssl_keymanager_algorithm: str = setting("ssl.keymanager.algorithm", STRING, "SunX509", None, PER_BROKER,
@@ -220,7 +222,8 @@ class SecuritySettings(SettingTable):
         "ssl.secure.random.implementation", STRING, None, None, PER_BROKER, effective=True,
         doc="Java random source for TLS: must be empty.")
     ssl_trustmanager_algorithm: str = setting("ssl.trustmanager.algorithm", STRING, "PKIX", None, PER_BROKER,
-        doc="Java trust manager.")
+        effective=True,
+        doc="Java trust manager: PKIX, or another name of the JDK for it.")
     ssl_truststore_certificates: Password | None = setting(
         "ssl.truststore.certificates", PASSWORD, None, None, PER_BROKER, effective=True,
         doc="Trusted certificates in PEM form.")

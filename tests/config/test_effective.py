@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.broker import BrokerSettings
+from config.java_classes import GUARDS
 from config.topic import LogConfig
 
 ROOT = Path(__file__).parents[2]
@@ -44,4 +45,4 @@ def test_topic_setting(name: str) -> None:
 def test_broker_setting(name: str) -> None:
     row = BrokerSettings.definitions[name]
     through_topics = any(name in topic.synonyms for topic in LogConfig.definitions.values() if topic.effective)
-    assert row.effective == (through_topics or _is_read(name, row.attribute))
+    assert row.effective == (through_topics or name in GUARDS or _is_read(name, row.attribute))

@@ -19,6 +19,7 @@ from tests.oracle.provider_files import ENVIRONMENT, FOLDER, make_provider_files
 
 LISTENERS = java.HERE.parent / "broker" / "network" / "listening" / "listeners-3.9.json"
 PROVIDERS = java.HERE.parent / "config" / "providers-3.9.json"
+JAVA_CLASSES = java.HERE.parent / "config" / "java-classes-3.9.json"
 
 BASES: dict[Path, dict[str, str]] = {
     LISTENERS: {
@@ -34,6 +35,7 @@ BASES: dict[Path, dict[str, str]] = {
             for name, class_name in (("env", "EnvVar"), ("file", "File"), ("dir", "Directory"))
         },
     },
+    JAVA_CLASSES: {"zookeeper.connect": "z:1"},
 }
 
 Case = dict[str, Any]
@@ -68,7 +70,7 @@ def ask(path: Path) -> list[Case]:
             timeout=120,
         )
         answers = [json.loads(line.replace(folder, FOLDER)) for line in run.stdout.splitlines()]
-    if path == PROVIDERS:
+    if path in (PROVIDERS, JAVA_CLASSES):
         answers = [{key: answer[key] for key in ("values", "error") if key in answer} for answer in answers]
     return [{"given": case["given"], "answer": answer} for case, answer in zip(cases, answers, strict=True)]
 

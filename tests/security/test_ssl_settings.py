@@ -125,8 +125,6 @@ def test_versions(given: dict[str, str], versions: tuple[str, ...]) -> None:
             "ssl.cipher.suites has no suite of the protocols in listener.name.inside.ssl.enabled.protocols=TLSv1.3",
         ),
         ({"ssl.endpoint.identification.algorithm": "LDAPS"}, "must be https, or empty"),
-        ({"ssl.engine.factory.class": "com.example.Factory"}, "ssl.engine.factory.class must be empty"),
-        ({"ssl.provider": "BC"}, "ssl.provider must be empty"),
     ],
 )
 def test_what_stops_the_start_names_the_setting(given: dict[str, str], message: str) -> None:

@@ -5,7 +5,7 @@ options of such a module. A mechanism reads its options from `listener.name.<lis
 one login module.
 
 Rules: no IO. Every mistake in the settings is a ConfigError that names the setting, and none has a secret in its text. Java
-classes that would replace a part of a mechanism cannot be loaded, and are refused.
+classes that would replace a part of a mechanism are refused before (`config.java_classes`).
 Source: Kafka SaslChannelBuilder, JaasContext, BrokerSecurityConfigs; KIP-86, KIP-226.
 """
 
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.network.sasl.exchange import SaslRules
-from broker.network.sasl.oauth_mechanism import CLASSES as OAUTH_CLASSES
 from broker.network.sasl.oauth_mechanism import LOGIN_MODULE as OAUTH_MODULE
 from broker.network.sasl.oauth_mechanism import oauth_exchanges
 from config.errors import ConfigError
@@ -39,8 +38,6 @@ SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
-# Of a mechanism of a listener: names of Java classes that replace a part of it.
-_CLASSES = ("sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +52,12 @@ class MechanismContext:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`make` returns what makes the exchanges of a listener; it raises ConfigError. `classes` are the names of Kafka's own
-    classes that may be set for it, since it does the same. `needs_module`: it has nothing to offer without a login module."""
+    """`make` returns what makes the exchanges of a listener; it raises ConfigError. `needs_module`: it has nothing to offer
+    without a login module."""
 
     name: str
     login_modules: tuple[str, ...]
     make: Callable[[MechanismContext], SaslServerFactory]
-    classes: frozenset[str] = frozenset()
     needs_module: bool = True
 
 
@@ -84,7 +80,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
     for each in (
         Mechanism(PLAIN, (_PLAIN_MODULE,), _plain),
         *(Mechanism(name, (_SCRAM_MODULE,), _scram, needs_module=False) for name in SCRAM),
-        Mechanism(OAUTHBEARER, (OAUTH_MODULE,), _oauth, OAUTH_CLASSES),
+        Mechanism(OAUTHBEARER, (OAUTH_MODULE,), _oauth),
     )
 }
 
@@ -172,15 +168,5 @@ def _refusal(module: LoginModule) -> str:
 
 def _options(values: ListenerValues, mechanism: Mechanism) -> Mapping[str, str]:
     """Return the options of a mechanism's login module. Raises ConfigError."""
-    _refuse_classes(values, mechanism)
     module = login_module(values, mechanism, is_needed=mechanism.needs_module)
     return {} if module is None else module.options
-
-
-def _refuse_classes(values: ListenerValues, mechanism: Mechanism) -> None:
-    """Raises ConfigError when a Java class is to replace a part of a mechanism."""
-    for name in _CLASSES:
-        given = values.of_mechanism(name, mechanism.name)
-        if given is not None and given not in mechanism.classes:
-            setting = values.setting_name(name, mechanism.name)
-            raise ConfigError(f"{setting}={given}: Java classes cannot be loaded; leave it unset")

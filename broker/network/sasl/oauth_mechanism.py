@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.network.sasl.oauth_sources import KEYS_URL, TOKEN_URL, OAuthSources, no_keys
 from config.errors import ConfigError
+from config.java_classes import SERVER_HANDLER, UNSECURED_VALIDATOR
 from security.oauth_exchange import OAuthBearerClient, OAuthBearerServer
 from security.oauth_signed import ClaimRules, SignedTokenValidator
 from security.oauth_token import TokenValidator
@@ -24,24 +25,7 @@ if TYPE_CHECKING:
     from config.listener_values import ListenerValues
 
 LOGIN_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
-_HANDLER: Final = "sasl.server.callback.handler.class"
-_SIGNED_HANDLERS: Final = tuple(
-    f"{_PACKAGE}.{name}"
-    for name in ("OAuthBearerValidatorCallbackHandler", "secured.OAuthBearerValidatorCallbackHandler")
-)
 _EXTENSION: Final = "extension_"
-_UNSECURED_HANDLER: Final = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
-# Kafka's own classes that may be named, since this broker does the same.
-CLASSES: Final = frozenset(
-    (
-        *_SIGNED_HANDLERS,
-        _UNSECURED_HANDLER,
-        f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
-        f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",
-        f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
-    )
-)
 
 
 def oauth_exchanges(
@@ -78,8 +62,8 @@ def _client(current_token: Callable[[], str], extensions: dict[str, str]) -> Sas
 def _validator(
     values: ListenerValues, options: Mapping[str, str], sources: OAuthSources, wall_ms: Callable[[], int]
 ) -> TokenValidator:
-    handler, url = values.of_mechanism(_HANDLER, OAUTHBEARER), _value(values, KEYS_URL)
-    is_named = handler == _UNSECURED_HANDLER or (handler is None and url is None and names_unsecured(options))
+    handler, url = values.of_mechanism(SERVER_HANDLER, OAUTHBEARER), _value(values, KEYS_URL)
+    is_named = handler == UNSECURED_VALIDATOR or (handler is None and url is None and names_unsecured(options))
     if is_named:
         try:
             return UnsecuredTokenValidator(options, wall_ms)

@@ -254,6 +254,29 @@ def test_stored_values_that_cannot_be_are_left_out_and_logged(caplog: pytest.Log
     assert "c1pher" not in caplog.text
 
 
+def test_java_code_that_guards_something_is_refused_where_it_is_set_and_where_it_is_stored() -> None:
+    """Apache Kafka applies it: a broker that passes over it would let in who is kept out there."""
+    name = "listener.name.a.principal.builder.class"
+
+    async def run() -> None:
+        async with SettingsWorld({"zookeeper.connect": "z:1"}) as world:
+            with pytest.raises(ConfigError, match=f"{name}=x.Builder: this broker runs no Java"):
+                await world.settings.alter_broker(lambda _: {name: "x.Builder"}, per_broker=True, validate_only=False)
+            own = {name: "x.Builder", "max.connections": "5"}
+            await configs.write_entity_config(world.store, "brokers", "1", own)
+            with pytest.raises(ConfigError, match="stored in ZooKeeper for broker 1"):
+                await world.broker(1)
+            read_only = {"client.quota.callback.class": "x.Callback"}  # Apache Kafka passes over it, too
+            await configs.write_entity_config(world.store, "brokers", "2", read_only)
+            assert (await world.broker(2)).layers.dynamic_broker == {}
+            await configs.write_entity_config(world.store, "brokers", "0", own)
+            await configs.alter_entity_config(world.store, "brokers", "0", own)
+            await world.settings.catch_up()
+            assert world.settings.layers.dynamic_broker == {"max.connections": "5"}
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("per_broker", [True, False])
 @pytest.mark.parametrize("beside", [{}, {"message.max.bytes": "-9"}])
 def test_settings_that_can_be_only_together_hold(per_broker: bool, beside: dict[str, str]) -> None:

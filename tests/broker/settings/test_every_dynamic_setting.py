@@ -160,6 +160,7 @@ for _row in LogConfig.definitions.values():
 
 ELSEWHERE = {
     "advertised.listeners": "refused in flight: docs/differences.md",
+    "principal.builder.class": "its default only: tests/config/test_java_classes.py",
     "sasl.enabled.mechanisms": "of a listener with SASL, after a restart: tests/broker/test_sasl_start.py",
     "sasl.jaas.config": "the same",
     **dict.fromkeys(

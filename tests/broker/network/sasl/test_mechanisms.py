@@ -96,10 +96,6 @@ def with_jaas(text: str) -> dict[str, str]:
         (with_jaas(PLAIN_JAAS * 2), "contains 2 login modules, should be 1 module"),
         (with_jaas("com.sun.security.auth.module.Krb5LoginModule required;"), "no Krb5LoginModule"),
         (with_jaas('x.Own required password="topsecret";'), "login module Own is not known"),
-        (
-            {**PLAIN, "listener.name.clients.plain.sasl.server.callback.handler.class": "x.Handler"},
-            "listener.name.clients.plain.sasl.server.callback.handler.class=x.Handler: Java classes cannot be loaded",
-        ),
         ({**PLAIN, "listener.name.clients.sasl.server.max.receive.size": "x"}, "Not a number"),
     ],
 )
