@@ -4,9 +4,10 @@ Every `barnabas.lag.interval.ms` the commits of all groups are read first and th
 high watermarks: from the log where this broker leads, else from the leader by ListOffsets. So no lag is negative. A leader that
 does not answer within an interval leaves the lag unknown (None), not zero; so does one that was just elected and does not know
 yet what is committed. The age is that of the record at the committed offset, or of the first one behind it that is still there:
-its timestamp is taken from its batch, which is read once for each offset at which a group waits. The marker that ends a
-transaction has an offset, and counts into the lag as in Kafka's tools, but it is no record: a group with nothing but markers
-before it has read all, so its age is 0 and its status that of a group without lag.
+its timestamp is taken from its batch, which is read once for each offset at which a group waits. What a lag counts, as in
+Kafka's tools, need not be there: records that were deleted or compacted away, and the marker that ends a transaction, which is
+no record. A group that has nothing before it that it could read has read all, so its age is 0 and its status that of a group
+without lag.
 Rules: measures are made in slices of the loop's time; one request a leader is under way. Nothing is kept of groups and
 partitions that are gone, nor shown of groups whose coordinator has moved.
 Source: Kafka ConsumerGroupCommand (lag), Burrow (status).
@@ -55,8 +56,8 @@ UNNAMED_TOPICS_VERSION = 12
 """The newest version of Fetch that names topics."""
 BATCHES_PER_ROUND = 20
 """Batches read from one other broker in a round: each may have a megabyte."""
-MARKERS_PER_ROUND = 20
-"""Markers of one partition that are passed in a round; each takes a read."""
+EMPTY_BATCHES_PER_ROUND = 20
+"""Batches without records, such as markers, of one partition that are passed in a round; each takes a read."""
 PARTITIONS_PER_REQUEST = 1_000
 MAGIC_V2 = 2
 
@@ -111,7 +112,7 @@ class GroupLag:
         self._windows: dict[Key, CommitWindow] = {}
         self._timestamps: dict[Key, tuple[_Place, int]] = {}
         self._passed: dict[Key, tuple[_Place, int]] = {}
-        """Offsets up to which only markers are behind a place."""
+        """Offsets up to which no record is behind a place."""
         self._lags: list[MeasuredLag] = []
         self._statuses: dict[str, GroupStatus] = {}
 
@@ -167,8 +168,8 @@ class GroupLag:
             group_id, topic_partition = key
             end = ends.get(topic_partition)
             lag = None if end is None else max(end - commit.offset, 0)
-            # What is left to be read: nothing, where all of the lag is markers.
-            unread = 0 if lag and end is not None and self._is_passed(key, end) else lag
+            is_read = end is not None and key in places and (places[key].offset >= end or self._is_passed(key, end))
+            unread = 0 if is_read else lag
             lags.append(MeasuredLag(group_id, topic_partition, lag, self._age_ms(key, unread, now_ms)))
             window = windows[key] = self._windows.get(key) or CommitWindow(WINDOW_COMMITS * self._interval_ms)
             window.measure(now_ms, commit.commit_timestamp_ms, commit.offset, unread)
@@ -178,7 +179,7 @@ class GroupLag:
         self._windows, self._lags, self._statuses = windows, lags, statuses
 
     def _is_passed(self, key: Key, end: int) -> bool:
-        """Return whether only markers are between the place of a group and the end."""
+        """Return whether no record is between the place of a group and the end."""
         return key in self._passed and self._passed[key][1] >= end
 
     def _age_ms(self, key: Key, lag: int | None, now_ms: int) -> int | None:
@@ -258,37 +259,44 @@ class GroupLag:
         left_of_leader: dict[int, int] = {}
         slices = Slices(self._clock)
         for key, place in places.items():
-            if key in self._timestamps or self._is_passed(key, ends[key[1]]):
+            end = ends[key[1]]
+            if place.offset >= end or key in self._timestamps or self._is_passed(key, end):
                 continue
             offset = self._passed[key][1] if key in self._passed else place.offset
-            for _ in range(MARKERS_PER_ROUND):
-                batch = await self._batch(key[1], offset, left_of_leader)
-                if not is_marker(batch):
+            for _ in range(EMPTY_BATCHES_PER_ROUND):
+                batch = await self._batch(key[1], offset, end, left_of_leader)
+                if batch is None:
+                    break
+                if batch and not holds_no_record(batch):
                     timestamp = timestamp_in(batch, offset)
                     if timestamp is not None:
                         self._timestamps[key] = place, timestamp
                     break
-                offset = BatchHeader(batch).last_offset + 1
+                offset = BatchHeader(batch).last_offset + 1 if batch else end
                 self._passed[key] = place, offset
+                if offset >= end:
+                    break
             await slices.yield_if_due()
 
-    async def _batch(self, topic_partition: TopicPartition, offset: int, left_of_leader: dict[int, int]) -> Buffer:
-        """Return the batch that holds an offset, and nothing when it cannot be had in this round. `left_of_leader` are the
-        requests that other brokers may still get."""
+    async def _batch(
+        self, topic_partition: TopicPartition, offset: int, end: int, left_of_leader: dict[int, int]
+    ) -> Buffer | None:
+        """Return the batch that holds an offset, or the next one; nothing when there is none up to `end`, and None when it
+        cannot be had in this round. `left_of_leader` are the requests that other brokers may still get."""
         partition = self._partitions.find(*topic_partition)
         if partition is not None and partition.leader is not None:
-            return await self._batch_here(partition, offset)
+            return await self._batch_here(partition, offset, end)
         leader = self._leader_elsewhere(topic_partition)
         left = left_of_leader.get(leader, BATCHES_PER_ROUND)
         if leader == self._broker_id or not left:
-            return b""
+            return None
         left_of_leader[leader] = left - 1
         try:
-            return await self._batch_at(leader, topic_partition, offset)
+            return await self._batch_at(leader, topic_partition, offset, end)
         except OSError as error:
             logger.debug("record not read: broker=%d error=%s", leader, error)
             left_of_leader[leader] = 0  # it would let the round wait again
-            return b""
+            return None
 
     def _leader_elsewhere(self, topic_partition: TopicPartition) -> int:
         """Return the leader of a partition that another broker leads, else this broker's id."""
@@ -296,20 +304,22 @@ class GroupLag:
         is_known = found is not None and found.leader in self._metadata.image.brokers
         return found.leader if found is not None and is_known else self._broker_id
 
-    async def _batch_here(self, partition: Partition, offset: int) -> Buffer:
-        """Return the batch that holds an offset, and nothing when there is none."""
+    async def _batch_here(self, partition: Partition, offset: int, end: int) -> Buffer | None:
+        """As `_batch`."""
         log = partition.log
+        if log.high_watermark < end:  # it was cut, or this broker has just become its leader
+            return None
         limits = {"limit_offset": log.high_watermark, "max_bytes": 1}
         try:
             batch = log.reading.read(offset, **limits, at_least_one=True)
             if batch is None:
                 batch = await log.reading.read_cold(offset, **limits, at_least_one=True)
         except KafkaError:  # it was deleted meanwhile, or the disk has failed, which the log tells
-            return b""
+            return None
         return batch
 
-    async def _batch_at(self, leader: int, topic_partition: TopicPartition, offset: int) -> Buffer:
-        """Raises OSError when the leader does not answer."""
+    async def _batch_at(self, leader: int, topic_partition: TopicPartition, offset: int, end: int) -> Buffer | None:
+        """As `_batch`. Raises OSError when the leader does not answer."""
         name, index = topic_partition
         wanted = FetchPartition(
             partition=index,
@@ -328,7 +338,11 @@ class GroupLag:
         version = min(self._version.fetch, UNNAMED_TOPICS_VERSION)
         response = await self._client(leader).send(request, version, FetchResponse, timeout_ms=self._limit_ms)
         rows = [row for topic in response.responses for row in topic.partitions]
-        return rows[0].records or b"" if rows else b""
+        if not rows or rows[0].error_code != ErrorCode.NONE:
+            return None
+        # A leader that a quota holds back sends no records, and one that has just been elected may know fewer.
+        is_complete = not response.throttle_time_ms and rows[0].high_watermark >= end
+        return rows[0].records or (b"" if is_complete else None)
 
     # --- other brokers ---
 
@@ -343,9 +357,12 @@ class GroupLag:
             self._clients.pop(broker_id).close()
 
 
-def is_marker(batch: Buffer) -> bool:
-    """Return whether a buffer begins with a marker, and no batch of records."""
-    return len(batch) >= HEADER_BYTES and magic_at(batch) == MAGIC_V2 and BatchHeader(batch).is_control
+def holds_no_record(batch: Buffer) -> bool:
+    """Return whether a buffer begins with a marker, or with a batch whose records were all compacted away."""
+    if len(batch) < HEADER_BYTES or magic_at(batch) != MAGIC_V2:
+        return False
+    header = BatchHeader(batch)
+    return header.is_control or not header.records_count
 
 
 def timestamp_in(batch: Buffer, offset: int) -> int | None:

@@ -76,3 +76,20 @@ def test_a_partition_without_a_commit_is_kept_at_its_end(tool: Tool, broker: Emb
     commit(broker, "halves", "half", 7)
     kept = ok(tool("groups", "reset", "halves", "--topic", "half", "--to-current", "--export"))
     assert kept.out == "half,0,7\nhalf,1,3\n"
+
+
+def test_what_was_deleted_is_no_lag_for_the_health_of_a_cluster(tool: Tool, broker: EmbeddedBroker) -> None:
+    ok(tool("topics", "create", "emptied"))
+    write(tool, "emptied", ["0"] * 10)
+    commit(broker, "left-behind", "emptied", 3)
+
+    def causes() -> list[str]:
+        problems = ok(tool("cluster", "health", "--json")).json["problems"]
+        return [each["cause"] for each in problems if each["subject"] == "group left-behind"]
+
+    assert "its lag is 7" in causes()[0]
+    ok(tool("records", "delete", "emptied", "--before-offset", "8", "--execute"))
+    assert "its lag is 7, of which 2 are still there" in causes()[0]
+    ok(tool("records", "delete", "emptied", "--all", "--execute"))
+    assert causes() == []
+    assert ok(tool("groups", "describe", "left-behind", "--json")).json["total_lag"] == 7

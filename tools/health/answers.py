@@ -15,7 +15,7 @@ from tools.health.partition_checks import MIN_ISR, THROTTLED_RATES, THROTTLED_RE
 from tools.health.view import STORAGE_ERROR, Key, LogDirectoryView, PartitionView, ReassignmentView, Statement
 from tools.log_dirs_request import by_topic
 
-LATEST = -1
+LATEST, EARLIEST = -1, -2
 TOPIC, BROKER = 2, 4
 """Types of resources, as DescribeConfigs numbers them."""
 DYNAMIC_DEFAULT = 3
@@ -56,15 +56,16 @@ def statement(metadata: Any) -> Statement:
     )
 
 
-def list_offsets_request(keys: Iterable[Key], *, is_committed_only: bool) -> Any:
+def list_offsets_request(keys: Iterable[Key], *, is_committed_only: bool = False, timestamp: int = LATEST) -> Any:
     from kafka.protocol.consumer import ListOffsetsRequest  # noqa: PLC0415
 
     row = ListOffsetsRequest.ListOffsetsTopic
+    index = row.ListOffsetsPartition
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=int(is_committed_only),
         topics=[
-            row(name=topic, partitions=[row.ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in indexes])
+            row(name=topic, partitions=[index(partition_index=each, timestamp=timestamp) for each in indexes])
             for topic, indexes in by_topic(keys).items()
         ],
         min_version=2 if is_committed_only else 1,

@@ -25,7 +25,7 @@ _PREPARED = ("PrepareCommit", "PrepareAbort")
 
 def stuck_groups(view: ClusterView) -> Iterator[Problem]:
     for group in view.groups:
-        standing = [lag for lag in group.lags if lag.is_assigned and lag.stood_ms is not None and lag.lag]
+        standing = [lag for lag in group.lags if lag.is_assigned and lag.stood_ms is not None and lag.unread]
         if not standing:
             continue
         known = [lag.oldest_unread_ms for lag in standing if lag.oldest_unread_ms is not None]
@@ -87,10 +87,11 @@ def idle_groups(view: ClusterView) -> Iterator[Problem]:
     for group in view.groups:
         if group.members or group.state in REBALANCING:
             continue
-        lag = sum(each.lag for each in group.lags)
-        if lag:
+        lag, unread = sum(each.lag for each in group.lags), sum(each.unread for each in group.lags)
+        if unread:
+            left = "" if unread == lag else f", of which {unread} are still there"
             yield Problem(
-                Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}",
+                Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}{left}",
                 _next_for_simple(view, group.group) if group.is_simple else _next_for_idle(view, group.group),
             )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """A look at a cluster: asks all brokers side by side, and looks again at what might stand still.
 
-    metadata -> answer times -> groups, disks, settings, reassignments -> commits -> ends -> settings of topics
+    metadata -> answer times -> groups, disks, settings, reassignments -> commits -> ends, starts -> settings of topics
              -> open transactions
              -> what might stand still, again and again until it has moved or the window ends (tools.health.watching)
 
@@ -70,7 +70,9 @@ def look(
     groups = _described_groups(asking, listed)
     led = leaders_of(asking, partitions)
     ends = _ends(asking, led, is_committed_only=False)
-    view = replace(view, groups=tuple(group.with_ends(ends) for group in groups))
+    groups = [group.with_ends(ends) for group in groups]
+    starts = _starts(asking, led, {lag.key for group in groups for lag in group.lags if lag.lag})
+    view = replace(view, groups=tuple(group.with_starts(starts) for group in groups))
     blocked = {key for key, end in _ends(asking, led, is_committed_only=True).items() if end < ends.get(key, end)}
     view = _with_topic_settings(asking, view, previous)
     view = Watching(asking, view, led).run(blocked, window_ms)
@@ -220,6 +222,19 @@ def _ends(asking: Asking, led: dict[int, set[Key]], *, is_committed_only: bool) 
     asked = {
         broker: answers.list_offsets_request(keys, is_committed_only=is_committed_only) for broker, keys in led.items()
     }
+    return _offsets(asking, asked)
+
+
+def _starts(asking: Asking, led: dict[int, set[Key]], wanted: set[Key]) -> dict[Key, int]:
+    asked = {
+        broker: answers.list_offsets_request(keys & wanted, timestamp=answers.EARLIEST)
+        for broker, keys in led.items()
+        if keys & wanted
+    }
+    return _offsets(asking, asked)
+
+
+def _offsets(asking: Asking, asked: dict[int, Any]) -> dict[Key, int]:
     return {
         key: offset
         for answer in asking.each("offsets", asked).values()

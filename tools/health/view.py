@@ -147,21 +147,38 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class LagView:
-    """A partition that a group has committed. `stood_ms` is how long its offset was seen to stand, None when it moved or was
-    not looked at again; `oldest_unread_ms` the timestamp of the first record that is not read."""
+    """A partition that a group has committed; `start` and `end` are those of its log. `stood_ms` is how long its offset was
+    seen to stand, None when it moved or was not looked at again; `oldest_unread_ms` the timestamp of the first record that
+    is not read."""
 
     topic: str
     partition: int
     committed: int
     end: int
     is_assigned: bool
+    start: int = 0
     stood_ms: int | None = None
     oldest_unread_ms: int | None = None
     grown: int = 0
 
     @property
+    def key(self) -> Key:
+        return self.topic, self.partition
+
+    @property
     def lag(self) -> int:
+        """As kafka-consumer-groups.sh counts it, also records that were deleted meanwhile; 0 behind the end."""
         return max(self.end - self.committed, 0)
+
+    @property
+    def place(self) -> int:
+        """Where the group would read next: what is before the start of the log is gone."""
+        return max(self.committed, self.start)
+
+    @property
+    def unread(self) -> int:
+        """What is left of the lag."""
+        return max(self.end - self.place, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +196,11 @@ class GroupView:
 
     def with_ends(self, ends: Mapping[Key, int]) -> GroupView:
         """Return the group with the ends of its partitions; partitions whose end is unknown are left out."""
-        lags = [
-            replace(lag, end=ends[lag.topic, lag.partition]) for lag in self.lags if (lag.topic, lag.partition) in ends
-        ]
-        return replace(self, lags=tuple(lags))
+        return replace(self, lags=tuple(replace(lag, end=ends[lag.key]) for lag in self.lags if lag.key in ends))
+
+    def with_starts(self, starts: Mapping[Key, int]) -> GroupView:
+        """Return the group with the starts of its partitions, where they are known."""
+        return replace(self, lags=tuple(replace(lag, start=starts.get(lag.key, lag.start)) for lag in self.lags))
 
 
 @dataclass(frozen=True, slots=True)

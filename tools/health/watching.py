@@ -28,8 +28,8 @@ it was asked for less."""
 MARGIN_MS = 600
 """What is left of the time of a look for the questions behind the window."""
 
-_Standing = dict[tuple[str, Key], int]
-"""Committed offsets by group and partition."""
+_Standing = dict[tuple[str, Key], LagView]
+"""By group and partition."""
 
 
 class Watching:
@@ -40,10 +40,10 @@ class Watching:
         self._view = view
         self._led = led
         self._standing: _Standing = {
-            (group.group, (lag.topic, lag.partition)): lag.committed
+            (group.group, lag.key): lag
             for group in view.groups
             for lag in group.lags
-            if group.members and lag.is_assigned and lag.lag
+            if group.members and lag.is_assigned and lag.unread
         }
         self._rebalancing = {group.group for group in view.groups if group.state in REBALANCING}
         self._sizes = self._sizes_now() if view.reassignments else {}
@@ -122,9 +122,9 @@ class Watching:
         )
         heard = {broker: answers.commits(answer) for broker, answer in found.items()}
         self._standing = {
-            (group, key): offset
-            for (group, key), offset in self._standing.items()
-            if heard.get(self._coordinators[group], {}).get(group, {}).get(key) == offset
+            (group, key): lag
+            for (group, key), lag in self._standing.items()
+            if heard.get(self._coordinators[group], {}).get(group, {}).get(key) == lag.committed
         }
 
     def _drop_settled(self, asked: Mapping[int, list[str]]) -> None:
@@ -137,20 +137,17 @@ class Watching:
 
     def _judged_groups(self, watched_ms: int) -> tuple[GroupView, ...]:
         standing = {key for _, key in self._standing}
-        starts: dict[Key, int] = {}
-        for (_, key), offset in self._standing.items():
-            starts[key] = min(offset, starts.get(key, offset))
         ends: dict[Key, int] = {}
         unread: dict[tuple[Key, int], int | None] = {}
         for broker, keys in self._led.items():
             wanted = keys & standing
             if not wanted:
                 continue
-            request = answers.list_offsets_request(wanted, is_committed_only=False)
+            request = answers.list_offsets_request(wanted)
             for answer in self._asking.each("offsets", {broker: request}).values():
                 ends |= answers.offsets(answer)
             # Groups that wait at different offsets of a partition are asked for one after the other.
-            for asked in _rounds({(key, offset) for (_, key), offset in self._standing.items() if key in wanted}):
+            for asked in _rounds({(key, lag.place) for (_, key), lag in self._standing.items() if key in wanted}):
                 for answer in self._asking.each("records", {broker: answers.fetch_request(asked)}).values():
                     times = answers.oldest_unread(answer, asked)
                     unread |= {(key, asked[key]): time_ms for key, time_ms in times.items()}
@@ -171,12 +168,11 @@ class Watching:
         unread: Mapping[tuple[Key, int], int | None],
         watched_ms: int,
     ) -> LagView:
-        key = lag.topic, lag.partition
-        place = key, lag.committed
+        place = lag.key, lag.place
         only_markers = place in unread and unread[place] is None
-        if (group.group, key) not in self._standing or only_markers:
+        if (group.group, lag.key) not in self._standing or only_markers:
             return lag
-        end = ends.get(key, lag.end)
+        end = ends.get(lag.key, lag.end)
         return replace(
             lag, end=end, grown=max(end - lag.end, 0), stood_ms=watched_ms, oldest_unread_ms=unread.get(place)
         )

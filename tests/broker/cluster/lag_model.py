@@ -4,7 +4,7 @@ Between any two answers of a broker, records are written, groups commit and are 
 new leaders do not know the high watermark yet, logs are cut from the start and the end, topics are deleted and created again,
 groups move to another coordinator. A lag must be the distance from the commit that the round has read to an end that the
 partition had during the round; it is unknown only if that end was, at some time of the round, not to be had; it is never
-negative. An age must be that of the first record that is there at the committed offset or behind it.
+negative. An age must be that of the first record that is there at the committed offset or behind it, and 0 where none is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from protocol.records.record import Record, encode_batch
+from protocol.records.batch import BatchHeader
+from protocol.records.record import Record, empty_batch, encode_batch
 from protocol.topic_partition import TopicPartition
 from tests.clocks import ManualClock
 
@@ -51,7 +52,8 @@ def timestamp_of(offset: int, life: int) -> int:
 
 @dataclass
 class ModelPartition:
-    """`knows_end`: the leader's high watermark has reached the start of its epoch. `life` counts how often it was created."""
+    """`knows_end`: the leader's high watermark has reached the start of its epoch. `life` counts how often it was created.
+    `compacted` are offsets whose records are gone; `emptied` are those of them whose batch is still there."""
 
     leader: int
     start: int = 0
@@ -59,6 +61,8 @@ class ModelPartition:
     knows_end: bool = True
     life: int = 1
     markers: set[int] = field(default_factory=set)
+    compacted: set[int] = field(default_factory=set)
+    emptied: set[int] = field(default_factory=set)
     # Of the round that is under way: the leader at its start, all ends and starts that there were, and whether the end could
     # not be had at some time.
     first_leader: int = NOBODY
@@ -67,6 +71,13 @@ class ModelPartition:
     was_dark: bool = False
 
     def batch_at(self, offset: int) -> bytes:
+        """The batch of this offset, or the next one that is there."""
+        while offset in self.compacted:
+            offset += 1
+        if offset >= self.end:
+            return b""
+        if offset in self.emptied:
+            return empty_batch(BatchHeader(batch_at(offset, self.life)))
         return batch_at(offset, self.life, offset in self.markers)
 
 
@@ -300,7 +311,9 @@ class LagModel:
         else:
             now_ms = self.clock.now_ms
             starts, lives = {start for start, _ in partition.places}, {life for _, life in partition.places}
-            allowed = {now_ms - timestamp_of(max(commit, start), life) for start in starts for life in lives}
+            is_empty = any(start >= end for start in starts for end in partition.ends)
+            allowed = {0} if is_empty else set()
+            allowed |= {now_ms - timestamp_of(max(commit, start), life) for start in starts for life in lives}
             assert found.age_ms in allowed, (found, commit, partition)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,42 @@ def test_a_group_that_has_only_markers_before_it_has_read_all(leader: int) -> No
     partition.end = 11  # an unclean election
     found, status = measured_later()
     assert (found.lag, found.age_ms, status) == (1, 0, GroupStatus.OK)
+
+
+@pytest.mark.parametrize("leader", [HERE, 2])
+@pytest.mark.parametrize(
+    "gone",
+    [
+        {"start": 10},
+        {"start": 7, "compacted": {7, 8, 9}},
+        {"emptied": {8, 9}, "markers": {7}, "compacted": {3, 4, 5, 6}},
+    ],
+    ids=["deleted", "compacted", "empty batches"],
+)
+def test_a_group_before_which_nothing_is_left_has_read_all(leader: int, gone: dict[str, Any]) -> None:
+    """Its lag is that of kafka-consumer-groups.sh, and no alert follows from it."""
+    model = LagModel(seed=1, topics=1, partitions=1, groups=1)
+    model.changes = 0
+    [(key, partition)] = model.partitions.items()
+    partition.leader, partition.end = leader, 10
+    for name, value in gone.items():
+        setattr(partition, name, value)
+    model.groups["g0"][key] = CommittedOffset(3, -1, "", model.clock.now_ms)
+
+    def measured_later() -> tuple[MeasuredLag, GroupStatus]:
+        model.clock.now_ms += 1_000_000
+        asyncio.run(model.lag.measure())
+        [found], statuses = model.lag.latest()
+        return found, statuses["g0"]
+
+    for _ in range(3):
+        found, status = measured_later()
+        assert (found.lag, found.age_ms, status) == (7, 0, GroupStatus.OK)
+    partition.end = 11
+    for expected in (GroupStatus.OK, GroupStatus.STOPPED):
+        found, status = measured_later()
+        age_ms = model.clock.now_ms - timestamp_of(10, partition.life)
+        assert (found.lag, found.age_ms, status) == (8, age_ms, expected)
 
 
 def test_records_without_timestamps_have_no_age() -> None:

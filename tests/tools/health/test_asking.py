@@ -144,6 +144,22 @@ def test_a_group_that_commits_nothing_is_stuck_at_the_end_of_the_window() -> Non
     assert clock.now_ms == WINDOW_MS
 
 
+def test_the_oldest_record_is_looked_for_where_the_log_begins_when_it_begins_behind_the_commit() -> None:
+    fetched: list[int] = []
+    committed = committing([17] * 10)
+
+    def answer(broker: int, request: Any) -> Any:
+        if type(request).__name__ == "FetchRequest":
+            fetched.append(request.topics[0].partitions[0].fetch_offset)
+        return committed(broker, request)
+
+    asking, _, _ = made(answer)
+    view = group_view()
+    group = view.groups[0].with_starts({("orders", 0): 30})
+    Watching(asking, replace(view, groups=(group,)), {2: {("orders", 0)}}).run(set(), WINDOW_MS)
+    assert fetched == [30]
+
+
 def test_the_time_of_a_look_ends_the_window() -> None:
     asking, _, clock = made(committing([17] * 10))
     clock.now_ms = 3_000  # others have taken so long
@@ -171,10 +187,11 @@ def test_a_coordinator_that_stops_to_answer_calls_nobody_stuck() -> None:
 
 def test_nothing_to_look_at_takes_no_time() -> None:
     asking, requests, clock = made(committing([]))
-    lag = LagView("orders", 0, committed=40, end=40, is_assigned=True)
-    read = replace(group_view(), groups=(GroupView("billing", "Stable", 1, 1, (lag,)),))
-    Watching(asking, read, {2: {("orders", 0)}}).run(set(), WINDOW_MS)
-    assert (clock.now_ms, requests.asked) == (0, [])
+    for changes in ({"committed": 40}, {"committed": 17, "start": 40}):
+        lag = LagView("orders", 0, end=40, is_assigned=True, **changes)
+        read = replace(group_view(), groups=(GroupView("billing", "Stable", 1, 1, (lag,)),))
+        Watching(asking, read, {2: {("orders", 0)}}).run(set(), WINDOW_MS)
+        assert (clock.now_ms, requests.asked) == (0, [])
 
 
 def test_a_move_stands_still_whose_new_replicas_do_not_grow() -> None:

@@ -373,6 +373,7 @@ def test_a_group_is_not_stuck_that_moves_or_has_read_all_or_does_not_read_the_pa
     assert names(group_of(stood_ms=None)) == []
     assert names(group_of(end=17)) == []
     assert names(group_of(is_assigned=False)) == []
+    assert names(group_of(start=40)) == [], "all that it has not read was deleted"
 
 
 def test_a_group_without_members_that_lags_is_a_notice() -> None:
@@ -382,6 +383,9 @@ def test_a_group_without_members_that_lags_is_a_notice() -> None:
     assert problem.severity is Severity.NOTICE
     assert "its lag is 23" in problem.cause
     assert "barnabas groups delete billing" in problem.next_step
+    left = replace(view, groups=(replace(view.groups[0], lags=(replace(lag, start=30),)),))
+    assert "its lag is 23, of which 10 are still there" in only(left, "group without members").cause
+    assert names(replace(view, groups=(replace(view.groups[0], lags=(replace(lag, start=40),)),))) == []
     simple = replace(view, groups=(replace(view.groups[0], is_simple=True),))
     assert "delete" not in only(simple, "group without members").next_step, "its consumers may be there"
 
