@@ -1,5 +1,5 @@
 # The broker's image, (--target zookeeper) a ZooKeeper from the jars of the pyspark package and (--target prometheus) Debian's
-# Prometheus, for machines that can build images but pull none, and (--target spark) Spark with barnabas[spark]. All run as a user of
+# Prometheus, for machines that can build images but pull none, and (--target spark) Spark with the extra `spark`. All run as a user of
 # their own and keep their data in a volume.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 

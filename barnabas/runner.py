@@ -71,7 +71,7 @@ def run_tool(arguments: list[str], *, completes: bool = False) -> int:
             raise
         if completes:
             return 1  # nobody reads what it says
-        message = f'barnabas: `barnabas {arguments[0]}` needs the command line: pip install "barnabas[cli]"'
+        message = f'barnabas: `barnabas {arguments[0]}` needs the extra cli: in a clone, pip install ".[cli]"'
         print(message, file=sys.stderr)  # noqa: T201  a command's result
         return 1
     return main(arguments)

@@ -103,7 +103,7 @@ def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     for name, help_text in others.items():
         commands.add_parser(name, help=help_text, add_help=False)
     # `barnabas.cli` runs it; here it is only listed.
-    commands.add_parser("pipeline", help='Spark jobs on topics (pip install "barnabas[spark]")', add_help=False)
+    commands.add_parser("pipeline", help='Spark jobs on topics (pip install ".[spark]" in a clone)', add_help=False)
     return parser
 
 

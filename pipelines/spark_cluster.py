@@ -129,7 +129,7 @@ def spark_home() -> Path:
     """The folder of the pyspark package. Raises SparkClusterError."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
-        raise SparkClusterError('PySpark is missing: pip install "barnabas[spark]"')
+        raise SparkClusterError('PySpark is missing: in a clone, pip install ".[spark]"')
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SparkClusterError("Java is missing: install a runtime of Java 17 or later, or set JAVA_HOME")
     return Path(found.origin).parent

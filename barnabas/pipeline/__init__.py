@@ -6,7 +6,7 @@
 
 Each job is a module with a `job` (`barnabas.pipeline.frame.Job`). What a job decides about records is in pure modules
 beside it; what all jobs share (options, the Spark session, sources and sinks, progress, the end) is in the modules of the
-frame. Needs the extra: `pip install "barnabas[spark]"`. Nothing here imports pyspark before a job runs.
+frame. Needs the extra `spark`: `pip install ".[spark]"` in a clone. Nothing here imports pyspark before a job runs.
 """
 
 from __future__ import annotations

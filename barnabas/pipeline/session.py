@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FIRST_SPARK = 4  # its builds are for Scala 2.13 only, which the names of the jars say
 FIRST_JAVA = 17  # what Spark 4 asks for
 CENTRAL = "https://repo1.maven.org/maven2/"
-INSTALL = 'pip install "barnabas[spark]"'
+INSTALL = 'in a clone of Barnabas, pip install ".[spark]"'
 WORKERS = "barnabas.spark.daemon"
 """What forks Spark's Python workers."""
 

@@ -6,7 +6,7 @@
     rows = spark.read.format("barnabas").option("kafka.bootstrap.servers", "localhost:9092")
     rows = rows.option("subscribe", "orders").load()
 
-Needs the extra: `pip install "barnabas[spark]"`.
+Needs the extra `spark`: `pip install ".[spark]"` in a clone.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def fake_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_missing_pyspark_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(session.Unavailable, match=r'pip install "barnabas\[spark\]"'):
+    with pytest.raises(session.Unavailable, match=r'in a clone of Barnabas, pip install "\.\[spark\]"'):
         session.require_spark()
 
 
@@ -214,4 +214,4 @@ def test_a_job_without_spark_ends_with_one_line(
     monkeypatch.setitem(sys.modules, "pyspark", None)
     job = frame.Job("a-job", "A job.", lambda _parser: None, lambda _options: [], lambda *_: pytest.fail("started"))
     assert frame.run(job, job.parse(OPTIONS)) == 1
-    assert capsys.readouterr().err == 'a-job: PySpark is missing: pip install "barnabas[spark]"\n'
+    assert capsys.readouterr().err == 'a-job: PySpark is missing: in a clone of Barnabas, pip install ".[spark]"\n'
