@@ -87,6 +87,11 @@ async def _create(users: Users, options: argparse.Namespace, password: str) -> N
 
 async def _delete(users: Users, options: argparse.Namespace) -> None:
     chosen = list(_of(await users.list(), options.name, options.mechanism))
+    if not options.execute:
+        if options.json:
+            print_result(json.dumps({"user": options.name, "mechanisms": chosen}, indent=2))
+        print_problem(f"nothing was deleted: --execute deletes the {' and '.join(chosen)} password of {options.name}")
+        return
     await users.delete(options.name, [MECHANISMS[each] for each in chosen])
     done = {"user": options.name, "result": "deleted", "mechanisms": chosen}
     _print_done(options, done, f"{' and '.join(chosen)} password of {options.name} is deleted")

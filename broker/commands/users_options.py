@@ -35,9 +35,12 @@ def add_users_command(commands: Commands) -> None:
         "describe", help="show one user, without passwords", allow_abbrev=False, epilog=_EPILOG
     )
     describe.add_argument("name", help="the user")
-    delete = actions.add_parser("delete", help="remove the passwords of a user", allow_abbrev=False, epilog=_EPILOG)
+    delete = actions.add_parser(
+        "delete", help="remove the passwords of a user, a dry run without --execute", allow_abbrev=False, epilog=_EPILOG
+    )
     delete.add_argument("name", help="the user")
     delete.add_argument("--mechanism", choices=SCRAM_NAMES, help="only the password of this mechanism")
+    delete.add_argument("--execute", action="store_true", help="remove them; without it, they are only shown")
     for action in (create, listing, describe, delete):
         _add_cluster(action)
 

@@ -62,9 +62,11 @@ def test_users_are_there_before_the_first_start(tmp_path: Path, password_file: s
             assert await logged_in(broker, "SCRAM-SHA-256", scram(SECRET)) == 0
 
     uvloop.run(login())
-    assert barnabas("delete", "bob", "--mechanism", "SCRAM-SHA-512", *at)[0] == 0
+    assert barnabas("delete", "bob", "--mechanism", "SCRAM-SHA-512", *at, "--execute")[0] == 0
     assert barnabas("list", *at)[1] == "bob  SCRAM-SHA-256 (4096 iterations)\n"
-    assert barnabas("delete", "bob", *at) == (0, "SCRAM-SHA-256 password of bob is deleted\n", "")
+    dry = "nothing was deleted: --execute deletes the SCRAM-SHA-256 password of bob\n"
+    assert barnabas("delete", "bob", *at) == (0, "", dry)
+    assert barnabas("delete", "bob", *at, "--execute") == (0, "SCRAM-SHA-256 password of bob is deleted\n", "")
     assert barnabas("list", *at) == (0, "", "")
     assert barnabas("delete", "bob", *at)[2].startswith("barnabas: bob has no password (`barnabas users list`")
 
@@ -81,7 +83,8 @@ def test_users_as_json(tmp_path: Path, password_file: str, barnabas: Run) -> Non
     assert json.loads(barnabas("describe", "bob", *at)[1]) == bob
     code, shown, problem = barnabas("describe", "carol", *at)
     assert (code, shown) == (1, "") and "`barnabas users list`" in problem
-    assert json.loads(barnabas("delete", "bob", *at)[1])["mechanisms"] == ["SCRAM-SHA-512"]
+    assert json.loads(barnabas("delete", "bob", *at)[1]) == {"user": "bob", "mechanisms": ["SCRAM-SHA-512"]}
+    assert json.loads(barnabas("delete", "bob", *at, "--execute")[1])["result"] == "deleted"
 
 
 def test_at_a_running_broker(
@@ -105,7 +108,7 @@ def test_at_a_running_broker(
             assert await logged_in(broker, "SCRAM-SHA-256", scram(SECRET)) == 0
             secured = ("--bootstrap-server", str(guarded), "--config", str(config))
             assert "bob  SCRAM-SHA-256" in (await in_thread("list", *secured))[1]
-            assert (await in_thread("delete", "bob", *secured))[0] == 0
+            assert (await in_thread("delete", "bob", *secured, "--execute"))[0] == 0
             assert (await in_thread("list", *secured))[1] == ""
             config.write_text(config.read_text().replace("alice-secret", "wrong"))
             (tmp_path / "barnabas").mkdir()

@@ -251,7 +251,7 @@ def groups_that_stand_still(cluster: Cluster, servers: str) -> None:
             other.close()
     code, problems = health(servers)
     assert (code, list(problems)) == (0, ["group without members"]), problems
-    assert barnabas("groups", "delete", "billing", "--bootstrap-server", servers).returncode == 0
+    assert barnabas("groups", "delete", "billing", "--execute", "--bootstrap-server", servers).returncode == 0
 
 
 def state_of(servers: str, group: str) -> str:

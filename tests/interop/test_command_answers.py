@@ -129,7 +129,7 @@ def test_topics(theirs: Theirs, ours: Ours, topic: str) -> None:
     ]
     theirs("topics", "--alter", "--topic", topic, "--partitions", "4")
     assert len(ours("topics", "describe", topic)) == 4
-    ours("topics", "delete", topic, text=True)
+    ours("topics", "delete", topic, "--execute", text=True)
     assert topic not in theirs("topics", "--list").split()
 
 

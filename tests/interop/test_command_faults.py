@@ -73,6 +73,9 @@ def test_a_reading_goes_on_behind_the_death_of_a_leader_and_is_complete() -> Non
             code, _, err = ended(started(cluster, *arguments))
             assert code == 1
             assert "partition single-0" in err and "barnabas cluster health" in err
+        code, out, err = ended(started(cluster, "partitions", "elect", "--election-type", "unclean", "--json"))
+        assert (code, [(row["topic"], row["partition"]) for row in json.loads(out)]) == (0, [("single", 0)])
+        assert "--execute elects leaders" in err
         code, _, err = ended(started(cluster, "consume", "single", "--from-beginning", "--timeout-ms", "500"))
         assert (code, "without leader are single-0" in err) == (1, True)
         code, out, _ = ended(started(cluster, "topics", "offsets", "single", "--json"))

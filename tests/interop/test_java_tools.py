@@ -108,9 +108,9 @@ def test_users_are_seen_and_changed_by_both_tools(bootstrap: str, fresh: Fresh) 
         {"mechanism": "SCRAM-SHA-256", "iterations": 4096},
         {"mechanism": "SCRAM-SHA-512", "iterations": 8192},
     ]
-    users(bootstrap, "delete", name, "--mechanism", "SCRAM-SHA-256")
+    users(bootstrap, "delete", name, "--mechanism", "SCRAM-SHA-256", "--execute")
     assert "SCRAM-SHA-512 (8192 iterations)" in users(bootstrap, "list")
-    users(bootstrap, "delete", name)
+    users(bootstrap, "delete", name, "--execute")
     assert "SCRAM" not in tools.run("configs", [*entity, "--describe"])
 
 

@@ -146,7 +146,7 @@ def test_users_of_both_commands_are_let_in_by_both_brokers(cluster: Cluster) -> 
         "carol",
     ]
     assert "SCRAM-SHA-512" in tools.run("configs", described)
-    users("delete", "carol", "--bootstrap-server", cluster.brokers[2].bootstrap_servers)
+    users("delete", "carol", "--execute", "--bootstrap-server", cluster.brokers[2].bootstrap_servers)
     for number in (1, 2):
         assert wait_until(lambda number=number: not is_let_in(cluster, number, "carol"), 30)  # type: ignore[misc]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
+from pathlib import Path
 
 import click
 import pytest
@@ -23,6 +25,17 @@ def test_the_test_of_a_row_runs_its_command(words: str) -> None:
     module, name = ROWS[words]
     source = inspect.getsource(getattr(importlib.import_module(module), name))
     assert ", ".join(f'"{word}"' for word in words.split()) in source
+
+
+def test_what_destroys_has_the_option_and_is_listed_in_the_docs() -> None:
+    """`users delete` is a command of the server."""
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    [rule] = re.findall(r"These commands have the option:\n\n(.*?)\n\n", page, re.DOTALL)
+    listed = set(re.findall(r"`([a-z][a-z -]*)`", rule)) - {"users delete"}
+    options = {words: {name for option in each.params for name in option.opts} for words, each in COMMANDS.items()}
+    assert {words for words, names in options.items() if "--execute" in names} == listed
+    assert all("--dry-run" in options[words] for words in listed)
+    assert {words for words in COMMANDS if re.search("delete|remove|abort|cancel|reset", words)} <= listed
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS))

@@ -99,7 +99,10 @@ def test_topics_are_created_listed_described_altered_and_deleted(tool: Tool) -> 
     ]
     ok(tool("topics", "alter", "made", "--partitions", "3"))
     assert len(ok(tool("topics", "describe", "made", "--json")).json) == 3
-    ok(tool("topics", "delete", "made"))
+    dry = ok(tool("topics", "delete", "made"))
+    assert (dry.lines, "--execute" in dry.err) == (["TOPIC  PARTITIONS", "made   3"], True)
+    assert "made" in ok(tool("topics", "list")).lines
+    ok(tool("topics", "delete", "made", "--execute"))
     assert "made" not in ok(tool("topics", "list")).lines
 
 
@@ -118,11 +121,13 @@ def test_only_validation_creates_nothing(tool: Tool) -> None:
 
 
 def test_a_topic_that_is_missing_names_the_list(tool: Tool) -> None:
-    for arguments in (("topics", "describe", "none"), ("consume", "none"), ("topics", "delete", "none")):
+    for arguments in (("topics", "describe", "none"), ("consume", "none"), ("topics", "delete", "none"),
+                      ("topics", "delete", "none", "--execute")):  # fmt: skip
         run = tool(*arguments)
         assert run.code == 1
         assert "barnabas topics list" in run.err
-    ok(tool("topics", "delete", "none", "--if-exists"))
+    for options in ((), ("--execute",)):
+        ok(tool("topics", "delete", "none", "--if-exists", *options))
 
 
 def test_settings_are_described_and_altered(tool: Tool) -> None:
@@ -270,7 +275,11 @@ def test_offsets_are_reset_only_when_asked(tool: Tool) -> None:
         ok(tool("groups", "reset", "resetters", "--all-topics", *options, "--execute"))
         assert committed() == expected
     assert tool("groups", "reset", "resetters", "--all-topics").code == 2
-    ok(tool("groups", "delete", "resetters"))
+    dry = ok(tool("groups", "delete", "resetters", "--json"))
+    assert (dry.json, "--execute" in dry.err) == ([{"group": "resetters", "state": "Empty", "members": 0}], True)
+    assert committed() == 0
+    ok(tool("groups", "delete", "resetters", "--execute"))
+    assert "there is no group" in tool("groups", "delete", "resetters").err
     gone = tool("groups", "describe", "resetters")
     assert gone.code == 1
     assert "there is no group" in gone.err
@@ -346,7 +355,7 @@ def test_a_reading_ends_before_an_offset_or_a_time(tool: Tool) -> None:
 def test_topics_are_deleted_by_pattern_only_when_asked(tool: Tool) -> None:
     ok(tool("topics", "create", "old-1", "old-2", "older"))
     dry = ok(tool("topics", "delete", "--pattern", r"old-\d"))
-    assert dry.lines == ["TOPIC", "old-1", "old-2"]
+    assert [line.split()[0] for line in dry.lines] == ["TOPIC", "old-1", "old-2"]
     assert "--execute" in dry.err
     ok(tool("topics", "delete", "--pattern", r"old-\d", "--execute"))
     left = ok(tool("topics", "list")).lines
@@ -554,6 +563,8 @@ def test_partitions_are_planned_verified_and_led(tool: Tool, tmp_path: Any) -> N
     ] * 2
     ok(tool("partitions", "cancel", "--execute"))
     ok(tool("partitions", "elect", "--topic", "placed"))
+    unclean = ok(tool("partitions", "elect", "--topic", "placed", "--election-type", "unclean", "--json"))
+    assert (unclean.json, "every partition has a leader" in unclean.err) == ([], True)
     assert "there is no broker 7" in tool("partitions", "plan", "placed", "--brokers", "0,7").err
     plan.write_text("{}")
     assert "is no plan" in tool("partitions", "reassign", "--plan", str(plan)).err

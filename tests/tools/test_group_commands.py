@@ -37,7 +37,7 @@ def test_a_name_with_a_comma_is_one_group(tool: Tool, broker: EmbeddedBroker, na
         commit(broker, group, "commas", offset)
     ok(tool("groups", "reset", *named, "--topic", "commas", "--to-earliest", "--execute"))
     assert [committed(tool, group) for group in ("c", "d", "c,d")] == [3, 4, 0]
-    ok(tool("groups", "delete", *named))
+    ok(tool("groups", "delete", *named, "--execute"))
     assert [committed(tool, group) for group in ("c", "d", "c,d")] == [3, 4, None]
 
 

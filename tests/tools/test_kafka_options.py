@@ -190,7 +190,7 @@ def test_several_groups_are_described_and_reset(tool: Tool, tmp_path: Path) -> N
         row["group"] for row in ok(tool("groups", "list", "--state", "Empty,Stable", "--json")).json
     }
     assert "nothing was deleted" in ok(tool("groups", "delete", "--all-groups")).err
-    assert len(ok(tool("groups", "delete", *both)).lines) == 2
+    assert len(ok(tool("groups", "delete", *both, "--execute")).lines) == 2
 
 
 def test_a_group_that_has_committed_nothing_is_not_reset(tool: Tool, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import click
 
 from tools.acl_requests import Acl, created, deleted, described
 from tools.cluster import Cluster, cluster_command
+from tools.execute_option import execute_option
 from tools.output import Output
 
 _OPERATIONS = ("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs",
@@ -144,7 +145,7 @@ def add_acls(
               help="allowed and denied ones of this principal; may be repeated")  # fmt: skip
 @click.option("--producer", is_flag=True, help="what a producer of --topic needs")
 @click.option("--consumer", is_flag=True, help="what a consumer of --topic in --group needs")
-@click.option("--execute", is_flag=True, help="remove; without it they are only shown")
+@execute_option("remove the ACLs", "--force")
 @cluster_command
 def remove_acls(
     cluster: Cluster,

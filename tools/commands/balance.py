@@ -19,6 +19,7 @@ from tools.balance.planner import Move, balance
 from tools.balance.replicas import PlanError
 from tools.balance.survey import Survey, survey
 from tools.cluster import Cluster, cluster_command
+from tools.execute_option import execute_option
 from tools.failures import Failure
 from tools.output import Output
 from tools.reassignment.execution import Execution
@@ -55,7 +56,7 @@ class _View:
     "--output", "path", metavar="FILE", help="write the plan, for `partitions reassign` or kafka-reassign-partitions.sh"
 )
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
-@click.option("--execute", is_flag=True, help="move; without it the moves are only shown")
+@execute_option("move the replicas")
 @click.option(
     "--throttle", type=click.IntRange(1), metavar="BYTES/S", help="at most so much between brokers, while it moves"
 )

@@ -1,7 +1,6 @@
 """`barnabas groups`: list, describe with lag, reset offsets, delete, take members out.
 
-Rules: what concerns several groups at once is a dry run until --execute is given. Everything is checked for all groups before
-one is changed.
+Rules: everything is checked for all groups before one is changed.
 Source: kafka-consumer-groups.sh; KIP-571.
 """
 
@@ -16,6 +15,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicParti
 
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
+from tools.execute_option import execute_option
 from tools.failures import Failure, told, with_hint
 from tools.group_lag import Key, committed_offsets, group_lag
 from tools.group_targets import chosen_partitions, new_offsets, offset_target
@@ -118,16 +118,15 @@ def _show(
 @command.command("delete")
 @some_names("group", is_required=False)
 @_ALL_GROUPS
-@click.option("--execute", is_flag=True, help="with --all-groups: delete; without it they are only shown")
+@execute_option("delete the groups")
 @cluster_command
 def delete_groups(
     cluster: Cluster, output: Output, *, groups: tuple[str, ...], all_groups: bool, execute: bool
 ) -> None:
-    """Delete GROUPS, which must have no members, with their offsets."""
+    """Delete GROUPS, which must have no members, with their offsets. A dry run, unless --execute is given."""
     names = _names(cluster, groups, is_all=all_groups)
-    if all_groups and not execute:
-        output.table([{"group": name} for name in names], ("group",))
-        Output.note("nothing was deleted: --execute deletes these groups")
+    if not execute:
+        _show_for_deletion(cluster, output, names)
         return
     failures = []
     for group, result in (cluster.results(cluster.admin.delete_consumer_groups(names)) if names else {}).items():
@@ -137,6 +136,27 @@ def delete_groups(
             output.line({"group": group, "result": "deleted"}, f"{group}: deleted")
     if failures:
         raise Failure("; ".join(failures))
+
+
+def _show_for_deletion(cluster: Cluster, output: Output, names: list[str]) -> None:
+    """Print the groups. Raises Failure where --execute would."""
+    found = _descriptions(cluster, names)
+    for each in found:
+        if _state(each) == _GONE:
+            raise Failure(f"there is no group {each.group_id} (`barnabas groups list` shows the groups)")
+    rows = [{"group": each.group_id, "state": _state(each), "members": len(each.members)} for each in found]
+    output.table(rows, ("group", "state", "members"))
+    _check_without_members(found)
+    Output.note("nothing was deleted: --execute deletes these groups")
+
+
+def _check_without_members(descriptions: list[Any]) -> None:
+    """Raises Failure."""
+    active = [each for each in descriptions if _state(each) not in ("Empty", _GONE)]
+    if active:
+        texts = [f"group {each.group_id} is {_state(each)}" for each in active]
+        shown = active[0].group_id
+        raise Failure(f"{'; '.join(texts)}: stop its consumers first; `barnabas groups describe {shown}` shows them")
 
 
 @command.command("reset")
@@ -155,8 +175,7 @@ def delete_groups(
 @click.option("--by-duration", metavar="DURATION", help="to the first record within it: PT1H, 90s")
 @click.option("--from-file", metavar="FILE", help="to the offsets of a CSV file: topic,partition,offset")
 @click.option("--export", is_flag=True, help="print the new offsets as such a CSV file")
-@click.option("--execute", is_flag=True, help="commit the offsets; without it they are only shown")
-@click.option("--dry-run", is_flag=True, help="only show them; so it is without --execute")
+@execute_option("commit the offsets")
 @cluster_command
 def reset_offsets(
     cluster: Cluster,
@@ -168,19 +187,12 @@ def reset_offsets(
     all_topics: bool,
     export: bool,
     execute: bool,
-    dry_run: bool,
     from_file: str | None,
     **targets: Any,
 ) -> None:
     """Set the offsets of GROUPS, which must have no members. A dry run, unless --execute is given."""
-    if execute and dry_run:
-        raise click.UsageError("--execute and --dry-run do not go together")
     names = _names(cluster, groups, is_all=all_groups)
-    active = [each for each in _descriptions(cluster, names) if _state(each) not in ("Empty", _GONE)]
-    if active:
-        texts = [f"group {each.group_id} is {_state(each)}" for each in active]
-        shown = active[0].group_id
-        raise Failure(f"{'; '.join(texts)}: stop its consumers first; `barnabas groups describe {shown}` shows them")
+    _check_without_members(_descriptions(cluster, names))
     rows: list[dict[str, Any]] = []
     outside: list[str] = []
     for group in names:
@@ -228,7 +240,7 @@ def reset_offsets(
 @one_name("group")
 @click.option("--topic", "topics", multiple=True, required=True, metavar="NAME[:0,1-3]",
               help="a topic, or some of its partitions; may be repeated")  # fmt: skip
-@click.option("--execute", is_flag=True, help="delete; without it the offsets are only shown")
+@execute_option("delete the offsets")
 @cluster_command
 def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tuple[str, ...], execute: bool) -> None:
     """Make GROUP forget what it has committed for topics that no member reads. A dry run, unless --execute is given."""
@@ -250,7 +262,7 @@ def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tupl
 @click.option("--instance-id", "instance_ids", multiple=True, metavar="ID",
               help="the static member with this group.instance.id; may be repeated")  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="all members")
-@click.option("--execute", is_flag=True, help="remove; without it the members are only shown")
+@execute_option("remove the members")
 @cluster_command
 def remove_members(
     cluster: Cluster,

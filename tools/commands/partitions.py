@@ -7,6 +7,7 @@ Source: kafka-reassign-partitions.sh, kafka-leader-election.sh; KIP-455, KIP-73,
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -16,7 +17,9 @@ from tools import parsing
 from tools.balance.replicas import PlanError
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import current_replicas, described, partition_keys, partition_rows
+from tools.execute_option import execute_option
 from tools.failures import Failure
+from tools.group_lag import Key
 from tools.json_files import read_partitions, read_topics
 from tools.names_given import some_names
 from tools.output import Output
@@ -87,7 +90,7 @@ def plan_reassignment(
 
 @command.command("reassign")
 @click.option("--plan", "--reassignment-json-file", "path", metavar="FILE", required=True, help="the plan, as JSON")
-@click.option("--execute", is_flag=True, help="begin to move; without it the moves are only shown")
+@execute_option("begin to move the replicas")
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
 @click.option(
     "--throttle", type=_BYTES_PER_S, metavar="BYTES/S", help="at most so much between brokers; verify removes it"
@@ -183,7 +186,7 @@ def verify(cluster: Cluster, output: Output, *, path: str, preserve_throttles: b
     metavar="FILE",
     help="only the partitions of this plan, and its log directories",
 )
-@click.option("--execute", is_flag=True, help="cancel; without it they are only shown")
+@execute_option("cancel the reassignments")
 @_PRESERVE
 @cluster_command
 def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool, preserve_throttles: bool) -> None:
@@ -212,6 +215,7 @@ def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool,
 @click.option("--all-topic-partitions", "is_all", is_flag=True, help="of all; so it is with neither --topic nor a file")
 @click.option("--election-type", type=click.Choice(["preferred", "unclean"], case_sensitive=False), default="preferred",
               help="unclean: also a replica that was not in sync, which loses records [preferred]")  # fmt: skip
+@execute_option("elect; a preferred leader is elected in any case")
 @cluster_command
 def elect(
     cluster: Cluster,
@@ -222,8 +226,9 @@ def elect(
     path: str | None,
     is_all: bool,
     election_type: str,
+    execute: bool,
 ) -> None:
-    """Elect the preferred leaders, or with `unclean` any that is there."""
+    """Elect the preferred leaders, or with `unclean` any that is there, which is a dry run, unless --execute is given."""
     if topic is None and partitions is not None:
         raise click.UsageError("--partitions goes with --topic")
     if sum((topic is not None, path is not None, is_all)) > 1:
@@ -235,11 +240,28 @@ def elect(
         keys = partition_keys(cluster, topic, partitions)
     else:
         keys = [(row["topic"], row["partition"]) for each in described(cluster) for row in partition_rows(each)]
+    if election_type == "unclean" and not execute:
+        _show_leaderless(cluster, output, keys)
+        return
     kind = ElectionType.PREFERRED if election_type == "preferred" else ElectionType.UNCLEAN
     rows = [
         {"topic": topic, "partition": index, "result": "elected"} for topic, index in elect_leaders(cluster, kind, keys)
     ]
     output.table(rows, ("topic", "partition", "result"))
+
+
+def _show_leaderless(cluster: Cluster, output: Output, keys: Collection[Key]) -> None:
+    """Print the partitions among `keys` that an unclean election gives a leader."""
+    topics = tuple(sorted({topic for topic, _ in keys}))
+    rows = [
+        row
+        for each in (described(cluster, topics) if topics else ())
+        for row in partition_rows(each)
+        if row["leader"] is None and (row["topic"], row["partition"]) in keys
+    ]
+    output.table(rows, ("topic", "partition", "replicas", "isr"))
+    Output.note("nothing was elected: --execute elects leaders of these partitions, and loses what the new ones do not have"
+                if rows else "every partition has a leader")  # fmt: skip
 
 
 def _begin(

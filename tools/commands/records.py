@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.commands.topics import current_replicas, partition_keys
+from tools.execute_option import execute_option
 from tools.failures import Failure, told
 from tools.group_lag import offsets_of, offsets_since
 from tools.json_files import TO_THE_END, read_offsets
@@ -31,7 +32,7 @@ def command() -> None:
 @click.option("--offset-json-file", "path", metavar="FILE", help="partitions and offsets, as of kafka-delete-records.sh, "
               "instead of TOPIC: what is before each offset; -1 is everything")  # fmt: skip
 @click.option("--all", "is_all", is_flag=True, help="everything that is there now")
-@click.option("--execute", is_flag=True, help="delete; without it the offsets are only shown")
+@execute_option("delete the records")
 @cluster_command
 def delete_records(
     cluster: Cluster,

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, TopicCollection
 
 from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
+from tools.execute_option import execute_option
 from tools.failures import Failure, told
 from tools.group_lag import Key, offsets_of, offsets_since
 from tools.names_given import some_names
@@ -210,21 +211,24 @@ def create_topics(
 @command.command("delete")
 @some_names("topic")
 @click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
-@click.option(
-    "--pattern", is_flag=True, help="TOPICS are regular expressions for whole names; a dry run without --execute"
-)
-@click.option("--execute", is_flag=True, help="delete what the patterns name; without it the topics are only shown")
+@click.option("--pattern", is_flag=True, help="TOPICS are regular expressions for whole names")
+@execute_option("delete the topics")
 @cluster_command
 def delete_topics(
     cluster: Cluster, output: Output, *, topics: tuple[str, ...], if_exists: bool, pattern: bool, execute: bool
 ) -> None:
-    """Delete TOPICS with all of their records."""
+    """Delete TOPICS with all of their records. A dry run, unless --execute is given."""
     if pattern:
         topics = _matching(cluster, topics)
-        if not execute or not topics:
-            output.table([{"topic": topic} for topic in topics], ("topic",))
-            Output.note("nothing was deleted: --execute deletes these topics" if topics else "no topic has such a name")
-            return
+    if not execute or not topics:
+        known = set(_names(cluster)) if if_exists else set(topics)
+        there = tuple(topic for topic in topics if topic in known)
+        found = described(cluster, there) if there else []
+        output.table(
+            [{"topic": each.name, "partitions": len(each.partitions)} for each in found], ("topic", "partitions")
+        )
+        Output.note("nothing was deleted: --execute deletes these topics" if topics else "no topic has such a name")
+        return
     limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
     results = cluster.results(cluster.admin.delete_topics(list(topics), **limits), CHANGE_TIMEOUT_S)
     _report(output, results, "deleted", {_MISSING} if if_exists else set())

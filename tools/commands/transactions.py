@@ -13,6 +13,7 @@ from runtime.texts import time_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
+from tools.execute_option import execute_option
 from tools.failures import Failure
 from tools.group_lag import Key
 from tools.names_given import one_name, some_names
@@ -100,7 +101,7 @@ def list_producers(cluster: Cluster, output: Output, *, topic: str, partitions: 
 )
 @click.option("--start-offset", type=parsing.OFFSET, help="where it starts, as `producers` shows it")
 @click.option("--producer-id", type=parsing.OFFSET, help="or its producer, as `producers` shows it")
-@click.option("--execute", is_flag=True, help="abort; without it the transaction is only shown")
+@execute_option("abort the transaction")
 @cluster_command
 def abort_transaction(
     cluster: Cluster,

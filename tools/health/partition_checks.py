@@ -52,7 +52,7 @@ def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
     told = f"in sync: {isr or 'none'} of replicas {replicas}"
     if gone:
         elect = view.command("partitions", "elect", "--topic", partition.topic, "--partition", str(partition.partition),
-                             "--election-type", "unclean")  # fmt: skip
+                             "--election-type", "unclean", "--execute")  # fmt: skip
         unclean = (
             f"; only if they never come back, `{elect}` makes one of {_listed(others)} leader, and loses records"
             if others

@@ -92,7 +92,10 @@ def test_a_partition_whose_in_sync_replicas_are_gone_names_them_and_what_an_uncl
     assert (problem.severity, problem.subject) == (Severity.ERROR, "partition orders-4")
     assert "in sync: 3 of replicas 3, 1; gone: broker 3" in problem.cause
     assert "start broker 3" in problem.next_step
-    assert "`barnabas partitions elect --topic orders --partition 4 --election-type unclean`" in problem.next_step
+    assert (
+        "`barnabas partitions elect --topic orders --partition 4 --election-type unclean --execute`"
+        in problem.next_step
+    )
     assert "loses records" in problem.next_step
 
 
