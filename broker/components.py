@@ -71,8 +71,8 @@ from runtime.slices import SerialQueue
 
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
-    from broker.network.dispatch import ApiVersionRow
     from broker.network.listening.listeners import ListenerPlan
+    from broker.network.routes import ApiVersionRow
     from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings

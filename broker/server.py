@@ -50,11 +50,12 @@ from broker.dependencies import Dependencies
 from broker.handlers import ALL
 from broker.network.acceptor import Acceptor
 from broker.network.connection_shared import ConnectionShared
-from broker.network.dispatch import EARLY_KEYS, Dispatch, DispatchTable
+from broker.network.dispatch import Dispatch
 from broker.network.listening.listeners import ListenerPlan, with_host_name
 from broker.network.listening.open_ports import OpenPorts, drain
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_log import RequestLog
+from broker.network.routes import EARLY_KEYS, DispatchTable
 from broker.network.sasl.sources import SaslSources
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services

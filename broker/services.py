@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from broker.cluster.logins.delegation_tokens import DelegationTokens
     from broker.cluster.transactions.transaction_markers import TransactionMarkerSender
     from broker.cluster.transactions.transaction_verification import CoordinatorVerification
-    from broker.network.dispatch import ApiVersionRow
     from broker.network.listening.advertised_addresses import AdvertisedAddresses
     from broker.network.memory_budget import MemoryBudget
     from broker.network.quotas.client_quotas import Quotas
     from broker.network.response_memory import ResponseMemory
+    from broker.network.routes import ApiVersionRow
     from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings

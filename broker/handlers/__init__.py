@@ -67,7 +67,7 @@ from broker.handlers.txn_offset_commit import txn_offset_commit
 from broker.handlers.update_features import update_features
 from broker.handlers.update_metadata import update_metadata
 from broker.handlers.write_txn_markers import write_txn_markers
-from broker.network.dispatch import Handler
+from broker.network.routes import Handler
 
 # By API key.
 ALL: tuple[Handler[Any], ...] = (

@@ -14,8 +14,9 @@ from functools import partial
 from broker.handlers.fetch import LongFetch, fetch_all
 from broker.handlers.fetch_response import NO_OFFSET
 from broker.handlers.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
+from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
-from broker.network.request_context import Deferred, RequestContext
+from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.records.any_format import begins_compressed

@@ -29,9 +29,10 @@ from broker.handlers.produce_checks import (
     repeats_partitions,
 )
 from broker.handlers.transaction_start import TransactionStart
+from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.request_context import CloseConnection, Deferred, RequestContext
+from broker.network.request_context import RequestContext
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (

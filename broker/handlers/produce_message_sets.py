@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.handlers.produce import ProduceAppend
+from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
-from broker.network.request_context import Deferred, RequestContext
+from broker.network.request_context import RequestContext
 from protocol.errors import KafkaError
 from protocol.messages.produce import (
     PartitionProduceData,

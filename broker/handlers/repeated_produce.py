@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, cast
 from broker.handlers.partition_lookup import held_partition
 from broker.handlers.produce import ALL_REPLICAS, NO_ANSWER, Postponed, ProduceAppend, append_records, has_arrived
 from broker.handlers.produce_checks import frame_refusal
-from broker.network.request_context import CloseConnection, Deferred, RequestContext
+from broker.network.deferred import CloseConnection, Deferred
+from broker.network.request_context import RequestContext
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import KafkaError
 from protocol.messages.produce import (
@@ -37,7 +38,8 @@ from security.access import Operation, ResourceType
 from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Outcome, Route
+    from broker.network.dispatch import Outcome
+    from broker.network.routes import Route
     from runtime.disk.filesystem import Buffer
 
 # From this version on a response has the log start offset.

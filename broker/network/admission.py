@@ -16,8 +16,8 @@ from broker.network.gate import Refusal
 from security.access import Requirement
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Route
     from broker.network.request_context import RequestContext
+    from broker.network.routes import Route
     from protocol.schema import Request
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from broker.network.client_connection import ClientConnection
 from broker.network.connection_phase import (
     WAITS_FOR_DELAYED_CLOSE,
     WAITS_FOR_EARLIER,
@@ -29,7 +30,6 @@ from broker.network.connection_phase import (
     ConnectionPhase,
 )
 from broker.network.connection_shared import ConnectionShared
-from broker.network.request_context import ClientConnection
 from broker.network.request_intake import RequestIntake
 from broker.network.response_queue import ResponseQueue
 from broker.network.sasl.authentication import Authentication

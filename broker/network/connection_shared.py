@@ -13,10 +13,11 @@ from protocol.schema import MAX_ELEMENTS
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
-    from broker.network.dispatch import Dispatch, Route
+    from broker.network.dispatch import Dispatch
     from broker.network.memory_budget import MemoryBudget
     from broker.network.request_log import LoggedDispatch
     from broker.network.response_memory import ResponseMemory
+    from broker.network.routes import Route
     from broker.network.sasl.authentication import ListenersAuthentication
     from broker.services import Services
     from runtime.timer import Timer

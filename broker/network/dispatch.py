@@ -16,34 +16,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import struct
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from broker.network.deferred import CloseConnection, Deferred
 from broker.network.error_responses import error_response
 from broker.network.gate import Gate, OpenGate
-from broker.network.large_requests import Undecoded, small_only
-from broker.network.request_context import CloseConnection, Deferred, RequestContext
-from protocol.codec.bounds import heaviest_element
+from broker.network.large_requests import Undecoded
+from broker.network.request_context import RequestContext
+from broker.network.routes import DispatchTable, Handler, Route
 from protocol.errors import ErrorCode, KafkaError
-from protocol.header import request_header_version, response_header_version
-from protocol.messages.alter_partition import AlterPartitionRequest
-from protocol.messages.api_versions import ApiVersionsRequest
-from protocol.messages.fetch import FetchRequest
-from protocol.messages.heartbeat import HeartbeatRequest
-from protocol.messages.join_group import JoinGroupRequest
-from protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from protocol.messages.leave_group import LeaveGroupRequest
-from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from protocol.messages.sasl_handshake import SaslHandshakeRequest
-from protocol.messages.stop_replica import StopReplicaRequest
-from protocol.messages.sync_group import SyncGroupRequest
-from protocol.messages.update_metadata import UpdateMetadataRequest
 from protocol.primitives import DecodeError
-from protocol.schema import Message, Request, Response, Versions
+from protocol.schema import Request, Response, Versions
 from security.access import Access, Requirement
 
 if TYPE_CHECKING:
@@ -58,55 +43,6 @@ S = TypeVar("S", bound=Response)
 # What a handler, and so `Dispatch.handle`, returns. None: nothing is sent.
 Outcome = Response | CloseConnection | None
 HandlerFunction = Callable[[Any, RequestContext], Any]
-
-# What the controller sends, about all of a broker's partitions in one request.
-CONTROL_KEYS = frozenset(
-    request_type.api_key for request_type in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
-)
-
-# Served before the broker is ready: what makes it ready, and what clients send before their first real request.
-EARLY_KEYS = CONTROL_KEYS | {
-    request_type.api_key for request_type in (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
-}
-# What ends the rebalance of a group: none of these waits for requests that wait. What members keep in memory while they wait
-# is counted by the group coordinator (`coordinator.group.waiting`).
-REBALANCE_KEYS = frozenset(
-    request_type.api_key for request_type in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
-)
-# What the cluster waits for: none of these waits in the queue of clients' large requests.
-URGENT_KEYS = CONTROL_KEYS | {AlterPartitionRequest.api_key}
-
-THROTTLE_TIME = "throttle_time_ms"
-"""The field of a response that tells a client for how long it is muted."""
-_HEAD_V0 = struct.Struct(">ii")
-_HEAD_V1 = struct.Struct(">iix")  # with its empty tag section
-_CORRELATION_BYTES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Handler(Generic[R]):
-    """One row of the table. Callable like the function it stands for."""
-
-    request_type: type[R]
-    function: HandlerFunction
-    first_version: int
-    last_version: int
-    overlaps: bool
-    access: Access
-    """What the request needs; checked by the gate, or filtered by the handler."""
-    fast_path: Callable[[], FastPath] | None = None
-    """Made for each connection that sends such requests."""
-
-    @property
-    def api_key(self) -> int:
-        return self.request_type.api_key
-
-    @property
-    def api_name(self) -> str:
-        return self.request_type.api_name
-
-    def __call__(self, request: R, context: RequestContext) -> Any:
-        return self.function(request, context)
 
 
 def handles(
@@ -155,115 +91,6 @@ class FastPath(Protocol):
 
     def as_slow_path(self, correlation_id: int, new: Any) -> tuple[Request, RequestContext]:
         """Return what the slow path would have made of the request, without its records."""
-
-
-class ApiVersionRow(NamedTuple):
-    api_key: int
-    first_version: int
-    last_version: int
-
-
-class Route:
-    """One API in one version: everything about it that a request needs and that does not change."""
-
-    __slots__ = (
-        "decode",
-        "element_cost",
-        "encode",
-        "fast_path",
-        "for_followers",
-        "function",
-        "handler",
-        "has_records",
-        "has_throttle_time",
-        "head",
-        "head_bytes",
-        "is_control",
-        "is_flexible",
-        "is_plain",
-        "keeps_request",
-        "kind",
-        "overlaps",
-        "version",
-    )
-
-    def __init__(self, handler: Handler[Any], version: int, *, is_for_followers: bool = False) -> None:
-        request_type = handler.request_type
-        self.handler = handler
-        self.version = version
-        self.function = handler.function
-        self.overlaps = handler.overlaps
-        self.fast_path = handler.fast_path
-        self.encode: Callable[[Response, bytes], list[Buffer]] = request_type.response_type.encoder(version)
-        self.is_flexible = request_header_version(handler.api_key, version) == 2
-        self.has_records = _has_records(request_type)
-        self.has_throttle_time = any(
-            field.name == THROTTLE_TIME and field.versions.covers(version)
-            for field in request_type.response_type.__fields__
-        )
-        self.is_control = handler.api_key in CONTROL_KEYS
-        self.keeps_request = handler.api_key not in REBALANCE_KEYS  # while it waits
-        self.is_plain = not self.has_records and self.keeps_request and handler.api_key not in URGENT_KEYS
-        decode = request_type.decoder(version)
-        self.decode: Callable[[Buffer, int, int], tuple[Request | Undecoded, int]] = (
-            decode if self.overlaps or self.has_records or handler.api_key in URGENT_KEYS else small_only(decode)
-        )
-        # An element of a request mostly has one in the response, which is the larger one: it has to fit as well.
-        asked = heaviest_element(request_type, version)
-        responded = 0 if self.has_records else heaviest_element(request_type.response_type, version)
-        self.element_cost = -(-(asked + responded) // asked)
-        head = _HEAD_V1 if response_header_version(handler.api_key, version) else _HEAD_V0
-        self.head = head.pack
-        self.head_bytes = head.size - _CORRELATION_BYTES  # of the head, what the length prefix counts
-        # Fetches of followers are measured apart from those of consumers.
-        is_fetch = handler.api_key == FetchRequest.api_key
-        self.kind = "" if not is_fetch else "FetchFollower" if is_for_followers else "FetchConsumer"
-        self.for_followers = (
-            Route(handler, version, is_for_followers=True) if is_fetch and not is_for_followers else None
-        )
-
-
-class DispatchTable:
-    """Handlers by API key, one for each range of its versions, the newest last; routes by API key and version, made when
-    they are first asked for."""
-
-    def __init__(self, handlers: Iterable[Handler[Any]]) -> None:
-        self._handlers: dict[int, list[Handler[Any]]] = {}
-        for handler in handlers:
-            self._handlers.setdefault(handler.api_key, []).append(handler)
-        for same in self._handlers.values():
-            same.sort(key=lambda handler: handler.first_version)
-            for older, newer in pairwise(same):
-                assert older.last_version + 1 == newer.first_version, (
-                    f"{newer.api_name} has two handlers of a version, or none"
-                )
-        self.routes: dict[int, Route] = {}
-
-    @staticmethod
-    def route_key(api_key: int, version: int) -> int:
-        return api_key << 16 | version
-
-    def route(self, api_key: int, version: int) -> Route | None:
-        """None when this API, or this version of it, is not served."""
-        key = self.route_key(api_key, version)
-        route = self.routes.get(key)
-        if route is None:
-            for handler in self._handlers.get(api_key, ()):
-                if handler.first_version <= version <= handler.last_version:
-                    route = self.routes[key] = Route(handler, version)
-        return route
-
-    def handler(self, api_key: int) -> Handler[Any] | None:
-        """The one of the newest versions."""
-        same = self._handlers.get(api_key)
-        return None if same is None else same[-1]
-
-    def api_versions(self) -> tuple[ApiVersionRow, ...]:
-        """The rows of an ApiVersions response, by key."""
-        return tuple(
-            ApiVersionRow(key, same[0].first_version, same[-1].last_version)
-            for key, same in sorted(self._handlers.items())
-        )
 
 
 class RequestObserver(Protocol):
@@ -418,12 +245,3 @@ def _fail(route: Route, request: Request, context: RequestContext, error: Except
     if response is None:
         return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error")
     return response
-
-
-def _has_records(message_type: type[Message]) -> bool:
-    """Whether a decoded message keeps references into the bytes it came from."""
-    return any(
-        field.kind == "records"
-        or (isinstance(field.element, type) and issubclass(field.element, Message) and _has_records(field.element))
-        for field in message_type.__fields__
-    )

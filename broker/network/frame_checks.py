@@ -16,7 +16,7 @@ from protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.dispatch import Route
+    from broker.network.routes import Route
     from broker.network.sasl.authentication import Authentication
 
 _FIRST_REQUEST, _SERVING, _SESSION_EXPIRED = (

@@ -14,8 +14,8 @@ from broker.network.memory_budget import SMALL_REQUEST_BYTES, BudgetTicket, Fram
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.dispatch import Route
     from broker.network.large_frame import LargeFrame
+    from broker.network.routes import Route
 
 
 class WaitingConnection(Protocol):

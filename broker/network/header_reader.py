@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from broker.network.dispatch import Route
+from broker.network.routes import Route
 from protocol.header import decode_request_header
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionLimits
-    from broker.network.dispatch import DispatchTable
+    from broker.network.routes import DispatchTable
 
 HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "})
 TLS_HANDSHAKE = b"\x16\x03"

@@ -31,9 +31,9 @@ from broker.network.request_starter import RequestStarter
 from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseOwner, ResponseQueue
 
 if TYPE_CHECKING:
+    from broker.network.client_connection import ClientConnection
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.dispatch import Route
-    from broker.network.request_context import ClientConnection
+    from broker.network.routes import Route
     from broker.network.sasl.authentication import Authentication
     from runtime.disk.filesystem import Buffer
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.network.deferred import CloseConnection, Deferred
 from broker.network.large_requests import Undecoded
-from broker.network.request_context import CloseConnection, Deferred
 from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, follow_levels
 from broker.observability.message_text import message_text
@@ -23,8 +23,9 @@ from protocol.schema import Response
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.dispatch import Dispatch, FastPath, Outcome, Route
+    from broker.network.dispatch import Dispatch, FastPath, Outcome
     from broker.network.request_context import RequestContext
+    from broker.network.routes import Route
     from protocol.schema import Request
     from runtime.clock import Clock
 

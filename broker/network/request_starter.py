@@ -13,16 +13,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.network.client_connection import ClientConnection
+from broker.network.deferred import Deferred
 from broker.network.header_reader import HeaderReader
 from broker.network.large_requests import LARGE_REQUEST_BYTES
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.request_context import ClientConnection, Deferred, RequestContext
+from broker.network.request_context import RequestContext
 from broker.network.response_queue import ResponseOwner, ResponseQueue, StartedRequest
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
     from broker.network.connection_shared import ConnectionShared
-    from broker.network.dispatch import FastPath, Outcome, Route
+    from broker.network.dispatch import FastPath, Outcome
+    from broker.network.routes import Route
     from runtime.disk.filesystem import Buffer
 
 

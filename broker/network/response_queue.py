@@ -21,11 +21,12 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from broker.network.dispatch import THROTTLE_TIME, FastPath, Outcome, Route
+from broker.network.deferred import CloseConnection, Deferred
+from broker.network.dispatch import FastPath, Outcome
 from broker.network.error_responses import unsupported_api_versions
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.request_context import CloseConnection, Deferred
 from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses, ResponseSink
+from broker.network.routes import THROTTLE_TIME, Route
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
 from protocol.schema import Response

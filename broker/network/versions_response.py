@@ -16,8 +16,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import ApiVersionRow
-    from broker.network.request_context import ClientConnection
+    from broker.network.client_connection import ClientConnection
+    from broker.network.routes import ApiVersionRow
 
 SOFTWARE_VERSION = 3
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -22,8 +22,8 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.slices import Slices
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Handler
-    from broker.network.request_context import ClientConnection, RequestContext
+    from broker.network.client_connection import ClientConnection, RequestFacts
+    from broker.network.routes import Handler
     from broker.observability.audit_file import AuditFile
     from runtime.clock import Clock
     from security.access import Operation, ResourceType
@@ -67,7 +67,7 @@ class AuditLog:
     def logs_allowed(self) -> bool:
         return logger.isEnabledFor(logging.DEBUG)
 
-    def denied(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> None:
+    def denied(self, context: RequestFacts, operation: Operation, resource_type: ResourceType, name: str) -> None:
         """`context` is of the request that was refused, as a whole or for one resource; no name stands for any resource."""
         if self._may_log_denial():
             logger.info(
@@ -79,7 +79,7 @@ class AuditLog:
             resources = [(name, ErrorCode.NONE)]
             self._write("denied", context, context.api_name, operation, resource_type.name, resources)
 
-    def allowed(self, context: RequestContext, operation: Operation, resource_type: ResourceType, name: str) -> None:
+    def allowed(self, context: RequestFacts, operation: Operation, resource_type: ResourceType, name: str) -> None:
         logger.debug(
             "operation allowed: principal=%r operation=%s resource_type=%s resource_name=%r api=%s address=%s listener=%s",
             str(context.principal), operation.name, resource_type.name, name, context.api_name, context.client_host,
@@ -129,7 +129,7 @@ class AuditLog:
     def _audited(self, handler: Handler[Any], row: AuditedApi) -> Handler[Any]:
         function = handler.function
 
-        async def audited(request: Any, context: RequestContext) -> Any:
+        async def audited(request: Any, context: RequestFacts) -> Any:
             try:
                 response = await function(request, context)
             except Exception as error:
@@ -148,12 +148,13 @@ class AuditLog:
         handler: Handler[Any],
         row: AuditedApi,
         request: Any,
-        context: RequestContext,
+        context: RequestFacts,
         results: Iterable[tuple[str, int]],
         code: int,
     ) -> None:
         """Write what became of a request of administration. `code` is that of the request as a whole."""
-        rest, slices = iter(results), Slices(context.services.clock)
+        assert self._clock is not None, "a file of administration needs a clock"
+        rest, slices = iter(results), Slices(self._clock)
         resources = list(islice(rest, RESOURCES_PER_LINE))
         if not resources:
             resources = [(name, code) for name in islice(row.asked(request), RESOURCES_PER_LINE)]
@@ -170,7 +171,7 @@ class AuditLog:
     def _write(
         self,
         event: str,
-        context: RequestContext,
+        context: RequestFacts,
         api: str,
         operation: Operation,
         kind: str,

@@ -36,7 +36,7 @@ from runtime.distribution import (
 )
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Route
+    from broker.network.routes import Route
     from protocol.schema import Response
     from runtime.clock import Clock
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from broker.cluster.cluster_acls import ClusterAcls, follow_acls
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.client_connection import ClientConnection
+from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services
 from config.inter_broker_version import InterBrokerVersion

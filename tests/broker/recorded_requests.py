@@ -6,8 +6,10 @@ import asyncio
 from typing import Any
 
 from broker.handlers.api_versions import api_versions
-from broker.network.dispatch import Handler, handles
-from broker.network.request_context import CloseConnection, Deferred, RequestContext
+from broker.network.deferred import CloseConnection, Deferred
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from broker.network.routes import Handler
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import (

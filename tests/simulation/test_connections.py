@@ -10,10 +10,12 @@ import pytest
 
 from broker.network.acceptor import Acceptor
 from broker.network.connection_shared import ConnectionLimits, ConnectionShared
-from broker.network.dispatch import Dispatch, DispatchTable, handles
+from broker.network.deferred import Deferred
+from broker.network.dispatch import Dispatch, handles
 from broker.network.memory_budget import MemoryBudget
-from broker.network.request_context import Deferred, RequestContext
+from broker.network.request_context import RequestContext
 from broker.network.response_memory import ResponseMemory
+from broker.network.routes import DispatchTable
 from broker.services import Services
 from protocol.client import Client
 from protocol.errors import ErrorCode

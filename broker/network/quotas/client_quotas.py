@@ -36,8 +36,8 @@ from runtime.distribution import Distribution
 from security.access import Operation
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Route
-    from broker.network.request_context import ClientConnection, RequestContext
+    from broker.network.client_connection import ClientConnection, RequestFacts
+    from broker.network.routes import Route
     from protocol.schema import Response
     from runtime.clock import Clock
 
@@ -141,7 +141,7 @@ class Quotas:
     # --- charging ---
 
     def charge(
-        self, route: Route, context: RequestContext, request_bytes: int, response_bytes: int, response: Response | None
+        self, route: Route, context: RequestFacts, request_bytes: int, response_bytes: int, response: Response | None
     ) -> int:
         if not self._is_on:
             return 0
@@ -172,7 +172,7 @@ class Quotas:
             self._note(route, longest_ms)
         return longest_ms
 
-    def throttle_fetch(self, context: RequestContext, response_bytes: int) -> int:
+    def throttle_fetch(self, context: RequestFacts, response_bytes: int) -> int:
         """Charge a consumer's fetch before its response is built; if it must wait, its bytes are taken back. Returns the
         throttle time."""
         now_ms = self._now_ms()
@@ -193,11 +193,11 @@ class Quotas:
             request_rate.throttled(request_ms, now_ms)
         return max(fetch_ms, request_ms)
 
-    def largest_fetch_bytes(self, context: RequestContext) -> float:
+    def largest_fetch_bytes(self, context: RequestFacts) -> float:
         """Return how many bytes a consumer may fetch at once without being throttled whatever came before."""
         return self.fetch.largest_in_window(context.connection.principal.name, context.client_id or "", self._now_ms())
 
-    def mutations(self, context: RequestContext, strict_since: int | None) -> Mutations | None:
+    def mutations(self, context: RequestFacts, strict_since: int | None) -> Mutations | None:
         """Return what charges a request for its changes of topics; None while no quota is set for them. It is strict from
         this version of its API on."""
         if not self.mutation.is_on:

@@ -24,9 +24,9 @@ from broker.network.sasl.exchange import SaslFailure, SaslRules, SaslServerExcha
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
+    from broker.network.client_connection import ClientConnection
     from broker.network.connection_shared import ConnectionShared
     from broker.network.memory_budget import MemoryBudget
-    from broker.network.request_context import ClientConnection
     from runtime.clock import Clock
     from runtime.disk.filesystem import Buffer
     from runtime.network.transport import Connection

@@ -31,8 +31,8 @@ from protocol.primitives import DecodeError
 from security.sasl import AuthenticationFailed, Identity, MechanismTable, SaslServer
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import DispatchTable
-    from broker.network.request_context import ClientConnection
+    from broker.network.client_connection import ClientConnection
+    from broker.network.routes import DispatchTable
     from protocol.schema import Response
     from runtime.disk.filesystem import Buffer
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.dispatch import Handler
+from broker.network.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.request_context import RequestContext
+from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
 from broker.services import Services
 from config.layers import Layers

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
 from typing import cast
 
+from broker.network.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from broker.handlers.produce import produce
 from broker.handlers.repeated_produce import Recognised, RepeatedProduce
-from broker.network.dispatch import Handler
 from broker.network.gate import Gate
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
+from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services

@@ -11,11 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.dispatch import Handler
+from broker.network.client_connection import ClientConnection
+from broker.network.deferred import Deferred
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
-from broker.network.request_context import ClientConnection, Deferred, RequestContext
+from broker.network.request_context import RequestContext
 from broker.network.response_memory import ResponseMemory
+from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services

@@ -9,7 +9,7 @@ import pytest
 from broker.handlers.create_acls import create_acls
 from broker.handlers.delete_acls import delete_acls
 from broker.handlers.describe_acls import describe_acls
-from broker.network.request_context import CloseConnection
+from broker.network.deferred import CloseConnection
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

@@ -14,7 +14,8 @@ from broker.handlers.authorized_operations import (
     authorized_operations,
     cluster_operations,
 )
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.client_connection import ClientConnection
+from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from runtime.network.transport import Address
 from security.access import CLUSTER_NAME, Operation, ResourceType

@@ -15,7 +15,8 @@ from broker.handlers.create_delegation_token import create_delegation_token
 from broker.handlers.describe_delegation_token import describe_delegation_token
 from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.renew_delegation_token import renew_delegation_token
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.client_connection import ClientConnection
+from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services
 from config.broker import BrokerSettings

@@ -33,8 +33,8 @@ from broker.handlers.offset_commit import offset_commit
 from broker.handlers.offset_delete import offset_delete
 from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from broker.network.dispatch import Handler
 from broker.network.request_context import RequestContext
+from broker.network.routes import Handler
 from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from metadata.admin.topic_requests import NewTopic
 from protocol.errors import ErrorCode

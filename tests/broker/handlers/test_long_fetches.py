@@ -15,7 +15,7 @@ import pytest
 
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
-from broker.network.request_context import Deferred
+from broker.network.deferred import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from runtime import slices

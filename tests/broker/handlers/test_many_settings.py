@@ -11,7 +11,7 @@ import pytest
 
 from broker.handlers.create_topics import create_topics
 from broker.handlers.describe_configs import describe_configs
-from broker.network.dispatch import Handler, Route
+from broker.network.routes import Handler, Route
 from config.topic import LogConfig
 from metadata.store import configs
 from metadata.store.port import AccessDeniedError, ConnectionLossError, Store, StoreError

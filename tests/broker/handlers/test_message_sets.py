@@ -14,7 +14,7 @@ import pytest
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
 from broker.handlers.produce_message_sets import produce_message_sets
-from broker.network.request_context import CloseConnection
+from broker.network.deferred import CloseConnection
 from broker.observability.metric_table import CONVERSIONS_TIME, FETCH_CONVERSIONS, PRODUCE_CONVERSIONS
 from config.topic import LogConfig
 from protocol.errors import ErrorCode

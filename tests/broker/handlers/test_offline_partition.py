@@ -20,7 +20,7 @@ from broker.handlers.list_offsets import list_offsets
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.produce import produce
 from broker.handlers.write_txn_markers import write_txn_markers
-from broker.network.request_context import CloseConnection
+from broker.network.deferred import CloseConnection
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest

@@ -9,7 +9,7 @@ from broker.handlers.add_offsets_to_txn import add_offsets_to_txn
 from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from broker.handlers.end_txn import end_txn
 from broker.handlers.init_producer_id import init_producer_id
-from broker.network.dispatch import Handler
+from broker.network.routes import Handler
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -11,10 +11,11 @@ import pytest
 
 from broker.handlers import ALL
 from broker.network.admission import AccessAdmission
-from broker.network.dispatch import Handler, Route
+from broker.network.client_connection import ClientConnection
 from broker.network.error_responses import error_response, required_values
 from broker.network.gate import BrokerGate, Gate, NoMeter, OpenGate, Refusal
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.request_context import RequestContext
+from broker.network.routes import Handler, Route
 from broker.observability.audit import AuditLog
 from protocol.errors import ErrorCode
 from protocol.messages.end_txn import EndTxnRequest

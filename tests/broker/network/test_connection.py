@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.network.connection_shared import ConnectionLimits
-from broker.network.dispatch import Route, handles
-from broker.network.request_context import Deferred, RequestContext
+from broker.network.deferred import Deferred
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from broker.network.routes import Route
 from protocol.errors import ErrorCode
 from protocol.header import encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -8,8 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from broker.network.dispatch import Dispatch, DispatchTable, Handler, Outcome, handles
-from broker.network.request_context import ClientConnection, CloseConnection, Deferred, RequestContext
+from broker.network.client_connection import ClientConnection
+from broker.network.deferred import CloseConnection, Deferred
+from broker.network.dispatch import Dispatch, Outcome, handles
+from broker.network.request_context import RequestContext
+from broker.network.routes import DispatchTable, Handler
 from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

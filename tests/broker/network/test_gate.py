@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from broker.handlers import ALL
-from broker.network.dispatch import Route
 from broker.network.gate import NoMeter, OpenGate, Refusal
 from broker.network.request_context import RequestContext
+from broker.network.routes import Route
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse

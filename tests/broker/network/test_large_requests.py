@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker.network.dispatch import DispatchTable, Handler, handles
+from broker.network.dispatch import handles
 from broker.network.large_requests import LARGE_REQUEST_BYTES, Undecoded
 from broker.network.request_context import RequestContext
+from broker.network.routes import DispatchTable, Handler
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker.network.dispatch import Dispatch, DispatchTable, handles
-from broker.network.request_context import CloseConnection, Deferred
+from broker.network.deferred import CloseConnection, Deferred
+from broker.network.dispatch import Dispatch, handles
 from broker.network.request_log import LoggedDispatch, RequestLog
+from broker.network.routes import DispatchTable
 from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, set_logger_level
 from protocol.errors import ErrorCode, KafkaError

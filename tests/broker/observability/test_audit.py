@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from broker.handlers import ALL
-from broker.network.dispatch import Handler
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.client_connection import ClientConnection
+from broker.network.request_context import RequestContext
+from broker.network.routes import Handler
 from broker.observability import audit as audit_module
 from broker.observability.audit import RESOURCES_PER_LINE, AuditLog
 from broker.observability.audit_file import AuditFile

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.network.dispatch import Route
+from broker.network.routes import Route
 from broker.observability import metric_table as table
 from broker.observability.exposition import family_of, sample_line
 from broker.observability.metric import Kind, Metric, Sample

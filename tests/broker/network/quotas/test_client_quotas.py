@@ -14,10 +14,11 @@ from broker.handlers.fetch import fetch
 from broker.handlers.heartbeat import heartbeat
 from broker.handlers.leader_and_isr import leader_and_isr
 from broker.handlers.produce import produce
-from broker.network.dispatch import Handler, Route
+from broker.network.client_connection import ClientConnection
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.quotas.client_quotas import Quotas
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.request_context import RequestContext
+from broker.network.routes import Handler, Route
 from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsResponse

@@ -1,0 +1,106 @@
+"""A handler's outcome that is not a response: one that comes later, or the wish to close the connection.
+
+Rules: no IO. Source: Kafka DelayedOperation, RequestChannel.CloseConnectionResponse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class CloseConnection(Exception):
+    """A handler asks for the connection to be closed: no response can say what is wrong. The text goes to the log."""
+
+
+class _Waiting:
+    """The mark of an outcome that is not there yet; None may be one."""
+
+
+_WAITING = _Waiting()
+
+
+class FrameOwner(Protocol):
+    """The one that counts the bytes of a request's frame in a budget."""
+
+    def release_frame(self) -> None: ...
+
+
+class Deferred(Generic[T]):
+    """A response that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
+
+    Owner: the handler completes it, the connection waits for it. `abandon` informs the handler that nobody waits any more
+    (the connection is closed), so that it can leave its waiting lists; `expedite`, that it should wait no longer.
+    `release_frame` informs the connection that the bytes of the request's frame are needed no longer.
+    """
+
+    __slots__ = ("_abandoned", "_callback", "_expedited", "_value", "frame_owner", "is_barrier", "keeps_request")
+
+    def __init__(self, *, is_barrier: bool = False, keeps_request: bool = True) -> None:
+        """`is_barrier`: no later request of the connection starts before this one has its response. `keeps_request`: the
+        frame stays in memory until the response, or until it is released; if not, little is left, or another component
+        counts it."""
+        self.is_barrier = is_barrier
+        self.keeps_request = keeps_request
+        self.frame_owner: FrameOwner | None = None
+        self._value: Any = _WAITING
+        self._callback: Callable[[T], None] | None = None
+        self._abandoned: Callable[[], None] | None = None
+        self._expedited: Callable[[], None] | None = None
+
+    def complete(self, value: T) -> None:
+        if self._value is not _WAITING:
+            return
+        self._value = value
+        self._abandoned = self._expedited = self.frame_owner = None
+        if self._callback is not None:
+            self._callback(value)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._value is not _WAITING
+
+    def then(self, callback: Callable[[T], None]) -> None:
+        """Call `callback` with the value, immediately when it is there."""
+        assert self._callback is None, "one callback for each Deferred"
+        self._callback = callback
+        if self._value is not _WAITING:
+            callback(cast(T, self._value))
+
+    def follow(self, outcome: T | Deferred[T]) -> None:
+        """Complete with `outcome` when it is there, and pass on `abandon` and `expedite` to it."""
+        if not isinstance(outcome, Deferred):
+            self.complete(outcome)
+            return
+        self._abandoned, self._expedited = outcome.abandon, outcome.expedite
+        if outcome.keeps_request:
+            outcome.frame_owner = self
+        else:
+            self.release_frame()
+        outcome.then(self.complete)
+
+    def release_frame(self) -> None:
+        """The bytes of the request's frame are needed no longer. No effect once it is completed or abandoned."""
+        self.keeps_request = False
+        owner, self.frame_owner = self.frame_owner, None
+        if owner is not None:
+            owner.release_frame()
+
+    def on_abandon(self, callback: Callable[[], None]) -> None:
+        self._abandoned = callback
+
+    def abandon(self) -> None:
+        callback, self._abandoned = self._abandoned, None
+        self._callback = self._expedited = self.frame_owner = None
+        if callback is not None:
+            callback()
+
+    def on_expedite(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the broker stops: for waits that only save the client another request."""
+        self._expedited = callback
+
+    def expedite(self) -> None:
+        if self._expedited is not None:
+            self._expedited()
