@@ -50,9 +50,9 @@ def size_text(size_bytes: float) -> str:
     return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 100 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def count_text(number: int, noun: str) -> str:
-    """Return `1 record`, `2 records`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count_text(number: int, noun: str, one_does: str = "", many_do: str = "") -> str:
+    """Return `1 record`, `2 records`; with verbs `1 record is`, `2 records are`."""
+    return f"{number} {noun} {one_does}".rstrip() if number == 1 else f"{number} {noun}s {many_do}".rstrip()
 
 
 def visible(text: str, *, keeps_lines: bool = False) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import signal
 import sys
@@ -17,8 +18,10 @@ from typing import Any
 import click
 
 from runtime.clock import SystemClock
-from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
+from runtime.texts import visible
+from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from tools.names import COMMANDS
+from tools.parsing import is_text
 
 BEGUN_MS = "tools.begun_ms"
 """Where the context has when the command began, monotonic: to import what it needs takes its time, too."""
@@ -54,11 +57,19 @@ root = _Commands("barnabas", help="Commands for any Kafka cluster.")
 def main(arguments: Sequence[str]) -> int:
     """Run a command, and return its exit code: 0, 1 when it failed, 2 for wrong options, 130 after a Ctrl-C."""
     _open_what_is_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the encoding does not have ends no command
+    unreadable = next((each for each in arguments if not is_text(each)), None)
+    if unreadable is not None:  # the client libraries end the process for it
+        click.echo(f"barnabas: the argument {visible(unreadable)} is no UTF-8", err=True)
+        return EXIT_USAGE
     try:
         code = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(visible(shown.getvalue(), keeps_lines=True), nl=False, err=True)
         return error.exit_code
     except click.Abort:
         return EXIT_INTERRUPTED

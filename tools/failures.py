@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from confluent_kafka import KafkaException
 
 from config.client_settings import SettingsError
+from runtime.texts import visible
 from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ class Failure(click.ClickException):
 
     exit_code = EXIT_FAILED
 
-    def show(self, file: object = None) -> None:
-        del file
-        click.echo(f"barnabas: {self.format_message()}", err=True)
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"barnabas: {visible(self.format_message())}", file=file, err=file is None)
 
 
 class Interrupted(Failure):

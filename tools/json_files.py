@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from tools.failures import Failure
 from tools.group_lag import Key
+from tools.parsing import is_text
 
 TO_THE_END = -1
 """The offset that means everything."""
@@ -65,9 +66,11 @@ def _key(row: Any) -> Key:
 
 
 def _text(value: Any) -> str:
-    """Raises TypeError."""
+    """Raises TypeError, ValueError."""
     if not isinstance(value, str):
         raise TypeError(value)
+    if not is_text(value):
+        raise ValueError(value)
     return value
 
 

@@ -2,7 +2,8 @@
 
 Rules: results go to standard output, everything else to standard error. Colours, boxes and bars only on a terminal; elsewhere
 a table is aligned text with one row a line, so that `grep` and `awk` work. With `--json` the result is one JSON document, or
-one a line where rows come one after the other.
+one a line where rows come one after the other. Names and messages may hold anything: what a terminal would obey, and what ends
+a line, is escaped (`runtime.texts.visible`), in JSON as JSON does it. Records go to a file or a pipe as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from runtime.texts import visible, visible_json
 
 if TYPE_CHECKING:
     from tools.records.record_view import RecordView
@@ -32,36 +35,55 @@ class Output:
         if self.as_json:
             self.document(list(rows))
             return
-        texts = [[_text(row.get(column)) for column in columns] for row in rows]
+        texts = [[visible(_text(row.get(column))) for column in columns] for row in rows]
         heads = [column.replace("_", " ").upper() for column in columns]
-        if sys.stdout.isatty():
+        if is_terminal():
             _print_rich(heads, texts)
         else:
             _print_plain(heads, texts)
 
     def document(self, value: Any) -> None:
         """Print one JSON document."""
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+        click.echo(_json(value, indent=2))
 
     def line(self, value: Mapping[str, Any], text: str) -> None:
         """Print a result that is one of many: a JSON object on a line, or `text`."""
-        sys.stdout.write(f"{json.dumps(value, ensure_ascii=False, default=str) if self.as_json else text}\n")
+        sys.stdout.write(f"{_json(value) if self.as_json else visible(text)}\n")
 
-    def record(self, record: RecordView, text: str) -> None:
-        """Print a record: a JSON object on a line, or `text`, which has its end."""
-        sys.stdout.write(f"{json.dumps(record.as_json(), ensure_ascii=False)}\n" if self.as_json else text)
+    def record(self, record: RecordView, line: str | bytes) -> None:
+        """Print a record: a JSON object on a line, or its line, which is made for this output and has its end."""
+        if self.as_json:
+            sys.stdout.write(f"{_json(record.as_json())}\n")
+        elif isinstance(line, bytes):
+            sys.stdout.buffer.write(line)
+        else:
+            sys.stdout.write(line)
 
     def result(self, value: Mapping[str, Any], text: str) -> None:
         """Print the one result of a command: a JSON document, or a sentence."""
         if self.as_json:
             self.document(value)
         else:
-            click.echo(text)
+            click.echo(visible(text))
+
+    @staticmethod
+    def lines(text: str) -> None:
+        """Print lines that another command or a program reads; on a terminal without what it would obey."""
+        click.echo(visible(text, keeps_lines=True) if is_terminal() else text, nl=False)
 
     @staticmethod
     def note(text: str) -> None:
         """Print to standard error what is no result."""
-        click.echo(text, err=True)
+        click.echo(visible(text), err=True)
+
+
+def is_terminal() -> bool:
+    """Return whether results go to a terminal."""
+    return sys.stdout.isatty()
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return visible_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
 def _text(value: Any) -> str:
@@ -83,10 +105,11 @@ def _print_plain(heads: list[str], texts: list[list[str]]) -> None:
 def _print_rich(heads: list[str], texts: list[list[str]]) -> None:
     from rich.console import Console  # noqa: PLC0415  only a terminal needs it
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in texts:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # not markup: a name may have brackets
     Console().print(table)

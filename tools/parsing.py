@@ -23,7 +23,13 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 _SHORT_DURATION = re.compile(r"(\d+)(ms|s|m|h|d)")
 _NEXT_SETTING = re.compile(r",(?=[A-Za-z][\w.-]*=)(?![^\[]*\])")
 """A comma behind which the next setting begins: outside of brackets."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def is_text(text: str) -> bool:
+    """Return whether the client libraries can send a text whole: it is UTF-8, without NUL, behind which they cut it."""
+    return "\0" not in text and not _SURROGATE.search(text)
 
 
 def settings(texts: Iterable[str], option: str) -> dict[str, str]:

@@ -63,7 +63,7 @@ def test_a_reading_goes_on_behind_the_death_of_a_leader_and_is_complete() -> Non
         code, out, err = ended(started(cluster, "find", "orders", "--value-contains", f"{RECORDS - 1}", "--json"))
         assert code == 0
         assert json.loads(out)["offset"] == RECORDS - 1
-        assert f"1 hits in {RECORDS} records" in err
+        assert f"1 hit in {RECORDS} records" in err
         for arguments in (
             ("consume", "single", "--until-end"),
             ("find", "single", "--key", "k"),

@@ -41,6 +41,7 @@ def test_sizes_have_decimal_units(size_bytes: int, text: str) -> None:
 
 def test_one_is_singular() -> None:
     assert [count_text(number, "record") for number in (0, 1, 2)] == ["0 records", "1 record", "2 records"]
+    assert [count_text(number, "record", "is", "are") for number in (1, 2)] == ["1 record is", "2 records are"]
 
 
 @pytest.mark.parametrize(

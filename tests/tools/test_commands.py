@@ -332,9 +332,9 @@ def test_keys_and_values_may_be_numbers_or_bytes(tool: Tool) -> None:
         "integer",
     )
     assert short.code == 1
-    assert "1 bytes are no integer" in short.err
+    assert "1 byte is no integer" in short.err
     wrong = tool("produce", "typed", "--value-serializer", "integer", stdin=b"1\nx\n")
-    assert (wrong.code, wrong.lines) == (1, ["1 records written to typed"])
+    assert (wrong.code, wrong.lines) == (1, ["1 record written to typed"])
     assert "record 2 cannot be written: 'x' is no integer" in wrong.err
     assert tool("find", "typed", "--key", "x", "--key-deserializer", "long").code == 2
     assert "is none of string, short" in tool("consume", "typed", "--key-deserializer", "avro").err
@@ -425,7 +425,7 @@ def test_records_that_cannot_be_written_are_told_and_the_others_are_there(tool: 
     run = tool("produce", "refusing", stdin=b"small\n" + b"x" * 2_000_000 + b"\nlast\n")
     assert run.code == 1
     assert run.lines == ["2 records written to refusing"]
-    assert "1 records were not written: MSG_SIZE_TOO_LARGE" in run.err
+    assert "1 record was not written: MSG_SIZE_TOO_LARGE" in run.err
     assert "max.message.bytes" in run.err
     for given in (
         '{"partition": "a"}',

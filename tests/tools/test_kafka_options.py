@@ -128,7 +128,7 @@ def test_what_an_open_transaction_hides_is_told(tool: Tool, broker: EmbeddedBrok
                     ("consume", "hidden", "--last", "5")):  # fmt: skip
         run = ok(tool(*command, "--json"))
         assert [json.loads(line)["value"] for line in run.lines] == ["before"]
-        assert "1 offsets of hidden-0" in run.err and "--isolation-level read_uncommitted" in run.err
+        assert "1 offset of hidden-0" in run.err and "--isolation-level read_uncommitted" in run.err
     run = ok(tool("find", "hidden", "--value-contains", "e", "--isolation-level", "read_uncommitted", "--format", "%v"))
     assert run.lines == ["before", "open"]
     producer.abort_transaction()
@@ -143,7 +143,7 @@ def test_a_search_by_time_takes_no_record_of_another_time(tool: Tool) -> None:
     assert ok(tool("find", "unordered", *options, "--from-time", "3000")).lines == ["v5000", "v6000", "v3000"]
     run = ok(tool("find", "unordered", *options, "--from-time", "1500", "--until-time", "5500"))
     assert run.lines == ["v5000", "v2000"]
-    assert "to the first one since 5500 in each of 1 partitions" in run.err
+    assert "to the first one since 5500 in each of 1 partition" in run.err
 
 
 def test_an_offset_that_is_not_there_is_told(tool: Tool) -> None:
@@ -156,7 +156,7 @@ def test_an_offset_that_is_not_there_is_told(tool: Tool) -> None:
     for end in (("--until-end",), ("--max-messages", "1")):
         run = ok(tool("consume", "short", "--offset", "1", *end))
         assert (run.lines, "1 of short-0" in run.err) == (["2"], True)
-    assert "to the end of 1 partitions" in ok(tool("find", "short", "--key", "k", "--from-offset", "9")).err
+    assert "to the end of 1 partition" in ok(tool("find", "short", "--key", "k", "--from-offset", "9")).err
 
 
 def test_a_topic_that_nobody_creates_is_missing_at_once(tool: Tool) -> None:

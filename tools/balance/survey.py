@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from runtime.texts import count_text
 from tools.balance.layout import Key, PartitionLoad
 from tools.cluster import Cluster
 from tools.commands.topics import described, partition_rows
@@ -42,8 +43,10 @@ def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey
     look takes `sample_s` seconds, with 0 rates are unknown. Raises Failure."""
     active = moving(cluster)
     if active:
-        raise Failure(f"{len(active)} partitions are being moved: wait until `barnabas partitions reassignments` shows none, "
-                      "or end that with `barnabas partitions cancel`")  # fmt: skip
+        raise Failure(
+            f"{count_text(len(active), 'partition', 'is', 'are')} being moved: wait until `barnabas partitions "
+            "reassignments` shows none, or end that with `barnabas partitions cancel`"
+        )
     racks = {node.id: node.rack for node in cluster.result(cluster.admin.describe_cluster()).nodes}
     rows = {(row["topic"], row["partition"]): row for topic in described(cluster) for row in partition_rows(topic)}
     names = {topic for topic, _ in rows}

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from runtime.texts import size_text
+from runtime.texts import count_text, size_text
 from tools import parsing
 from tools.balance.goals import GOALS, THRESHOLD_PERCENT, distances, short_of_racks
 from tools.balance.layout import Layout
@@ -107,14 +107,16 @@ def command(
         return 0
     copied = size_text(sum(move.copied_bytes for move in moves))
     if not execute:
-        Output.note(f"{len(moves)} partitions change, {copied} are to be copied; nothing is moved: --execute begins")
+        change = count_text(len(moves), "partition", "changes", "change")
+        Output.note(f"{change}, {copied} are to be copied; nothing is moved: --execute begins")
         return 0
     execution = Execution(cluster, moves, throttle, batch_size)
+    changed = count_text(len(moves), "partition", "has changed", "have changed")
     if not execution.run():
-        Output.note(f"stopped: {len(execution.done)} of {len(moves)} partitions have changed; `barnabas balance` plans anew "
+        Output.note(f"stopped: {len(execution.done)} of {changed}; `barnabas balance` plans anew "
                     "from here, `barnabas partitions reassignments` shows that nothing is moving")  # fmt: skip
         return _EXIT_INTERRUPTED
-    Output.note(f"{len(moves)} partitions have changed, {copied} were copied")
+    Output.note(f"{changed}, {copied} were copied")
     return 0
 
 
@@ -122,17 +124,20 @@ def note_what_stays(seen: Survey, layout: Layout) -> None:
     """Say what the plan does not change; `layout` is what it makes."""
     for broker in sorted(layout.drained):
         if layout.count[broker]:
-            Output.note(f"broker {broker} keeps {layout.count[broker]} replicas, of partitions without a leader or of topics "
-                        "that are not to be moved: it is still needed")  # fmt: skip
+            kept = count_text(layout.count[broker], "replica")
+            Output.note(f"broker {broker} keeps {kept}, of partitions without a leader or of topics that are not to be moved: "
+                        "it is still needed")  # fmt: skip
     if seen.leaderless:
-        Output.note(f"{len(seen.leaderless)} partitions have no leader and stay: `barnabas cluster health` tells more")
+        stay = count_text(len(seen.leaderless), "partition", "has no leader and stays", "have no leader and stay")
+        Output.note(f"{stay}: `barnabas cluster health` tells more")
     for broker, count in seen.gone.items():
         if broker not in layout.drained:
-            Output.note(f"broker {broker} is gone and keeps its {count} replicas: start it, or give them to others by "
-                        f"--drain {broker}")  # fmt: skip
+            Output.note(f"broker {broker} is gone and keeps its {count_text(count, 'replica')}: start it, or give them to "
+                        f"others by --drain {broker}")  # fmt: skip
     if seen.led_by_others:
-        Output.note(f"{len(seen.led_by_others)} partitions are led by another than their preferred leader, which is counted "
-                    "here: `barnabas partitions elect` returns them")  # fmt: skip
+        led = count_text(len(seen.led_by_others), "partition", "is", "are")
+        Output.note(f"{led} led by another than their preferred leader, which is counted here: `barnabas partitions elect` "
+                    "returns them")  # fmt: skip
 
 
 def _layout(seen: Survey, drain: str | None, exclude_brokers: str | None) -> Layout:

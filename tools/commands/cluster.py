@@ -6,7 +6,6 @@ are no problem. A look takes less than ten seconds, whatever hangs.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -133,7 +132,7 @@ def _show(output: Output, view: ClusterView, found: Sequence[Finding], *, watch:
     from tools.health.screen import document, lines  # noqa: PLC0415
 
     if output.as_json and watch:
-        click.echo(json.dumps(document(view, found), ensure_ascii=False))
+        output.line(document(view, found), "")
     elif output.as_json:
         output.document(document(view, found))
     else:

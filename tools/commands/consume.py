@@ -8,20 +8,20 @@ Source: kafka-console-consumer.sh.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
 
+from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_since
 from tools.names_given import one_name
-from tools.output import Output
-from tools.records.format_option import format_option
+from tools.output import Output, is_terminal
+from tools.records.format_option import format_options
 from tools.records.last_records import last_plan
 from tools.records.new_partitions import NewPartitions
 from tools.records.printing import Printing, RecordForm
@@ -54,7 +54,7 @@ _ENDS = ("until_end", "until_offset", "until_time")
 @click.option("--key", help="only records with this key")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="only records with this header")
 @click.option("--value-contains", metavar="TEXT", help="only records whose value contains this")
-@format_option("%v")
+@format_options("%v")
 @click.option("--property", "printed", multiple=True, metavar="NAME=VALUE", help="as of kafka-console-consumer.sh, instead of "
               "--format: print.key=true, key.separator=:, ...; may be repeated")  # fmt: skip
 @serialization_options("deserializer")
@@ -81,7 +81,7 @@ def command(
     **others: Any,
 ) -> None:
     """Print the records of TOPIC, from its end on unless another start is named."""
-    form = RecordForm.of(**{name: others.pop(name) for name in RecordForm.OPTIONS})
+    form = RecordForm.of(as_json=output.as_json, **{name: others.pop(name) for name in RecordForm.OPTIONS})
     start = _start(others)
     wanted = RecordFilter.of(key_bytes(key, form.key), headers, value_contains)
     if group is not None and any(_is_given(start[name]) for name in (*_STARTS[1:], *_ENDS, "partitions")):
@@ -111,13 +111,13 @@ def command(
         if leaderless:
             Output.note(f"without leader, and not read until there is one: {', '.join(leaderless)}")
         printing.run(reading, timeout_ms, cluster.clock.monotonic_ms, added)
-        tell_gaps(topic, reading.deleted, plan.withheld if plan is not None else {})
+        tell_gaps(topic, reading.deleted, plan.withheld if plan is not None else {}, printing.unreadable)
     finally:
         consumer.close()
     if timeout_ms is not None and leaderless and _leaderless(cluster, keys):
         raise Failure(f"not everything was read: without leader are {', '.join(leaderless)}")
-    if sys.stdout.isatty():
-        Output.note(f"{printing.printed} records")
+    if is_terminal():
+        Output.note(count_text(printing.printed, "record"))
 
 
 def _leaderless(cluster: Cluster, keys: list[Key]) -> list[str]:

@@ -16,6 +16,7 @@ import click
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 
 from protocol.key_hashes import PARTITIONERS
+from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
@@ -24,10 +25,12 @@ from tools.group_lag import offsets_since
 from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
-from tools.records.format_option import Line, format_option
+from tools.records.format_option import format_options, line_text, template_line
+from tools.records.line_template import LineTemplate
+from tools.records.line_text import Line
 from tools.records.reading import SETTINGS, Reading, ReadPlan, earlier_ends, tell_gaps
 from tools.records.record_filter import RecordFilter
-from tools.records.record_view import RecordView
+from tools.records.record_view import RecordView, UnreadableHeaders
 from tools.records.serialization import Serialization, decoded, key_bytes, serialization_options
 
 
@@ -48,7 +51,7 @@ from tools.records.serialization import Serialization, decoded, key_bytes, seria
 @click.option("--from-offset", type=parsing.OFFSET, metavar="N", help="at this offset or behind it")
 @click.option("--until-offset", type=parsing.OFFSET, metavar="N", help="before this offset")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N hits")
-@format_option("%t-%p@%o %D %k %v")
+@format_options("%t-%p@%o %D %k %v")
 @serialization_options("deserializer")
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
               help="[read_committed]")  # fmt: skip
@@ -68,11 +71,13 @@ def command(
     key_partition_only: bool,
     partitions: str | None,
     max_messages: int | None,
-    line_of: Line,
+    template: LineTemplate,
+    is_raw: bool,
     isolation_level: str,
     **bounds: Any,
 ) -> None:
     """Find records of TOPIC by key, header, part of the value or a field of its JSON."""
+    line_of = template_line(template, line_text(is_raw=is_raw, as_json=output.as_json))
     key_data = key_bytes(key, key_form)
     wanted = RecordFilter.of(key_data, headers, value_contains, paths)
     if wanted == RecordFilter():
@@ -111,6 +116,7 @@ class _Search:
         self._partitions = 0
         self._hits = 0
         self._looked = 0
+        self._unreadable = 0
         self._deleted: dict[int, int] = {}
         self._withheld: dict[int, int] = {}
         self._progress: Progress | None = None
@@ -150,7 +156,8 @@ class _Search:
                 ) from error
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"the search was interrupted after {self._looked} records with {self._hits} hits: it is incomplete, "
+                    f"the search was interrupted after {count_text(self._looked, 'record')} with "
+                    f"{count_text(self._hits, 'hit')}: it is incomplete, "
                     f"{self._left(reading, left)}"
                 ) from None
             finally:
@@ -164,12 +171,19 @@ class _Search:
         while not reading.is_finished and not self.is_full:
             for message in reading.poll():
                 self._looked += 1
-                if wanted.takes_message(message) and not self.is_full:
-                    record = decode(RecordView.of(message))
+                if self._takes(wanted, message) and not self.is_full:
+                    record = _shown(RecordView.of(message), decode)
                     self._hits += 1
                     self._output.record(record, line_of(record))
                     sys.stdout.flush()
             self._progress.show(self._looked)
+
+    def _takes(self, wanted: RecordFilter, message: Any) -> bool:
+        try:
+            return wanted.takes_message(message)
+        except UnreadableHeaders:
+            self._unreadable += 1
+            return False
 
     def _left(self, reading: Reading, left: dict[int, int]) -> str:
         """Return where the search stopped; `left` has the starts of what was not finished before this reading."""
@@ -181,16 +195,27 @@ class _Search:
     def report(self, until_time: str | None) -> None:
         """Say how far it has looked, and what it could not look at."""
         assert self._progress is not None
-        reached = f"to the end of {self._partitions} partitions"
+        partitions = count_text(self._partitions, "partition")
+        reached = f"to the end of {partitions}"
         if self.is_full:
             reached = "ended at the wanted number of hits"
         elif until_time is not None:
-            reached = f"to the first one since {until_time} in each of {self._partitions} partitions"
+            reached = f"to the first one since {until_time} in each of {partitions}"
         self._progress.close()
-        tell_gaps(self._topic, self._deleted, self._withheld)
+        tell_gaps(self._topic, self._deleted, self._withheld, self._unreadable)
         Output.note(
-            f"{self._hits} hits in {self._looked} records, {reached} ({self._progress.rate_text(self._looked)})"
+            f"{count_text(self._hits, 'hit')} in {count_text(self._looked, 'record')}, {reached} "
+            f"({self._progress.rate_text(self._looked)})"
         )
+
+
+def _shown(record: RecordView, decode: Callable[[RecordView], RecordView]) -> RecordView:
+    """Return the record as the deserializers make it, or its bytes where they do not take them: it is found all the same."""
+    try:
+        return decode(record)
+    except Failure as failure:
+        Output.note(f"{failure.message}; its bytes are shown")
+        return record
 
 
 def _times_ms(cluster: Cluster, bounds: dict[str, Any]) -> dict[str, int | None]:

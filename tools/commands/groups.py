@@ -7,12 +7,13 @@ Source: kafka-consumer-groups.sh; KIP-571.
 from __future__ import annotations
 
 import csv
-import sys
+import io
 from typing import Any
 
 import click
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
+from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.execute_option import execute_option
@@ -101,7 +102,7 @@ def _show(
     for each in documents:
         lag = "unknown" if each["total_lag"] is None else each["total_lag"]
         Output.note(
-            f"group {each['group']}: {each['state']}, {len(each['members'])} members, "
+            f"group {each['group']}: {each['state']}, {count_text(len(each['members']), 'member')}, "
             f"coordinator {each['coordinator']}, lag {lag}"
         )
     rows = [
@@ -229,7 +230,9 @@ def reset_offsets(
         named = [
             (*(() if is_one else (row["group"],)), row["topic"], row["partition"], row["new_offset"]) for row in rows
         ]
-        csv.writer(sys.stdout, lineterminator="\n").writerows(named)
+        table = io.StringIO()
+        csv.writer(table, lineterminator="\n").writerows(named)
+        Output.lines(table.getvalue())
     else:
         output.table(rows, columns if is_one else ("group", *columns))
     if not execute:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 from confluent_kafka import ElectionType
 
+from runtime.texts import count_text
 from tools import parsing
 from tools.balance.replicas import PlanError
 from tools.cluster import Cluster, cluster_command
@@ -277,8 +278,8 @@ def _begin(
     active = moving(cluster)
     if active and not additional:
         raise Failure(
-            f"{len(active)} partitions are being moved already: wait until `barnabas partitions reassignments` shows none, "
-            "or give --additional to move these beside them"
+            f"{count_text(len(active), 'partition', 'is', 'are')} being moved already: wait until `barnabas partitions "
+            "reassignments` shows none, or give --additional to move these beside them"
         )
     wanted = {key: target.replicas for key, target in plan.items()}
     directories = {(*key, broker): path for key, target in plan.items() for broker, path in target.directories.items()}

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 
+from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
@@ -23,7 +24,7 @@ from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
 from tools.records.reading import SETTINGS, Reading, ReadPlan
-from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
+from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, missing_text, send
 
 MB = 1_000_000
 _PAYLOADS = 64
@@ -122,7 +123,7 @@ def produce(
     if is_interrupted:
         raise Interrupted(f"{_UNTIL_THEN} written until then")
     if errors:
-        raise Failure(f"{len(errors)} records were not written: {told((ended or errors)[0])}")
+        raise Failure(f"{missing_text(len(errors), 'written')}: {told((ended or errors)[0])}")
 
 
 @command.command("consume")
@@ -252,7 +253,7 @@ def _report(output: Output, count: int, size: int, elapsed_s: float, times: Hist
         "records_per_second": round(per_s, 1),
         "mb_per_second": round(mb_per_s, 3),
     }
-    text = f"{count} records in {elapsed_s:.2f} s: {per_s:.0f} records/s, {mb_per_s:.2f} MB/s"
+    text = f"{count_text(count, 'record')} in {elapsed_s:.2f} s: {per_s:.0f} records/s, {mb_per_s:.2f} MB/s"
     if times is not None:
         row |= times.row()
         text += f"; {times.text()}"

@@ -17,13 +17,14 @@ from typing import Any
 import click
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, Interrupted, told
 from tools.names_given import one_name
 from tools.output import Output
-from tools.parsing import INT32_MAX, INT64_MAX
+from tools.parsing import INT32_MAX, INT64_MAX, is_text
 from tools.records.line_form import LineForm
-from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, send
+from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, missing_text, send
 from tools.records.serialization import Serialization, serialization_options
 
 NEW_TOPIC_MS = 5_000
@@ -118,6 +119,8 @@ def command(
     try:
         for number, record in enumerate(read(sys.stdin.buffer), 1):
             record.headers += given
+            if not all(is_text(name) for name, _ in record.headers):
+                raise Failure(f"record {number} cannot be written: the name of a header is no UTF-8, or has a NUL")
             record.key = key.encode() if key is not None else record.key
             record.partition = partition if partition is not None else record.partition
             if tombstones and not record.value:
@@ -139,13 +142,13 @@ def command(
         finish(producer)
         output.result(
             {"topic": topic, "written": progress.written, "failed": progress.failed},
-            f"{progress.written} records written to {topic}",
+            f"{count_text(progress.written, 'record')} written to {topic}",
         )
     if is_interrupted:
-        rest = f"{progress.failed} were not acknowledged" if progress.failed else "nothing is lost of what was read"
-        raise Interrupted(f"interrupted after {progress.written} records; {rest}")
+        rest = missing_text(progress.failed, "acknowledged") if progress.failed else "nothing is lost of what was read"
+        raise Interrupted(f"interrupted after {count_text(progress.written, 'record')}; {rest}")
     if progress.first_error is not None:
-        raise Failure(f"{progress.failed} records were not written: {told(progress.first_error)}")
+        raise Failure(f"{missing_text(progress.failed, 'written')}: {told(progress.first_error)}")
 
 
 def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Progress) -> None:

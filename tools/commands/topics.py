@@ -54,7 +54,7 @@ def list_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], ex
         output.document(rows)
         return
     for row in rows:
-        click.echo(row["topic"])
+        Output.lines(f"{row['topic']}\n")
 
 
 @command.command("describe")

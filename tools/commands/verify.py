@@ -16,6 +16,7 @@ from typing import Any
 import click
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
+from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
@@ -24,11 +25,13 @@ from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
 from tools.records.reading import SETTINGS, Reading, ReadPlan
-from tools.records.sending import finish, give_up, send
+from tools.records.record_view import UnreadableHeaders, headers_of
+from tools.records.sending import finish, give_up, missing_text, send
 from tools.sequences import Intervals, PartitionCheck, verdict
 
 PRODUCER_HEADER = "barnabas-producer"
 SEQUENCE_HEADER = "barnabas-sequence"
+_LONGEST = len(str(parsing.INT64_MAX))
 
 
 @click.group("verify", help="Whether everything that was acknowledged is there.")
@@ -88,12 +91,12 @@ def produce(
     count = sum(map(len, acknowledged.values()))
     output.result(
         {"topic": topic, "run": run, "acknowledged": count, "failed": len(errors), "state": path},
-        f"{count} records acknowledged; `barnabas verify consume {topic} --state {path}` verifies them",
+        f"{count_text(count, 'record')} acknowledged; `barnabas verify consume {topic} --state {path}` verifies them",
     )
     if is_interrupted:
         raise Interrupted("interrupted: what was written until then can be verified")
     if errors:
-        raise Failure(f"{len(errors)} records were not acknowledged: {told((ended or errors)[0])}")
+        raise Failure(f"{missing_text(len(errors), 'acknowledged')}: {told((ended or errors)[0])}")
 
 
 @command.command("consume")
@@ -109,7 +112,8 @@ def consume(cluster: Cluster, output: Output, *, topic: str, path: str) -> None:
     acknowledged = {int(index): Intervals(pairs) for index, pairs in state["acknowledged"].items()}
     checks = _checks(cluster, topic, state["run"].encode())
     found = verdict(acknowledged, checks)
-    output.result(found, f"{found['acknowledged']} records acknowledged, {found['read']} read")
+    count = count_text(sum(map(len, acknowledged.values())), "record")
+    output.result(found, f"{count} acknowledged, {found['read']} read")
     if not found["is_sound"]:
         wrong = [
             f"{name.replace('_', ' ')}: {found[name]}"
@@ -133,19 +137,33 @@ def _checks(cluster: Cluster, topic: str, run: bytes) -> dict[int, PartitionChec
         while not reading.is_finished:
             for message in reading.poll():
                 looked += 1
-                headers = dict(message.headers() or ())
-                if headers.get(PRODUCER_HEADER) == run:
+                sequence = _sequence(message, run)
+                if sequence is not None:
                     check = checks.setdefault(message.partition(), PartitionCheck())
-                    check.read(int(headers[SEQUENCE_HEADER]), message.offset())
+                    check.read(sequence, message.offset())
             progress.show(looked)
     except KafkaException as error:
-        raise Failure(f"the verification is incomplete after {looked} records: {told(error.args[0])}") from error
+        raise Failure(
+            f"the verification is incomplete after {count_text(looked, 'record')}: {told(error.args[0])}"
+        ) from error
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted: the verification is incomplete after {looked} records") from None
+        raise Interrupted(f"interrupted: the verification is incomplete after {count_text(looked, 'record')}") from None
     finally:
         progress.close()
         consumer.close()
     return checks
+
+
+def _sequence(message: Any, run: bytes) -> int | None:
+    """Return the number that this run gave a record; None for a record of somebody else."""
+    try:
+        headers = dict(headers_of(message))
+    except UnreadableHeaders:
+        return None
+    sequence = headers.get(SEQUENCE_HEADER)
+    if headers.get(PRODUCER_HEADER) != run or sequence is None or not sequence.isdigit() or len(sequence) > _LONGEST:
+        return None
+    return int(sequence)
 
 
 def _write_state(path: str, state: dict[str, Any]) -> None:

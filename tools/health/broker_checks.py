@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from config.disk_floor import default_floor_bytes
-from runtime.texts import size_text
+from runtime.texts import count_text, size_text
 from tools.health.view import (
     TOPIC_SETTINGS,
     BrokerView,
@@ -81,7 +81,7 @@ def gone(view: ClusterView) -> Iterator[Problem]:
     for broker, names in sorted(missing.items()):
         yield Problem(
             Severity.ERROR, f"broker {broker}",
-            f"it is gone, and {len(names)} partitions have a replica on it "
+            f"it is gone, and {count_text(len(names), 'partition', 'has', 'have')} a replica on it "
             f"({', '.join(names[:3])}{' ...' if len(names) > 3 else ''})",
             _next_for_gone(view, broker),
             view.since(Condition.BROKER_GONE, str(broker)),
@@ -212,7 +212,9 @@ def _differences(view: ClusterView, broker: BrokerView, speaking: list[BrokerVie
         keys = [key for key, leader in usual.leaders.items() if key in own.leaders and own.leaders[key] != leader]
         if keys:
             topic, partition = keys[0]
-            found.append(f"{len(keys)} partitions have another leader ({topic}-{partition} ...)")
+            found.append(
+                f"{count_text(len(keys), 'partition', 'has', 'have')} another leader ({topic}-{partition} ...)"
+            )
     return "; ".join(found)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from runtime.texts import size_text
+from runtime.texts import count_text, size_text
 from tools.balance.layout import Key
 from tools.balance.planner import Move
 from tools.cluster import Cluster
@@ -76,7 +76,7 @@ class Execution:
         for index in range(number):
             batch = copying[index * self.batch_size : (index + 1) * self.batch_size]
             size = size_text(sum(move.copied_bytes for move in batch))
-            Output.note(f"batch {index + 1} of {number}: {len(batch)} partitions, {size} to copy")
+            Output.note(f"batch {index + 1} of {number}: {count_text(len(batch), 'partition')}, {size} to copy")
             yield batch
 
     def _move(self, batch: list[Move], interruption: Interruption, progress: Progress) -> bool:
@@ -142,9 +142,8 @@ class Execution:
             return
         if self._told_ms and not progress.is_shown:
             total = sum(move.copied_bytes for move in self.moves)
-            Output.note(
-                f"{size_text(copied)} of {size_text(total)} are copied, {len(self._pending)} partitions are moving"
-            )
+            pending = count_text(len(self._pending), "partition", "is", "are")
+            Output.note(f"{size_text(copied)} of {size_text(total)} are copied, {pending} moving")
         self._told_ms = now_ms
 
     def _copied_of_pending(self) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tools.balance.layout import Key
 from tools.failures import Failure
+from tools.parsing import is_text
 
 ANY_DIRECTORY = "any"
 _FORM = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}'
@@ -101,6 +102,8 @@ def _parse_row(row: Any) -> tuple[Key, Target]:
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ValueError(f"a row is not of the form {_FORM}") from None
     name = f"{key[0]}-{key[1]}"
+    if not all(map(is_text, (key[0], *log_dirs))):
+        raise ValueError(f"{name!a} is no name, or one of its log_dirs is none")
     if not replicas:
         raise ValueError(f"{name} has no replicas")
     if len(set(replicas)) < len(replicas):

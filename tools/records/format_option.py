@@ -1,4 +1,4 @@
-"""The option `--format` of the commands that print records."""
+"""The options `--format` and `--raw` of the commands that print records."""
 
 from __future__ import annotations
 
@@ -7,22 +7,43 @@ from typing import Any
 
 import click
 
-from tools.records.record_view import RecordView, formatter
+from tools.output import is_terminal
+from tools.records.line_template import LineTemplate
+from tools.records.line_text import Line, LineText
 
-Line = Callable[[RecordView], str]
-_FIELDS = "%k key, %v value, %p partition, %o offset, %D time, %h headers, %t topic"
-
-
-def format_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The command's function is called with `line_of`, which makes the line of a record, with its end."""
-    return click.option(
-        "--format", "line_of", default=default, metavar="FORMAT", callback=_line_of, help=f"{_FIELDS} [{default}]"
-    )
+_FIELDS = "%k key, %v or %s value, %p partition, %o offset, %D time, %h headers, %t topic ..., as of kcat"
 
 
-def _line_of(_context: click.Context, _option: click.Parameter, template: str) -> Line:
+def format_options(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The command's function is called with `template`, the form of its lines, and `is_raw`."""
+
+    def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = click.option("--raw", "is_raw", is_flag=True, help="bytes as they are, on a terminal, too")(function)
+        return click.option(
+            "-f", "--format", "template", default=default, metavar="FORMAT", callback=_template,
+            help=f"{_FIELDS} [{default}]",
+        )(function)  # fmt: skip
+
+    return with_options
+
+
+def line_text(*, is_raw: bool, as_json: bool) -> LineText:
+    """Return the texts of this command's output. Raises click.UsageError."""
+    if is_raw and as_json:
+        raise click.UsageError("--raw and --json do not go together: JSON is text, with base64 for other bytes")
+    return LineText(is_raw=is_raw, is_terminal=is_terminal())
+
+
+def template_line(template: LineTemplate, texts: LineText) -> Line:
+    """Return what makes the lines of records. Raises click.UsageError."""
     try:
-        line = formatter(template)
+        return template.line(texts)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _template(_context: click.Context, _option: click.Parameter, template: str) -> LineTemplate:
+    try:
+        return LineTemplate.parse(template)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    return lambda record: f"{line(record)}\n"

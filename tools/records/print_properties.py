@@ -9,9 +9,11 @@ Source: kafka-console-consumer.sh, DefaultMessageFormatter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from tools.records.line_form import properties_of, switch
-from tools.records.record_view import NO_TIMESTAMP, RecordView, text_of
+from tools.records.line_text import Line, LineText
+from tools.records.record_view import NO_TIMESTAMP, RecordView
 
 DESERIALIZERS = ("key.deserializer", "value.deserializer")
 """They say what bytes are, as the options of the same names."""
@@ -26,29 +28,21 @@ def printing_properties(given: Iterable[str]) -> dict[str, str]:
     return properties_of(given, (*(f"print.{name}" for name in _PRINTED), *_TEXTS, *DESERIALIZERS))
 
 
-def line_maker(properties: dict[str, str]) -> Callable[[RecordView], str]:
-    """Return what makes the line of a record, with its end. Raises click.BadParameter."""
-    texts = {name: properties.get(name, default) for name, default in _TEXTS.items()}
-    null = texts["null.literal"]
-
-    def text(data: bytes | None) -> str:
-        return null if data is None else text_of(data)
-
-    def headers(record: RecordView) -> str:
-        shown = [f"{name}:{text(value)}" for name, value in record.headers]
-        return texts["headers.separator"].join(shown) if shown else _NO_HEADERS
-
+def line_maker(properties: dict[str, str], texts: LineText) -> Line:
+    """Return what makes the line of a record. Raises click.BadParameter."""
+    given = {name: properties.get(name, default) for name, default in _TEXTS.items()}
+    texts = replace(texts, null=given["null.literal"])
     fields: dict[str, Callable[[RecordView], str]] = {
         "timestamp": _time,
         "partition": lambda record: f"Partition:{record.partition}",
         "offset": lambda record: f"Offset:{record.offset}",
-        "headers": headers,
-        "key": lambda record: text(record.key),
-        "value": lambda record: text(record.value),
+        "headers": lambda record: texts.headers(record, given["headers.separator"], ":", _NO_HEADERS),
+        "key": lambda record: texts.text(record.key),
+        "value": lambda record: texts.value(record.value),
     }
     chosen = [make for name, make in fields.items() if switch(properties, f"print.{name}", default=name == "value")]
-    separator, end = texts["key.separator"], texts["line.separator"]
-    return lambda record: separator.join(make(record) for make in chosen) + end
+    separator, end = given["key.separator"], given["line.separator"]
+    return texts.line(lambda record: separator.join(make(record) for make in chosen) + end)
 
 
 def _time(record: RecordView) -> str:

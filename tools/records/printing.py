@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from runtime.texts import count_text
 from tools.failures import Failure, Interrupted
 from tools.output import Output
-from tools.records.format_option import Line
+from tools.records.format_option import line_text, template_line
+from tools.records.line_template import LineTemplate
+from tools.records.line_text import Line
 from tools.records.print_properties import DESERIALIZERS, line_maker, printing_properties
 from tools.records.reading import BATCH
-from tools.records.record_view import RecordView
+from tools.records.record_view import RecordView, UnreadableHeaders
 from tools.records.serialization import STRING, Serialization, decoded, serialization_of
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ _LONG_REBALANCE_MS = 10_000
 class RecordForm:
     """What bytes of keys and values are, and the line of a record."""
 
-    OPTIONS: ClassVar = ("line_of", "printed", "key_form", "value_form", "skips_errors")
+    OPTIONS: ClassVar = ("template", "is_raw", "printed", "key_form", "value_form", "skips_errors")
 
     line: Line
     key: Serialization
@@ -44,18 +47,21 @@ class RecordForm:
     def of(
         cls,
         *,
-        line_of: Line,
+        template: LineTemplate,
+        is_raw: bool,
+        as_json: bool,
         printed: tuple[str, ...],
         key_form: Serialization,
         value_form: Serialization,
         skips_errors: bool,
     ) -> RecordForm:
-        """From options; the properties `printed` are stronger. Raises click.BadParameter."""
+        """From options; the properties `printed` are stronger. Raises click.UsageError."""
+        texts = line_text(is_raw=is_raw, as_json=as_json)
         if not printed:
-            return cls(line_of, key_form, value_form, skips_errors)
+            return cls(template_line(template, texts), key_form, value_form, skips_errors)
         properties = printing_properties(printed)
         forms = [serialization_of(properties[name], name) if name in properties else None for name in DESERIALIZERS]
-        return cls(line_maker(properties), forms[0] or key_form, forms[1] or value_form, skips_errors)
+        return cls(line_maker(properties, texts), forms[0] or key_form, forms[1] or value_form, skips_errors)
 
     def shown(self, record: RecordView) -> RecordView:
         """Return the record with key and value as text. Raises Failure."""
@@ -85,6 +91,8 @@ class Printing:
         self._commits = commits
         self._is_assigned = not commits
         self.printed = 0
+        self.unreadable = 0
+        """Records whose headers are wanted and could not be read."""
 
     def on_assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         self._is_assigned = True
@@ -112,7 +120,7 @@ class Printing:
                 elif timeout_ms is not None and now_ms() - quiet_since_ms >= timeout_ms:
                     return
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted after {self.printed} records") from None
+            raise Interrupted(f"interrupted after {count_text(self.printed, 'record')}") from None
 
     @property
     def _is_full(self) -> bool:
@@ -122,7 +130,7 @@ class Printing:
         if self._is_full:
             return
         record = RecordView.of(message)
-        if self._wanted.takes(record):
+        if self._is_wanted(record):
             try:
                 shown = self._form.shown(record)
             except Failure as failure:
@@ -135,3 +143,10 @@ class Printing:
         if self._commits:
             sys.stdout.flush()
             self._consumer.commit(message=message, asynchronous=False)
+
+    def _is_wanted(self, record: RecordView) -> bool:
+        try:
+            return self._wanted.takes(record)
+        except UnreadableHeaders:
+            self.unreadable += 1
+            return False

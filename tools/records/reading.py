@@ -16,6 +16,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
+from runtime.texts import count_text
 from tools.cluster import TIMED_OUT, Cluster
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_of, offsets_since
@@ -211,16 +212,20 @@ def deleted_text(topic: str, deleted: Mapping[int, int]) -> str:
 
 def withheld_text(topic: str, withheld: Mapping[int, int]) -> str:
     """Return what was not read because of open transactions."""
-    places = ", ".join(f"{count} offsets of {topic}-{index}" for index, count in sorted(withheld.items()))
+    places = ", ".join(f"{count_text(count, 'offset')} of {topic}-{index}" for index, count in sorted(withheld.items()))
     return (
         f"not read, because they are behind the start of an open transaction: {places}; "
         f"--isolation-level read_uncommitted reads them, `barnabas transactions producers {topic}` shows the transaction"
     )
 
 
-def tell_gaps(topic: str, deleted: Mapping[int, int], withheld: Mapping[int, int]) -> None:
-    """Say on standard error what was not read."""
+def tell_gaps(topic: str, deleted: Mapping[int, int], withheld: Mapping[int, int], unreadable: int) -> None:
+    """Say on standard error what was not read; `unreadable` are the records whose headers were wanted and could not be read."""
     if deleted:
         Output.note(deleted_text(topic, deleted))
     if withheld:
         Output.note(withheld_text(topic, withheld))
+    if unreadable:
+        Output.note(
+            f"not compared with --header, because a name of a header is no UTF-8: {count_text(unreadable, 'record')}"
+        )

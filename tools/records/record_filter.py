@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tools.records.record_view import RecordView
+from tools.records.record_view import RecordView, UnreadableHeaders, headers_of
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MISSING = object()
@@ -76,15 +76,19 @@ class RecordFilter:
         )
 
     def takes(self, record: RecordView) -> bool:
+        """Raises UnreadableHeaders where headers are wanted and cannot be read."""
+        if self.headers and record.unreadable_name is not None:
+            raise UnreadableHeaders(record.unreadable_name)
         return self._is_in_time(record.timestamp_ms) and self._takes(record.key, record.value, record.headers)
 
     def takes_message(self, message: Any) -> bool:
-        """As `takes`, for a message of the client library: most are not wanted, and need no other object."""
+        """As `takes`, for a message of the client library: most are not wanted, and need no other object. Raises
+        UnreadableHeaders."""
         if self.key is not None and message.key() != self.key:
             return False
         if not self._is_in_time(message.timestamp()[1]):
             return False
-        return self._takes(self.key, message.value(), message.headers() or () if self.headers else ())
+        return self._takes(self.key, message.value(), headers_of(message) if self.headers else ())
 
     def _is_in_time(self, timestamp_ms: int) -> bool:
         if self.since_ms is not None and timestamp_ms < self.since_ms:

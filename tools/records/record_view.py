@@ -1,24 +1,25 @@
-"""How a record is printed: a JSON object, or a line in a format of the user. Pure.
+"""A record as it was read, and as JSON. Pure.
 
-Format: `%k` key, `%v` value, `%t` topic, `%p` partition, `%o` offset, `%T` time in milliseconds, `%D` date and time,
-`%h` headers, `%s` and `%S` bytes of the value and of the key, `%%` a percent sign, `\\n` and `\\t` as usual. Bytes that are no
-UTF-8 are base64 in JSON, under a name of their own, and escaped in text.
+Rules: bytes that are no UTF-8 are base64 in JSON, under a name of their own. The client library does not give names
+of headers that are no UTF-8: the record says so, and is shown without its headers.
 """
 
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
-
-from runtime.texts import time_text
 
 NO_TIMESTAMP = -1
 _APPEND_TIME = 2  # confluent_kafka.TIMESTAMP_LOG_APPEND_TIME
-_FIELD = re.compile(r"%(.)|\\(.)")
-_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\"}
+_headers = methodcaller("headers")  # unlike `message.headers()`, it always looks whether an error is set
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class UnreadableHeaders(ValueError):
+    """A header of a record has a name that is no UTF-8; the text is the name, escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,19 @@ class RecordView:
     headers: Sequence[tuple[str, bytes | None]] = ()
     is_append_time: bool = False
     """Whether the timestamp is the broker's, not the producer's."""
+    unreadable_name: str | None = None
+    """The name of a header, escaped, because of which none could be read."""
 
     @classmethod
     def of(cls, message: Any) -> RecordView:
         """Of a message of the client library."""
         timestamp_type, timestamp_ms = message.timestamp()
+        headers: Headers = ()
+        unreadable = None
+        try:
+            headers = headers_of(message)
+        except UnreadableHeaders as error:
+            unreadable = str(error)
         return cls(
             message.topic(),
             message.partition(),
@@ -46,8 +55,9 @@ class RecordView:
             timestamp_ms,
             message.key(),
             message.value(),
-            tuple(message.headers() or ()),
+            headers,
             timestamp_type == _APPEND_TIME,
+            unreadable,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -58,46 +68,21 @@ class RecordView:
             "timestamp": self.timestamp_ms,
         }
         shown |= _named_bytes("key", self.key) | _named_bytes("value", self.value)
+        if self.unreadable_name is not None:
+            return shown | {"headers": None, "unreadable_header": self.unreadable_name}
         shown["headers"] = [{"name": name, **_named_bytes("value", value)} for name, value in self.headers]
         return shown
 
 
-def formatter(template: str) -> Callable[[RecordView], str]:
-    """Return what makes the line of a record. Raises ValueError for a field that does not exist."""
-    fields: dict[str, Callable[[RecordView], str]] = {
-        "k": lambda record: text_of(record.key),
-        "v": lambda record: text_of(record.value),
-        "t": lambda record: record.topic,
-        "p": lambda record: str(record.partition),
-        "o": lambda record: str(record.offset),
-        "T": lambda record: str(record.timestamp_ms),
-        "D": lambda record: "" if record.timestamp_ms == NO_TIMESTAMP else time_text(record.timestamp_ms),
-        "h": lambda record: ",".join(f"{name}={text_of(value)}" for name, value in record.headers),
-        "s": lambda record: str(len(record.value or b"")),
-        "S": lambda record: str(len(record.key or b"")),
-        "%": lambda _record: "%",
-    }
-    pieces: list[str | Callable[[RecordView], str]] = []
-    end = 0
-    for match in _FIELD.finditer(template):
-        pieces.append(template[end : match.start()])
-        field, escape = match.groups()
-        if field is not None:
-            if field not in fields:
-                raise ValueError(
-                    f"%{field} is no field of a record; there are {', '.join(f'%{name}' for name in fields)}"
-                )
-            pieces.append(fields[field])
-        else:
-            pieces.append(_ESCAPES.get(escape, f"\\{escape}"))
-        end = match.end()
-    pieces.append(template[end:])
-    return lambda record: "".join(piece if isinstance(piece, str) else piece(record) for piece in pieces)
-
-
-def text_of(data: bytes | None) -> str:
-    """Return bytes as text; what is no UTF-8 is escaped, and a tombstone's value is "null"."""
-    return "null" if data is None else data.decode("utf-8", "backslashreplace")
+def headers_of(message: Any) -> Headers:
+    """Return the headers of a message of the client library, which may be asked once. Raises UnreadableHeaders."""
+    try:
+        return tuple(_headers(message) or ())
+    except (UnicodeDecodeError, SystemError) as error:  # the library returns None while its error is set
+        cause = error if isinstance(error, UnicodeDecodeError) else error.__cause__
+        if not isinstance(cause, UnicodeDecodeError):
+            raise
+        raise UnreadableHeaders(cause.object.decode("utf-8", "backslashreplace")) from None
 
 
 def _named_bytes(name: str, data: bytes | None) -> dict[str, str | None]:

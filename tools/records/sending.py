@@ -13,6 +13,8 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from runtime.texts import count_text
+
 _WAIT_S = 0.1
 _FLUSH_STEP_S = 1.0
 _LAST_MOMENT_S = 5.0
@@ -46,6 +48,11 @@ def give_up(producer: Producer) -> None:
     with contextlib.suppress(KeyboardInterrupt, KafkaException):
         producer.purge()
         _called(producer.flush, _FLUSH_STEP_S)
+
+
+def missing_text(count: int, what: str) -> str:
+    """Return that so many records were not written, say."""
+    return f"{count_text(count, 'record', 'was', 'were')} not {what}"
 
 
 def _called(method: Callable[[float], int], timeout_s: float) -> int:

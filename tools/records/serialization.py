@@ -18,6 +18,7 @@ from typing import Any
 
 import click
 
+from runtime.texts import count_text
 from tools.failures import Failure
 from tools.records.record_view import RecordView
 
@@ -41,7 +42,7 @@ class Serialization:
         try:
             return self.decode(data).encode()
         except (ValueError, struct.error):
-            raise ValueError(f"{len(data)} bytes are no {self.name}") from None
+            raise ValueError(f"{count_text(len(data), 'byte', 'is', 'are')} no {self.name}") from None
 
     def to_bytes(self, text: bytes | None) -> bytes | None:
         """Return what is written for a text. Raises ValueError."""

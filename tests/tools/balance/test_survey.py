@@ -26,10 +26,10 @@ def test_brokers_that_are_gone_and_leaders_that_are_not_the_preferred_are_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert told(frozenset(), capsys) == [
-        "1 partitions have no leader and stay: `barnabas cluster health` tells more",
+        "1 partition has no leader and stays: `barnabas cluster health` tells more",
         "broker 7 is gone and keeps its 2 replicas: start it, or give them to others by --drain 7",
-        "broker 8 is gone and keeps its 1 replicas: start it, or give them to others by --drain 8",
-        "1 partitions are led by another than their preferred leader, which is counted here: `barnabas partitions elect` "
+        "broker 8 is gone and keeps its 1 replica: start it, or give them to others by --drain 8",
+        "1 partition is led by another than their preferred leader, which is counted here: `barnabas partitions elect` "
         "returns them",
     ]
     assert [line for line in told(frozenset({7, 8}), capsys) if "gone" in line] == []
@@ -38,6 +38,6 @@ def test_brokers_that_are_gone_and_leaders_that_are_not_the_preferred_are_told(
 def test_a_drained_broker_that_keeps_something_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     keeps = [line for line in told(frozenset({8}), capsys) if line.startswith("broker 8")]
     assert keeps == [
-        "broker 8 keeps 1 replicas, of partitions without a leader or of topics that are not to be moved: it is still "
+        "broker 8 keeps 1 replica, of partitions without a leader or of topics that are not to be moved: it is still "
         "needed"
     ]

@@ -331,7 +331,7 @@ def test_a_broker_that_says_something_else_in_every_look_is_told() -> None:
     assert problem.subject == "broker 3"
     assert "the controller is 2 instead of 1" in problem.cause
     assert "the brokers are [2, 3] instead of [1, 2, 3]" in problem.cause
-    assert "1 partitions have another leader (orders-0 ...)" in problem.cause
+    assert "1 partition has another leader (orders-0 ...)" in problem.cause
     assert names(saying(stale, usual)) == [], "the news was on its way"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from tools.records.line_text import LineText
 from tools.records.print_properties import line_maker, printing_properties
 from tools.records.record_view import RecordView
 
@@ -14,7 +15,7 @@ ALL = ("print.timestamp=true", "print.key=true", "print.offset=true", "print.par
 
 
 def line(record: RecordView, *given: str) -> str:
-    return line_maker(printing_properties(given))(record)
+    return line_maker(printing_properties(given), LineText())(record)
 
 
 def test_everything_is_printed_in_the_order_of_the_tool() -> None:

@@ -4,32 +4,10 @@ import click
 import pytest
 
 from tools.records.record_filter import RecordFilter
-from tools.records.record_view import RecordView, formatter
+from tools.records.record_view import RecordView, UnreadableHeaders
 
 RECORD = RecordView("orders", 2, 7, 1_700_000_000_000, b"k1", b"caf\xc3\xa9", (("trace", b"a"), ("empty", None)))
 BINARY = RecordView("orders", 0, 0, -1, None, b"\xff\x00", ())
-
-
-@pytest.mark.parametrize(
-    ("template", "line"),
-    [
-        ("%v", "café"),
-        ("%t-%p@%o %k", "orders-2@7 k1"),
-        (r"%D\t%T\n%%", "2023-11-14T22:13:20.000Z\t1700000000000\n%"),
-        ("%h %s %S", "trace=a,empty=null 5 2"),
-    ],
-)
-def test_a_format_makes_the_line(template: str, line: str) -> None:
-    assert formatter(template)(RECORD) == line
-
-
-def test_what_is_no_text_is_escaped_and_what_is_missing_is_null() -> None:
-    assert formatter("%k %v %D|")(BINARY) == "null \\xff\x00 |"
-
-
-def test_an_unknown_field_is_refused() -> None:
-    with pytest.raises(ValueError, match="%q is no field"):
-        formatter("%q")
 
 
 def test_json_has_base64_only_where_bytes_are_no_text() -> None:
@@ -45,6 +23,29 @@ def test_json_has_base64_only_where_bytes_are_no_text() -> None:
     shown = BINARY.as_json()
     assert (shown["key"], shown["value_base64"]) == (None, "/wA=")
     assert "value" not in shown
+
+
+def test_headers_that_cannot_be_read_are_told() -> None:
+    """The client library raises for the first name that is no UTF-8."""
+
+    class Message:
+        topic, partition, offset, key, value = (lambda self, each=each: each for each in ("t", 0, 1, b"k", b"v"))
+
+        def timestamp(self) -> tuple[int, int]:
+            return 1, 5
+
+        def headers(self) -> None:
+            b"h\xff".decode()
+
+    record = RecordView.of(Message())
+    assert (record.key, record.headers, record.unreadable_name) == (b"k", (), r"h\xff")
+    shown = record.as_json()
+    assert (shown["headers"], shown["unreadable_header"]) == (None, r"h\xff")
+    assert RecordFilter.of(b"k", [], None).takes(record)
+    for takes in (lambda: RecordFilter.of(None, ["a=b"], None).takes(record),
+                  lambda: RecordFilter.of(None, ["a=b"], None).takes_message(Message())):  # fmt: skip
+        with pytest.raises(UnreadableHeaders, match=r"h\\xff"):
+            takes()
 
 
 @pytest.mark.parametrize(
