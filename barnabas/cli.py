@@ -15,7 +15,7 @@ from barnabas.launch import command
 
 
 def main() -> NoReturn:
-    if sys.argv[1:2] == ["pipeline"]:
+    if sys.argv[1:2] in (["pipeline"], ["pipelines"]):
         from barnabas.pipeline import command as pipeline  # noqa: PLC0415  the server must start quickly
 
         pipeline.main(sys.argv[2:])

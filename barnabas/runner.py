@@ -36,15 +36,16 @@ def run() -> int:
     packages = os.path.dirname(HERE)
     if packages not in sys.path:
         sys.path.append(packages)
-    from tools.names import COMMANDS  # noqa: PLC0415  the path above comes first
+    from tools.names import ALIASES, COMMANDS  # noqa: PLC0415  the path above comes first
 
     if COMPLETION in os.environ:
         return run_tool([], completes=True)
-    if sys.argv[1:2] and sys.argv[1] in COMMANDS:
-        return run_tool(sys.argv[1:])
+    arguments = [ALIASES.get(word, word) for word in sys.argv[1:2]] + sys.argv[2:]
+    if arguments and arguments[0] in COMMANDS:
+        return run_tool(arguments)
     from broker.__main__ import main  # noqa: PLC0415
 
-    return main(sys.argv[1:], COMMANDS)
+    return main(arguments, COMMANDS)
 
 
 def all_commands() -> click.Group:

@@ -17,6 +17,7 @@ from broker.cluster.topics_at_start import parse_topics
 from broker.commands.log_options import LOG_COMMANDS, add_log_commands
 from broker.commands.output import run_command
 from broker.commands.settings_options import add_override, add_settings_command, log_format_of, settings_of
+from broker.commands.suggesting_parser import SuggestingParser
 from broker.commands.users_options import USERS, add_users_command
 from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import VERSION, StartOptions
@@ -76,7 +77,7 @@ def _start_overrides(options: argparse.Namespace) -> list[str]:
 
 def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     """Return what reads the arguments; `others` are commands that are only listed, by name."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = SuggestingParser(
         prog="barnabas", description="A broker compatible with Apache Kafka.", epilog=_EPILOG, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"barnabas {VERSION}")

@@ -211,7 +211,8 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
                 cluster.close()
 
     for option in reversed((
-        click.option("--bootstrap-server", metavar="HOST:PORT[,...]", help=f"brokers to ask first [{DEFAULT_SERVER}]"),
+        click.option("--bootstrap-server", "--bootstrap-servers", "-b", "bootstrap_server", metavar="HOST:PORT[,...]",
+                     help=f"brokers to ask first [{DEFAULT_SERVER}]"),
         click.option("--command-config", metavar="FILE", help="properties of a client, as of the kafka-*.sh tools"),
         click.option("--consumer.config", "--producer.config", "--admin.config", "client_config", hidden=True,
                      help="other names of --command-config"),

@@ -20,7 +20,7 @@ import click
 from runtime.clock import SystemClock
 from runtime.texts import visible
 from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from tools.names import COMMANDS
+from tools.names import ALIASES, COMMANDS
 from tools.parsing import is_text
 
 BEGUN_MS = "tools.begun_ms"
@@ -35,9 +35,10 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in COMMANDS:
-            return self.commands.get(cmd_name)
-        command: click.Command = importlib.import_module(f"tools.commands.{cmd_name}").command
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
+            return self.commands.get(name)
+        command: click.Command = importlib.import_module(f"tools.commands.{name}").command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -20,3 +20,5 @@ COMMANDS = {
     "brokers": "list brokers, their log directories and their API versions",
     "cluster": "what is wrong with a cluster, and what to do",
 }
+ALIASES = {name.removesuffix("s"): name for name in (*COMMANDS, "users", "settings") if name.endswith("s")}
+"""Other names, which no help shows, also of commands of the server: `topic list` is `topics list`."""

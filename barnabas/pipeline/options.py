@@ -117,8 +117,8 @@ def parser(name: str, description: str) -> Parser:
         allow_abbrev=False,
     )
     made.add_argument("--file", metavar="FILE", help="a TOML file with these options; flags have precedence")
-    made.add_argument("--bootstrap-servers", type=servers, default="localhost:9092", metavar="HOST:PORT,...",
-                      help="the brokers")  # fmt: skip
+    made.add_argument("--bootstrap-servers", "--bootstrap-server", "-b", type=servers, default="localhost:9092",
+                      metavar="HOST:PORT,...", help="the brokers")  # fmt: skip
     made.add_argument("--command-config", type=client_settings, default={}, metavar="FILE",
                       help="properties file with settings of the Kafka client, such as security.protocol")  # fmt: skip
     made.add_argument("--connector", action="store_true",

@@ -48,7 +48,11 @@ def add_users_command(commands: Commands) -> None:
 def _add_cluster(action: argparse.ArgumentParser) -> None:
     cluster = action.add_mutually_exclusive_group()
     cluster.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT[,...]", help="brokers to ask first (default: localhost:9092)"
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "-b",
+        metavar="HOST:PORT[,...]",
+        help="brokers to ask first (default: localhost:9092)",
     )
     cluster.add_argument("--zookeeper", metavar="HOST:PORT[/PATH]", help="the ZooKeeper of a cluster")
     cluster.add_argument("--data-dir", metavar="DIR", help="the first of log.dirs of a standalone broker")

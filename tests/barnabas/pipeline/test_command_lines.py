@@ -43,10 +43,12 @@ def test_what_a_job_cannot_do_without_is_required(name: str, capsys: pytest.Capt
 
 @pytest.mark.parametrize("name", REQUIRED)
 def test_a_wrong_option_names_the_valid_ones_in_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    told = refusal(capsys, name, *REQUIRED[name], "--bootstrap-server", "a:1")
+    told = refusal(capsys, name, *REQUIRED[name], "--bootstrap-srvers", "a:1")
     assert told.startswith(
-        f"barnabas pipeline {name}: unknown option --bootstrap-server (is --bootstrap-servers meant?); valid are --"
+        f"barnabas pipeline {name}: unknown option --bootstrap-srvers (is --bootstrap-servers meant?); valid are --"
     )
+    for option in ("-b", "--bootstrap-server", "--bootstrap-servers"):
+        assert command.load(name).parse([*REQUIRED[name], option, "a:1"]).bootstrap_servers == "a:1"
     assert told.count("\n") == 1
 
 

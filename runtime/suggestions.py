@@ -1,0 +1,17 @@
+"""Which of the names that there are is meant by one that there is not. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that is most like `name`; None where none is like it."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1)), None)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `: did you mean X?`, which goes behind what is told about `name`; nothing where no name is like it."""
+    found = nearest(name, names)
+    return "" if found is None else f": did you mean {found}?"
