@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from broker.cluster.cluster_features import ClusterFeatures
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
@@ -43,6 +44,7 @@ from broker.composition import (
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
 from broker.network.response_memory import ResponseMemory
+from broker.observability.client_warnings import ClientWarnings
 from broker.services import Services
 from broker.settings.replication_quotas import ReplicationQuotas
 from controller.controller import Controller, ControllerIdentity
@@ -171,6 +173,7 @@ class Components:
                 MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer
             ),
             metadata=base.metadata,
+            features=ClusterFeatures(base.store, base.version, base.tasks),
             advertised=AdvertisedAddresses(base.broker_id, base.plans),
             control=self._control,
             controller=controller,
@@ -190,6 +193,7 @@ class Components:
             acls=base.acls,
             quotas=client_quotas(base.settings, base.clock),
             audit=base.audit,
+            client_warnings=ClientWarnings(base.clock),
             delegation_tokens=self._delegation_tokens(controller),
             metrics=base.metrics,
             api_versions=base.api_versions,

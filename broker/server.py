@@ -218,6 +218,7 @@ class Broker:
         await services.controller.start()
         self._enter("waiting to be announced by the controller")
         await self._announced()
+        await services.features.start()
         services.groups.start()
         services.group_lag.start()
         services.transactions.start()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
+    from broker.cluster.cluster_features import ClusterFeatures
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.group_lag import GroupLag
     from broker.cluster.internal_topics import InternalTopics
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from broker.network.response_memory import ResponseMemory
     from broker.network.routes import ApiVersionRow
     from broker.observability.audit import AuditLog
+    from broker.observability.client_warnings import ClientWarnings
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
@@ -63,6 +65,7 @@ class Services:
     requests: MemoryBudget
     response_memory: ResponseMemory
     metadata: MetadataCache
+    features: ClusterFeatures
     advertised: AdvertisedAddresses
     control: ControlRequests
     controller: Controller
@@ -82,6 +85,7 @@ class Services:
     acls: ClusterAcls | None
     quotas: Quotas
     audit: AuditLog
+    client_warnings: ClientWarnings
     delegation_tokens: DelegationTokens | None
     metrics: BrokerMetrics
     api_versions: tuple[ApiVersionRow, ...]

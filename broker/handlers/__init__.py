@@ -15,6 +15,8 @@ from broker.handlers.alter_partition_reassignments import alter_partition_reassi
 from broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from broker.handlers.alter_user_scram_credentials import alter_user_scram_credentials
 from broker.handlers.api_versions import api_versions
+from broker.handlers.consumer_group_describe import consumer_group_describe
+from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.controlled_shutdown import controlled_shutdown
 from broker.handlers.create_acls import create_acls
 from broker.handlers.create_delegation_token import create_delegation_token
@@ -36,6 +38,7 @@ from broker.handlers.describe_transactions import describe_transactions
 from broker.handlers.describe_user_scram_credentials import describe_user_scram_credentials
 from broker.handlers.elect_leaders import elect_leaders
 from broker.handlers.end_txn import end_txn
+from broker.handlers.envelope import envelope
 from broker.handlers.expire_delegation_token import expire_delegation_token
 from broker.handlers.fetch import fetch
 from broker.handlers.fetch_message_sets import fetch_message_sets
@@ -127,9 +130,12 @@ ALL: tuple[Handler[Any], ...] = (
     offset_delete,
     alter_partition,
     update_features,
+    envelope,
     describe_cluster,
     describe_producers,
     describe_transactions,
     list_transactions,
     allocate_producer_ids,
+    consumer_group_heartbeat,
+    consumer_group_describe,
 )

@@ -2,7 +2,7 @@
 
 Rules: pure. The rows come from the table of handlers. From v3 on the client names its software; a name or version with
 other characters than letters, digits, '-' and '.' gets INVALID_REQUEST. A broker in ZooKeeper mode supports no
-feature levels and has none finalized, so the response has only the epoch of the feature znode.
+feature levels and has none finalized, so the response has only their epoch.
 Source: KIP-35, KIP-511, KIP-584; Kafka ApiVersionsRequest, ApiVersionManager.
 """
 
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 SOFTWARE_VERSION = 3
 SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-# The feature znode is written once, when the first controller starts, and never changes after.
-FINALIZED_FEATURES_EPOCH = 0
 
 
 def versions_response(
-    request: ApiVersionsRequest, version: int, client: ClientConnection, rows: Iterable[ApiVersionRow]
+    request: ApiVersionsRequest,
+    version: int,
+    client: ClientConnection,
+    rows: Iterable[ApiVersionRow],
+    features_epoch: int,
 ) -> ApiVersionsResponse:
-    """Return the response to a served version of the request; the client's software is kept. Raises KafkaError."""
+    """Return the response to a served version of the request; the client's software is kept. `features_epoch` is that of the
+    finalized features. Raises KafkaError."""
     if version >= SOFTWARE_VERSION:
         name, software_version = request.client_software_name, request.client_software_version
         if not SOFTWARE_NAME.fullmatch(name) or not SOFTWARE_NAME.fullmatch(software_version):
@@ -39,5 +42,5 @@ def versions_response(
         api_keys=[
             ApiVersion(api_key=row.api_key, min_version=row.first_version, max_version=row.last_version) for row in rows
         ],
-        finalized_features_epoch=FINALIZED_FEATURES_EPOCH,
+        finalized_features_epoch=features_epoch,
     )

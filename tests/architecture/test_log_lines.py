@@ -137,6 +137,7 @@ VOCABULARY = {
     "settings": "names of settings",
     "signal": "a signal's name",
     "size_segments": "how many segments retention.bytes deletes",
+    "software": "the name and version of a client's library",
     "stack": "where the event loop is",
     "stalls": "how often the event loop stood still",
     "start_offset": "the first offset",

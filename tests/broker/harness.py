@@ -103,6 +103,7 @@ class Broker:
                 SimpleNamespace(
                     api_versions=table.api_versions(),
                     audit=AuditLog(),
+                    features=SimpleNamespace(epoch=0),
                     serial_queue=SerialQueue(self.clock, self.turns.call_soon),
                 ),
             ),

@@ -130,8 +130,12 @@ class Authentication:
             self._end(f"too many connections that have not authenticated: {limit}")
             return
         common.pending.add(self)
-        self._exchange = SaslServerExchange(self._rules, self._shared.dispatch.table, client)
+        self._exchange = self._begun(client)
         self._limit_time()
+
+    def _begun(self, client: ClientConnection, earlier: SaslSession | None = None) -> SaslServerExchange:
+        shared = self._shared
+        return SaslServerExchange(self._rules, shared.dispatch.table, shared.services.features.epoch, client, earlier)
 
     def close(self) -> None:
         """The connection is closed."""
@@ -225,7 +229,7 @@ class Authentication:
         if self._began_ms is not None and now_ms - self._began_ms < SHORTEST_REAUTHENTICATION_PERIOD_MS:
             raise ValueError("a client may not authenticate more often")
         self._began_ms = now_ms
-        self._exchange = SaslServerExchange(self._rules, self._shared.dispatch.table, self._client, earlier)
+        self._exchange = self._begun(self._client, earlier)
         self._owner.authenticate_again()
         self._limit_time()
         try:

@@ -92,11 +92,18 @@ class SaslServerExchange:
     long it holds, and can authenticate again."""
 
     def __init__(
-        self, rules: SaslRules, table: DispatchTable, client: ClientConnection, earlier: SaslSession | None = None
+        self,
+        rules: SaslRules,
+        table: DispatchTable,
+        features_epoch: int,
+        client: ClientConnection,
+        earlier: SaslSession | None = None,
     ) -> None:
-        """`earlier` is what the client authenticates again."""
+        """`features_epoch` is that of the finalized features, for ApiVersions. `earlier` is what the client authenticates
+        again."""
         self._rules = rules
         self._table = table
+        self._features_epoch = features_epoch
         self._client = client
         self._earlier = earlier
         self._state = _State.INITIAL
@@ -153,7 +160,8 @@ class SaslServerExchange:
         except DecodeError as error:
             raise self._malformed(error) from error
         try:
-            response = versions_response(request, version, self._client, self._table.api_versions())
+            rows = self._table.api_versions()
+            response = versions_response(request, version, self._client, rows, self._features_epoch)
         except KafkaError as error:
             self._state = _State.HANDSHAKE_OR_VERSIONS
             response = error_response(request, version, error.code, error.message)

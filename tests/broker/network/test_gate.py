@@ -165,10 +165,11 @@ def test_the_open_gate_lets_everything_through(log: Log) -> None:
 
 
 # What anybody who is connected may ask, as in Apache Kafka.
-# The owner of a token and its renewers may renew it and end it.
+# The owner of a token and its renewers may renew it and end it. What is refused to everybody needs no right.
 OPEN_APIS = {
     *("ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"),
     *("ExpireDelegationToken", "RenewDelegationToken"),
+    *("ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "Envelope"),
 }
 
 

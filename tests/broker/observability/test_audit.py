@@ -61,7 +61,7 @@ NO_ADMINISTRATION = {
     "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeAcls", "DescribeConfigs", "DescribeLogDirs",
     "SaslAuthenticate", "ListPartitionReassignments", "DescribeUserScramCredentials", "DescribeClientQuotas", "AlterPartition",
     "DescribeCluster", "DescribeProducers", "DescribeTransactions", "ListTransactions", "AllocateProducerIds",
-    "DescribeDelegationToken",
+    "DescribeDelegationToken", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "Envelope",
 }  # fmt: skip
 SECRET = "hunter2"
 
