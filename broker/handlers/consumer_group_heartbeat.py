@@ -14,11 +14,19 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReq
 from security.access import NOTHING
 
 
+# Java's clients log it; Apache Kafka sends none.
+MESSAGE = "This broker serves the classic group protocol only: set group.protocol=classic."
+
+
 @handles(ConsumerGroupHeartbeatRequest, NOTHING)
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse:
     context.services.client_warnings.unserved_group_protocol(context, request.group_id)
     return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0, error_code=ErrorCode.UNSUPPORTED_VERSION, member_epoch=0, heartbeat_interval_ms=0
+        throttle_time_ms=0,
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        error_message=MESSAGE,
+        member_epoch=0,
+        heartbeat_interval_ms=0,
     )

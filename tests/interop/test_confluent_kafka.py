@@ -197,6 +197,21 @@ def test_a_group_shares_rebalances_commits_and_goes_on(bootstrap: str, fresh: Fr
     assert len(seen) == 200
 
 
+def test_a_consumer_of_the_newer_group_protocol_gets_no_record_and_no_word(bootstrap: str, fresh: Fresh) -> None:
+    """As docs/operations.md says: this librdkafka waits for a broker with a later version of the heartbeat."""
+    topic, group = fresh("t"), fresh("g")
+    admin = created(bootstrap, topic)
+    produce(bootstrap, topic, [b"one"])
+    with consuming(bootstrap, group, group_protocol="consumer") as consumer:
+        consumer.subscribe([topic])
+        assert consumer.consume(1, 3) == [], "neither a record nor an error"
+        groups = admin.list_consumer_groups().result(PATIENCE_S)
+        assert group not in {each.group_id for each in groups.valid}
+    with consuming(bootstrap, group, group_protocol="classic") as consumer:
+        consumer.subscribe([topic])
+        assert take(consumer, 1)[0].value() == b"one"
+
+
 def test_offsets_lag_and_the_end_of_a_group(bootstrap: str, fresh: Fresh) -> None:
     topic, group = fresh("t"), fresh("g")
     admin = created(bootstrap, topic)

@@ -148,6 +148,14 @@ def test_consumer_groups(bootstrap: str, fresh: Fresh) -> None:
     assert group not in tools.run("consumer-groups", [*server, *PATIENT, "--list"])
 
 
+def test_a_consumer_of_the_newer_group_protocol_is_told(bootstrap: str, fresh: Fresh) -> None:
+    topic = created(bootstrap, fresh("t"))
+    produced(bootstrap, topic, ["line"])
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--consumer-property", "group.protocol=consumer"]
+    output = tools.run("console-consumer", [*arguments, "--timeout-ms", "60000"], timeout_s=150, check=False)
+    assert "UnsupportedVersionException" in output and "failed due to UNSUPPORTED_VERSION" in output
+
+
 def test_offsets_deletion_and_log_dirs(bootstrap: str, fresh: Fresh, tmp_path_factory: pytest.TempPathFactory) -> None:
     topic = created(bootstrap, fresh("t"))
     produced(bootstrap, topic, [f"line {index}" for index in range(10)])
@@ -174,3 +182,4 @@ def test_perf_tools(bootstrap: str, fresh: Fresh) -> None:
 def test_api_versions_are_listed(bootstrap: str) -> None:
     text = tools.run("broker-api-versions", ["--bootstrap-server", bootstrap])
     assert "Produce(0): 0 to 11" in text and "ApiVersions(18): 0 to 4" in text
+    assert "ConsumerGroupHeartbeat(68): 0 " in text

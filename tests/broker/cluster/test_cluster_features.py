@@ -23,7 +23,9 @@ def run(scenario: Callable[[ClusterFeatures, Store], Awaitable[None]], version: 
     async def program() -> None:
         ensemble = SimulatedEnsemble(SystemClock())
         tasks = TaskScope("test")
-        await scenario(ClusterFeatures(ensemble.connect(), InterBrokerVersion.parse(version), tasks), ensemble.connect())
+        await scenario(
+            ClusterFeatures(ensemble.connect(), InterBrokerVersion.parse(version), tasks), ensemble.connect()
+        )
         await tasks.close()
 
     asyncio.run(program())

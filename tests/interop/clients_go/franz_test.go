@@ -301,3 +301,16 @@ func TestFranzAutoCreation(t *testing.T) {
 	client := franz(t, kgo.AllowAutoTopicCreation(), kgo.DefaultProduceTopic(topic))
 	must(t, client.ProduceSync(within(t), kgo.StringRecord("first")).FirstErr())
 }
+
+// With balancing by brokers switched on: the brokers do not serve it, and franz-go balances as before.
+func TestFranzServerSideBalancer(t *testing.T) {
+	topic, _ := franzTopic(t, 1)
+	franzProduce(t, topic, 3)
+	reader := franz(t, kgo.ConsumerGroup(fresh("g")), kgo.ConsumeTopics(topic), kgo.ServerSideBalancer(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	for seen := 0; seen < 3; {
+		fetches := reader.PollFetches(within(t))
+		must(t, fetches.Err())
+		seen += fetches.NumRecords()
+	}
+}
