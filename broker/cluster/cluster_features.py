@@ -1,8 +1,8 @@
 """The epoch of the cluster's finalized features (KIP-584): the version of the node `/feature`, which controllers write.
 
-Rules: read at the start and with each new session, and again whenever the node changes. There is no epoch without the node, while
-features are disabled in it, or with an inter.broker.protocol.version below 2.7-IV0, which does not know it. While the store does
-not respond, the last one stays.
+Rules: read at the start and with each new session, and again whenever the node changes. There is no epoch without the node,
+while features are disabled in it, or with an inter.broker.protocol.version below 2.7-IV0, which does not know it. While the
+store does not respond, the last one stays.
 Source: Kafka FinalizedFeatureChangeListener, ZkMetadataCache.updateFeaturesOrThrow.
 """
 

@@ -13,7 +13,6 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from security.access import NOTHING
 
-
 # Java's clients log it; Apache Kafka sends none.
 MESSAGE = "This broker serves the classic group protocol only: set group.protocol=classic."
 
