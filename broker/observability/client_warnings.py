@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.network.request_context import RequestContext
+    from broker.network.client_connection import RequestFacts
     from runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class ClientWarnings:
         self._warned_ms: dict[tuple[str, str | None], int] = {}
         self._hidden_count = 0
 
-    def unserved_group_protocol(self, context: RequestContext, group: str) -> None:
+    def unserved_group_protocol(self, context: RequestFacts, group: str) -> None:
         """A member of a group speaks the protocol of KIP-848, which this broker refuses."""
         if not self._is_first(context):
             return
@@ -46,7 +46,7 @@ class ClientWarnings:
             "set group.protocol=classic for this consumer",
         )
 
-    def _is_first(self, context: RequestContext) -> bool:
+    def _is_first(self, context: RequestFacts) -> bool:
         """Return whether there is a line for this client; it is remembered then."""
         client = context.client_host, context.client_id and context.client_id[:NAME_CHARACTERS_MAX]
         if client in self._warned_ms:

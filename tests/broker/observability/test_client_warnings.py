@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from broker.network.request_context import ClientConnection, RequestContext
+from broker.network.client_connection import ClientConnection, RequestFacts
 from broker.observability.client_warnings import CLIENTS_MAX, REMEMBERED_MS, ClientWarnings
-from broker.services import Services
 from runtime.network.transport import Address
 from security.principal import ANONYMOUS
 from tests.clocks import ManualClock
 
 
-def context_of(
-    client_id: str | None, host: str = "10.1.1.1", software: tuple[str, str] | None = None
-) -> RequestContext:
+def context_of(client_id: str | None, host: str = "10.1.1.1", software: tuple[str, str] | None = None) -> RequestFacts:
     connection = ClientConnection(
         "1", "PLAINTEXT", "PLAINTEXT", Address(host, 5), Address("10.0.0.1", 9092), ANONYMOUS, software=software
     )
-    return RequestContext(0, 1, client_id, connection, cast(Services, cast(Any, SimpleNamespace())))
+    return RequestFacts(0, 1, client_id, connection)
 
 
 @pytest.fixture(autouse=True)
