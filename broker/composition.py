@@ -13,7 +13,7 @@ from broker.cluster.isr_writer import StoreIsrWriter
 from broker.cluster.logins.broker_login import BrokerLogin, broker_login
 from broker.network.acceptor import AcceptLimits
 from broker.network.admission import AccessAdmission
-from broker.network.connection_shared import ConnectionLimits
+from broker.network.connection_limits import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listening.listeners import (
     ListenerPlan,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from broker.dependencies import Dependencies
+    from broker.network.routes import DispatchTable
     from broker.network.sasl.exchange import SaslRules
     from broker.network.sasl.sources import SaslSources
     from broker.services import Services
@@ -130,13 +131,15 @@ def logins(
     return rules, broker_login(settings, listener, version, sources)
 
 
-def authentication(rules: Mapping[str, SaslRules], services: Services) -> ListenersAuthentication | None:
+def authentication(
+    rules: Mapping[str, SaslRules], table: DispatchTable, services: Services
+) -> ListenersAuthentication | None:
     """Return what authenticates the clients of listeners with SASL."""
     if not rules:
         return None
     return ListenersAuthentication(
-        rules, services.clock, services.metrics.authentication, MemoryBudget(AUTHENTICATION_BYTES),
-        services.settings.barnabas_authentication_max_connections,
+        rules, table, services.features, services.clock, services.timer, services.audit, services.metrics.authentication,
+        MemoryBudget(AUTHENTICATION_BYTES), services.settings.barnabas_authentication_max_connections,
     )  # fmt: skip
 
 

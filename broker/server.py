@@ -352,19 +352,19 @@ class Broker:
 
     def _serve_through(self, table: DispatchTable, services: Services) -> None:
         """Give the acceptor what connections dispatch to; `Acceptor.open` starts serving."""
+        dispatch = Dispatch(table, self._tasks, self._metrics.requests, gate(services))
         shared = ConnectionShared(
-            dispatch=Dispatch(table, self._tasks, self._metrics.requests, gate(services)),
+            dispatch=dispatch,
             services=services,
             budget=self.request_budget,
             plain_budget=self.plain_budget,
             response_memory=services.response_memory,
-            owner=self._acceptor,
             timer=self._timer,
             call_soon=asyncio.get_running_loop().call_soon,
             limits=connection_limits(self.settings),
-            authentication=authentication(self._sasl_rules, services),
+            authentication=authentication(self._sasl_rules, table, services),
         )
-        self._request_log = RequestLog(shared, self._dependencies.clock)
+        self._request_log = RequestLog(dispatch, self._dependencies.clock, shared.dispatch_through)
         self._acceptor.serve(shared)
 
     def _registration(self) -> BrokerRegistration:

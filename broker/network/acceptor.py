@@ -60,7 +60,7 @@ class AcceptLimits:
 
 
 class Acceptor:
-    """The open connections. `shared` is set by `serve` since it names this object as their owner. Until `open`, only
+    """The open connections. `shared` is set by `serve`, which comes before the first connection. Until `open`, only
     requests of `early_keys` are served; the others wait. `brokers_listener` is the one that brokers have for themselves."""
 
     def __init__(
@@ -125,7 +125,8 @@ class Acceptor:
         """For `Network.listen`."""
         assert self._shared is not None, "serve comes first"
         shared = self._shared
-        return lambda: RequestConnection(shared, listener, security_protocol)
+        admit, closed = self.admit, self.closed
+        return lambda: RequestConnection(shared, listener, security_protocol, admit, closed)
 
     def listening(self, name: str, listener: Listener) -> None:
         """A listener is open: it is paused while connections are made too fast."""
@@ -157,7 +158,6 @@ class Acceptor:
         return refusal
 
     def _admit(self, connection: RequestConnection) -> str | None:
-        assert connection.client is not None
         host, listener = connection.client.peer.host, connection.client.listener
         limits = self._limits
         if self._rates is not None:
@@ -165,7 +165,7 @@ class Acceptor:
             delay_ms = self._rates.accepted(listener, now_ms)
             if delay_ms:
                 self._pause(listener, delay_ms)
-                connection.mute(delay_ms)
+                connection.life.mute(delay_ms)
             throttle_ms = self._rates.address_throttle_ms(host, now_ms)
             if throttle_ms:
                 return self._close_later(connection, delay_ms + throttle_ms)
@@ -211,17 +211,17 @@ class Acceptor:
         reason = "connections are made too fast from one address: connection_creation_rate"
         if len(self._delayed) >= DELAYED_MAX:
             return reason
-        connection.mute(after_ms + 1)
+        connection.life.mute(after_ms + 1)
 
         def close() -> None:
             del self._delayed[connection]
-            connection.close(reason, level=logging.INFO)
+            connection.life.close(reason, level=logging.INFO)
 
         self._delayed[connection] = self._timer.schedule(after_ms, close)
         return None
 
     def _is_a_brokers(self, connection: RequestConnection) -> bool:
-        return connection.client is not None and connection.client.listener == self._brokers_listener
+        return connection.client.listener == self._brokers_listener
 
     def _make_room(self) -> None:
         """A broker is admitted above the limit: close the quietest client, unless a connection is being closed already."""
@@ -229,9 +229,9 @@ class Acceptor:
         if len(staying) < self.limits.max_connections:
             return
         others = (each for each in staying if not self._is_a_brokers(each))
-        quietest = min(others, key=lambda each: (each.has_requests, each.active_tick), default=None)
+        quietest = min(others, key=lambda each: (each.has_requests, each.life.active_tick), default=None)
         if quietest is not None:
-            quietest.close(f"closed to make room for a broker: max.connections={self.limits.max_connections}")
+            quietest.life.close(f"closed to make room for a broker: max.connections={self.limits.max_connections}")
 
     def closed(self, connection: RequestConnection) -> None:
         self._closing.pop(connection, None)
@@ -244,7 +244,6 @@ class Acceptor:
         del self._open[connection]
         if not self._open:
             self._emptied.set()
-        assert connection.client is not None
         host, listener = connection.client.peer.host, connection.client.listener
         self._count_by_listener[listener] -= 1
         self._count_by_host[host] -= 1
@@ -256,7 +255,7 @@ class Acceptor:
     @property
     def unsent_bytes(self) -> int:
         """Bytes of responses that no peer has taken yet, over all connections."""
-        return sum(connection.unsent_bytes for connection in self._open)
+        return sum(connection.life.unsent_bytes for connection in self._open)
 
     def finish_all(self, reason: str) -> None:
         """Close every connection when the requests that have started have their responses."""
@@ -271,7 +270,7 @@ class Acceptor:
 
     def abort_all(self) -> None:
         for connection in [*self._open, *self._delayed]:
-            connection.abort()
+            connection.life.abort()
 
     def stop(self) -> None:
         """No more sweeps, and no listener is resumed."""
@@ -303,32 +302,32 @@ class Acceptor:
             one.intake.memory.budget for one in self._open if one.intake.memory.has_waited(STALLED_SWEEPS)
         }
         for connection in list(self._open):
-            quiet_sweeps, memory = tick - connection.active_tick, connection.intake.memory
+            quiet_sweeps, memory = tick - connection.life.active_tick, connection.intake.memory
             if connection.is_closing:
                 if tick - self._closing.setdefault(connection, tick) >= CLOSING_SWEEPS:
-                    connection.abort()
+                    connection.life.abort()
             elif memory.budget in short and quiet_sweeps > STALLED_SWEEPS and memory.is_waiting_for_a_frame:
-                connection.close("stopped in the middle of a request while others wait for memory")
+                connection.life.close("stopped in the middle of a request while others wait for memory")
             elif memory.budget in kept_waiting and connection.intake.is_slow_sender(STALLED_SWEEPS, broker_wait_sweeps):
-                connection.close("sends a request too slowly while others wait for memory")
+                connection.life.close("sends a request too slowly while others wait for memory")
             elif connection.intake.waits_for_broker and quiet_sweeps > broker_wait_sweeps:
-                connection.close("a request waited too long for the broker to be ready")
+                connection.life.close("a request waited too long for the broker to be ready")
             elif (
                 quiet_sweeps and 0 <= idle_sweeps < tick - self._last_taken(connection) and not connection.has_requests
             ):
-                connection.close("idle for connections.max.idle.ms", level=logging.INFO)
+                connection.life.close("idle for connections.max.idle.ms", level=logging.INFO)
         self._schedule_sweep()
 
     def _last_taken(self, connection: RequestConnection) -> int:
         """Return the tick of the sweep before which a quiet client took something of a response, or sent the last request."""
-        unsent_bytes, before = connection.unsent_bytes, self._sending.get(connection)
-        if before is not None and before[1] < connection.active_tick:
+        unsent_bytes, before = connection.life.unsent_bytes, self._sending.get(connection)
+        if before is not None and before[1] < connection.life.active_tick:
             before = None  # of an earlier request
         if before is None:
             if not unsent_bytes:
                 self._sending.pop(connection, None)
-                return connection.active_tick
-            before = (unsent_bytes, connection.active_tick)
+                return connection.life.active_tick
+            before = (unsent_bytes, connection.life.active_tick)
         elif unsent_bytes != before[0]:
             assert self._shared is not None
             before = (unsent_bytes, self._shared.tick if unsent_bytes < before[0] else before[1])

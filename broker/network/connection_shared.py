@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from protocol.schema import MAX_ELEMENTS
+from broker.network.connection_limits import ConnectionLimits, KiB
 
 if TYPE_CHECKING:
-    from broker.network.connection import RequestConnection
     from broker.network.dispatch import Dispatch
     from broker.network.memory_budget import MemoryBudget
     from broker.network.request_log import LoggedDispatch
@@ -22,41 +21,7 @@ if TYPE_CHECKING:
     from broker.services import Services
     from runtime.timer import Timer
 
-KiB = 1024
-MiB = 1024 * KiB
-
 RECEIVE_BUFFER_BYTES = 64 * KiB
-# API key, version, correlation id, and the length of a client id or the broker id of ControlledShutdown v0.
-SMALLEST_FRAME_BYTES = 10
-MAX_CONTROL_ELEMENTS = 5_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """`max_plain_bytes` bounds requests that hold neither records nor the cluster's partitions, `max_in_flight` those that
-    overlap on one connection. `max_control_elements` is for what brokers tell each other about all partitions at once:
-    200,000 of them count as some three million."""
-
-    max_frame_bytes: int = 100 * MiB
-    max_plain_bytes: int = 16 * MiB
-    max_in_flight: int = 512
-    max_elements: int = MAX_ELEMENTS
-    max_control_elements: int = MAX_CONTROL_ELEMENTS
-
-    def refusal(self, size: int, *, may_be_large: bool) -> str | None:
-        """Why no request may have `size` bytes, or None."""
-        if SMALLEST_FRAME_BYTES <= size <= (self.max_frame_bytes if may_be_large else self.max_plain_bytes):
-            return None
-        return f"a request of {size} bytes is malformed or too large"
-
-
-class ConnectionOwner(Protocol):
-    """The acceptor, which counts connections from `admit` to `closed`."""
-
-    def admit(self, connection: RequestConnection) -> str | None:
-        """None, or the reason why it is closed immediately."""
-
-    def closed(self, connection: RequestConnection) -> None: ...
 
 
 class ReceiveBuffer:
@@ -78,7 +43,6 @@ class ConnectionShared:
     budget: MemoryBudget
     plain_budget: MemoryBudget
     response_memory: ResponseMemory
-    owner: ConnectionOwner
     timer: Timer
     call_soon: Callable[[Callable[[], None]], object]
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -86,6 +50,10 @@ class ConnectionShared:
     receive_buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     tick: int = 0
     next_connection: int = 0
+
+    def dispatch_through(self, dispatch: Dispatch | LoggedDispatch) -> None:
+        """Dispatch requests through this one from now on."""
+        self.dispatch = dispatch
 
     def budget_of(self, route: Route | None) -> MemoryBudget:
         """Where a frame of this kind is reserved."""

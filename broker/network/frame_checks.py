@@ -7,7 +7,7 @@ Source: Kafka SocketServer.Processor.processCompletedReceives, NetworkReceive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from broker.network.connection_phase import ConnectionPhase
 from broker.network.header_reader import SIZE
@@ -15,6 +15,7 @@ from broker.network.request_checks import foreign_protocol, impossible_length, n
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
+    from broker.network.connection_life import ConnectionLife
     from broker.network.connection_shared import ConnectionShared
     from broker.network.routes import Route
     from broker.network.sasl.authentication import Authentication
@@ -24,28 +25,20 @@ _FIRST_REQUEST, _SERVING, _SESSION_EXPIRED = (
 )
 
 
-class CheckedConnection(Protocol):
-    """The connection whose frames are checked."""
-
-    phase: int
-
-    def close(self, reason: str) -> None: ...
-
-
 class FrameChecks:
     """Owned by a connection. Each check returns whether the frame may be taken; if not, the connection is closed."""
 
-    __slots__ = ("_authentication", "_owner", "_security_protocol", "_shared")
+    __slots__ = ("_authentication", "_life", "_security_protocol", "_shared")
 
     def __init__(
         self,
         shared: ConnectionShared,
-        owner: CheckedConnection,
+        life: ConnectionLife,
         security_protocol: str,
         authentication: Authentication | None,
     ) -> None:
         self._shared = shared
-        self._owner = owner
+        self._life = life
         self._security_protocol = security_protocol
         self._authentication = authentication
 
@@ -53,14 +46,14 @@ class FrameChecks:
         """Check a connection's first request, any behind its session's end, and any without a known route."""
         if not self.start(view) or not self.session(api_key):
             return False
-        if self._owner.phase == _FIRST_REQUEST:
-            self._owner.phase = _SERVING
+        if self._life.phase == _FIRST_REQUEST:
+            self._life.phase = _SERVING
         return self._passes(not_served(self._shared.dispatch.table, api_key, version))
 
     def session(self, api_key: int) -> bool:
         """Check that the session is not over, or that the client authenticates again."""
         authentication = self._authentication
-        if self._owner.phase != _SESSION_EXPIRED or authentication is None or api_key == SaslHandshakeRequest.api_key:
+        if self._life.phase != _SESSION_EXPIRED or authentication is None or api_key == SaslHandshakeRequest.api_key:
             return True
         authentication.count_expired()
         return self._passes("the session has ended, and the client has not authenticated again")
@@ -68,7 +61,7 @@ class FrameChecks:
     def start(self, view: memoryview) -> bool:
         """Check the length prefix at the start of `view`."""
         prefix = bytes(view[: SIZE.size])
-        is_first = self._owner.phase == _FIRST_REQUEST
+        is_first = self._life.phase == _FIRST_REQUEST
         reason = foreign_protocol(prefix, self._security_protocol) if is_first else None
         return self._passes(reason or impossible_length(prefix, self._shared.limits))
 
@@ -80,5 +73,5 @@ class FrameChecks:
     def _passes(self, reason: str | None) -> bool:
         """Close for `reason`, if there is one. Returns whether there is none."""
         if reason is not None:
-            self._owner.close(reason)
+            self._life.close(reason)
         return reason is None

@@ -8,34 +8,27 @@ Source: Kafka SocketServer's memory pool (KIP-72).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from broker.network.connection_phase import WAITS_FOR_MEMORY
 from broker.network.memory_budget import SMALL_REQUEST_BYTES, BudgetTicket, FrameReservation
 
 if TYPE_CHECKING:
+    from broker.network.connection_life import ConnectionLife
     from broker.network.connection_shared import ConnectionShared
     from broker.network.large_frame import LargeFrame
     from broker.network.routes import Route
-
-
-class WaitingConnection(Protocol):
-    """The connection that waits for memory."""
-
-    def wait_for_memory(self) -> None:
-        """Start nothing until `memory_granted`."""
-
-    def memory_granted(self) -> None: ...
 
 
 class FrameMemory:
     """Owned by a connection. `granted_bytes` are reserved for its next frame, which is complete; `budget` is that of these
     bytes, or of those it reserves or waits for; `reservation` is of a frame that is not complete."""
 
-    __slots__ = ("_frame", "_owner", "_queued_tick", "_shared", "_ticket", "budget", "granted_bytes", "reservation")
+    __slots__ = ("_frame", "_life", "_queued_tick", "_shared", "_ticket", "budget", "granted_bytes", "reservation")
 
-    def __init__(self, shared: ConnectionShared, owner: WaitingConnection) -> None:
+    def __init__(self, shared: ConnectionShared, life: ConnectionLife) -> None:
         self._shared = shared
-        self._owner = owner
+        self._life = life
         self.budget = shared.budget
         self.granted_bytes = 0
         self.reservation: FrameReservation | None = None
@@ -109,7 +102,7 @@ class FrameMemory:
     def _wait(self, ticket: BudgetTicket) -> None:
         self._ticket = ticket
         self._queued_tick = self._shared.tick
-        self._owner.wait_for_memory()
+        self._life.hold(WAITS_FOR_MEMORY)
 
     def _on_granted(self) -> None:
         assert self._ticket is not None
@@ -124,4 +117,5 @@ class FrameMemory:
 
     def _end_wait(self) -> None:
         self._ticket = None
-        self._owner.memory_granted()
+        self._life.active_tick = self._shared.tick  # it was not the client that was quiet
+        self._life.release(WAITS_FOR_MEMORY)

@@ -14,24 +14,23 @@ Source: Kafka Selector, NetworkReceive, SocketServer.Processor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from broker.network.connection_limits import SMALLEST_FRAME_BYTES, KiB
 from broker.network.connection_phase import (
     WAITS_FOR_EARLIER,
-    WAITS_FOR_MEMORY,
     WAITS_LONG,
     ConnectionPhase,
 )
-from broker.network.connection_shared import SMALLEST_FRAME_BYTES, KiB
 from broker.network.frame_checks import FrameChecks
 from broker.network.frame_memory import FrameMemory
 from broker.network.header_reader import SIZE, START
 from broker.network.large_frame import LARGE_FRAME_BYTES, LargeFrame
 from broker.network.request_starter import RequestStarter
-from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseOwner, ResponseQueue
+from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection
+    from broker.network.connection_life import ConnectionLife
     from broker.network.connection_shared import ConnectionShared
     from broker.network.routes import Route
     from broker.network.sasl.authentication import Authentication
@@ -49,27 +48,16 @@ _AUTHENTICATING, _SERVING, _FINISHING, _CLOSING = (
 )  # fmt: skip
 
 
-class IntakeOwner(ResponseOwner, Protocol):
-    """The connection that receives."""
-
-    phase: int
-    active_tick: int
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-
 class RequestIntake:
-    """Owned by a connection. `waits` says why the next request does not start now (bits of `connection_phase`), `served_keys`
-    which APIs may start (None: all), `memory` what the next frame has of the budget."""
+    """Owned by a connection. `served_keys` says which APIs may start (None: all), `memory` what the next frame has of the
+    budget."""
 
     __slots__ = (
         "_authentication",
         "_checks",
         "_frame",
         "_in_flight",
-        "_owner",
+        "_life",
         "_responses",
         "_routes",
         "_shared",
@@ -78,34 +66,29 @@ class RequestIntake:
         "_view",
         "memory",
         "served_keys",
-        "waits",
     )
 
     def __init__(
         self,
         shared: ConnectionShared,
-        owner: IntakeOwner,
+        life: ConnectionLife,
         responses: ResponseQueue,
         security_protocol: str,
         authentication: Authentication | None,
     ) -> None:
         self._shared = shared
-        self._owner = owner
+        self._life = life
         self._responses = responses
         self._in_flight = responses.in_flight
         self._authentication = authentication
         self._routes = shared.dispatch.table.routes
         self._view = shared.receive_buffer.view
-        self._checks = FrameChecks(shared, owner, security_protocol, authentication)
-        self._starter = RequestStarter(shared, owner, responses)
+        self._checks = FrameChecks(shared, life, security_protocol, authentication)
+        self._starter = RequestStarter(shared, life, responses)
         self._tail: Buffer = b""  # received, not started yet; begins with a length prefix
         self._frame: LargeFrame | None = None
-        self.memory = FrameMemory(shared, self)
-        self.waits = 0
+        self.memory = FrameMemory(shared, life)
         self.served_keys: frozenset[int] | None = None
-
-    def connected(self, client: ClientConnection) -> None:
-        self._starter.client = client
 
     def receive_buffer(self, _size_hint: int) -> memoryview:
         if self._frame is not None and not self._frame.is_complete:
@@ -119,9 +102,9 @@ class RequestIntake:
         return view
 
     def received(self, count: int) -> None:
-        owner = self._owner
-        owner.active_tick = self._shared.tick
-        if owner.phase != _SERVING and not self._takes_requests(count):
+        life = self._life
+        life.active_tick = self._shared.tick
+        if life.phase != _SERVING and not self._takes_requests(count):
             return
         frame = self._frame
         if frame is not None and not frame.is_complete:
@@ -131,9 +114,9 @@ class RequestIntake:
                 self.memory.reserve_more(frame)
             return
         end = len(self._tail) + count
-        if self.waits or frame is not None:
+        if life.waits or frame is not None:
             self._tail = bytes(self._view[:end])
-            owner.pause_reading()
+            life.pause_reading()
             return
         self._tail = b""
         self._consume(self._view, end)
@@ -151,31 +134,12 @@ class RequestIntake:
         """Whether a request waits for the broker to be ready."""
         return self.served_keys is not None and bool(self._tail or self._frame)
 
-    # --- waiting ---
-
-    def hold(self, reason: int) -> None:
-        """Start nothing for this reason, a bit of `connection_phase`, and read nothing."""
-        self.waits |= reason
-        self._owner.pause_reading()
-
-    def release(self, reason: int) -> None:
-        """One reason to wait is over. What waits is tried again in the next turn of the loop."""
-        self.waits = self.waits & ~reason | WAITS_FOR_EARLIER
-        self._owner.continue_soon()
-
     def keep(self, rest: Buffer) -> None:
         """Start from these bytes next, in the next turn of the loop."""
         self._tail = rest
         if rest:
-            self.hold(WAITS_FOR_EARLIER)
-            self._owner.continue_soon()
-
-    def wait_for_memory(self) -> None:
-        self.hold(WAITS_FOR_MEMORY)
-
-    def memory_granted(self) -> None:
-        self._owner.active_tick = self._shared.tick  # it was not the client that was quiet
-        self.release(WAITS_FOR_MEMORY)
+            self._life.hold(WAITS_FOR_EARLIER)
+            self._life.continue_soon()
 
     def close(self) -> None:
         """The connection is closed: drop what was received, and release its memory."""
@@ -187,25 +151,25 @@ class RequestIntake:
     def _takes_requests(self, count: int) -> bool:
         """Whether the bytes that have come are requests; those of an authentication are given to it."""
         authentication = self._authentication
-        if self._owner.phase != _AUTHENTICATING or authentication is None:
-            return self._owner.phase < _CLOSING
+        if self._life.phase != _AUTHENTICATING or authentication is None:
+            return self._life.phase < _CLOSING
         data, self._tail = bytes(self._view[: len(self._tail) + count]), b""
-        if self.waits:
+        if self._life.waits:
             self._tail = data
-            self._owner.pause_reading()
+            self._life.pause_reading()
         else:
             authentication.received(data)
         return False
 
     def _consume(self, view: memoryview, end: int) -> None:
         """Start the requests in `view[:end]`, and keep what does not start as the tail."""
-        position, owner = 0, self._owner
+        position, life = 0, self._life
         responses, find_route = self._responses, self._routes.get
         max_plain_bytes = self._shared.limits.max_plain_bytes
         while end - position >= START.size:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
-            if route is None or owner.phase != _SERVING:
+            if route is None or life.phase != _SERVING:
                 if not self._checks.request(view[position:], api_key, version):
                     return
                 route = self._shared.dispatch.table.route(api_key, version)
@@ -220,27 +184,27 @@ class RequestIntake:
                 break
             if not self._start_in_place(view[start:stop], route, version, correlation_id, client_id_bytes):
                 break
-            if owner.phase >= _CLOSING:
+            if life.phase >= _CLOSING:
                 return
             position = stop
             if responses.out_bytes > JOINED_WRITE_BYTES:
                 responses.flush()  # after which it may wait: the peer takes its responses slower than it asks
-            if self.waits:
+            if life.waits:
                 break
         if position < end:
             if SIZE.size <= end - position < START.size and not self._checks.start(view[position:]):
                 return
             self._tail = bytes(view[position:end])
-            if self.waits:
-                self._owner.pause_reading()
+            if life.waits:
+                self._life.pause_reading()
 
     def _receive_large_frame(self, begun: memoryview, size: int, route: Route | None) -> None:
         """Give a large frame, of which a part is there with its length, a buffer of its own once the budget has room. It must
         not keep that while it waits for an earlier request, which may be a long poll."""
         if self._in_flight and not (self._in_flight[-1].route.overlaps and self._may_overlap(route)):
-            self.waits |= WAITS_FOR_EARLIER
+            self._life.waits |= WAITS_FOR_EARLIER
             self._tail = bytes(begun)
-            self._owner.pause_reading()
+            self._life.pause_reading()
             return
         reservation = self.memory.reserve_frame(route, size, len(self._view))  # what is there fits
         if reservation is None:
@@ -251,7 +215,7 @@ class RequestIntake:
     def _on_frame_complete(self, frame: LargeFrame) -> None:
         """A frame with a buffer of its own is complete."""
         self.memory.complete(frame)
-        if self._owner.phase < _FINISHING and not self.waits & WAITS_LONG:
+        if self._life.phase < _FINISHING and not self._life.waits & WAITS_LONG:
             self.start_pending()
 
     # --- starting ---
@@ -261,11 +225,11 @@ class RequestIntake:
     ) -> bool:
         """Start a request that lies complete in the receive buffer. False when it has to wait."""
         if (self._in_flight or self.served_keys is not None) and not self._may_start(route):
-            self.waits |= WAITS_FOR_EARLIER
+            self._life.waits |= WAITS_FOR_EARLIER
             return False
         if self._shared.response_memory.closing_bytes:  # they will be free in a turn or two of the loop
-            self.waits |= WAITS_FOR_EARLIER
-            self._shared.timer.schedule(1, self._owner.continue_soon)
+            self._life.waits |= WAITS_FOR_EARLIER
+            self._shared.timer.schedule(1, self._life.continue_soon)
             return False
         if route is None:
             self._responses.respond_unsupported_version(version, correlation_id)
@@ -303,8 +267,8 @@ class RequestIntake:
 
     def start_pending(self) -> None:
         """Start what was kept: first a complete frame with a buffer of its own, then the tail."""
-        self.waits &= WAITS_LONG
-        if self._owner.phase == _AUTHENTICATING:
+        self._life.waits &= WAITS_LONG
+        if self._life.phase == _AUTHENTICATING:
             self._continue_authentication()
             return
         frame = self._frame
@@ -316,7 +280,7 @@ class RequestIntake:
             if not self._checks.session(api_key):
                 return
             if not self._may_start(route):
-                self.waits |= WAITS_FOR_EARLIER
+                self._life.waits |= WAITS_FOR_EARLIER
                 return
             reserved_bytes = self.memory.take_granted()
             self._frame = None
@@ -325,18 +289,18 @@ class RequestIntake:
                 self._responses.respond_unsupported_version(version, correlation_id)
             else:
                 self._starter.start(route, frame.content, correlation_id, client_id_bytes, reserved_bytes)
-        if self._owner.phase < _CLOSING and self._tail and not self.waits:
+        if self._life.phase < _CLOSING and self._tail and not self._life.waits:
             tail, self._tail = memoryview(self._tail), b""
             self._consume(tail, len(tail))
-        if self._owner.phase < _CLOSING:
+        if self._life.phase < _CLOSING:
             self._responses.flush()
-            if not self.waits:
-                self._owner.resume_reading()
+            if not self._life.waits:
+                self._life.resume_reading()
 
     def _continue_authentication(self) -> None:
         """Give what was kept to the authentication, and read on."""
         tail, self._tail = self._tail, b""
         if tail and self._authentication is not None:
             self._authentication.received(tail)
-        if self._owner.phase < _CLOSING and not self.waits:
-            self._owner.resume_reading()
+        if self._life.phase < _CLOSING and not self._life.waits:
+            self._life.resume_reading()

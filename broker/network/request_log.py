@@ -22,7 +22,8 @@ from protocol.errors import ErrorCode
 from protocol.schema import Response
 
 if TYPE_CHECKING:
-    from broker.network.connection_shared import ConnectionShared
+    from collections.abc import Callable
+
     from broker.network.dispatch import Dispatch, FastPath, Outcome
     from broker.network.request_context import RequestContext
     from broker.network.routes import Route
@@ -38,10 +39,10 @@ _NOT_SHOWN = "..."
 class RequestLog:
     """Switches the log of a broker's requests on and off, as the level of its logger says, until `close`."""
 
-    def __init__(self, shared: ConnectionShared, clock: Clock) -> None:
-        assert not isinstance(shared.dispatch, LoggedDispatch)
-        self._shared = shared
-        self._plain, self._logged = shared.dispatch, LoggedDispatch(shared.dispatch, clock)
+    def __init__(self, dispatch: Dispatch, clock: Clock, use: Callable[[Dispatch | LoggedDispatch], None]) -> None:
+        """`use` is called with the dispatch that connections go through from now on."""
+        self._use = use
+        self._plain, self._logged = dispatch, LoggedDispatch(dispatch, clock)
         self._end_following = follow_levels(self._follow)
         self._follow()
 
@@ -49,7 +50,7 @@ class RequestLog:
         self._end_following()
 
     def _follow(self) -> None:
-        self._shared.dispatch = self._logged if logger.isEnabledFor(logging.DEBUG) else self._plain
+        self._use(self._logged if logger.isEnabledFor(logging.DEBUG) else self._plain)
 
 
 class _LoggedRequest(NamedTuple):

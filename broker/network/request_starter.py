@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.network.client_connection import ClientConnection
 from broker.network.deferred import Deferred
 from broker.network.header_reader import HeaderReader
 from broker.network.large_requests import LARGE_REQUEST_BYTES
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import RequestContext
-from broker.network.response_queue import ResponseOwner, ResponseQueue, StartedRequest
+from broker.network.response_queue import ResponseQueue, StartedRequest
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
+    from broker.network.connection_life import ConnectionLife
     from broker.network.connection_shared import ConnectionShared
     from broker.network.dispatch import FastPath, Outcome
     from broker.network.routes import Route
@@ -30,24 +30,23 @@ if TYPE_CHECKING:
 
 
 class RequestStarter:
-    """Owned by a connection. `client` is set when the connection is made."""
+    """Owned by a connection."""
 
     __slots__ = (
         "_admit",
         "_fast_path",
         "_in_flight",
+        "_life",
         "_meter",
         "_observer",
-        "_owner",
         "_read_header",
         "_responses",
         "_shared",
-        "client",
     )
 
-    def __init__(self, shared: ConnectionShared, owner: ResponseOwner, responses: ResponseQueue) -> None:
+    def __init__(self, shared: ConnectionShared, life: ConnectionLife, responses: ResponseQueue) -> None:
         self._shared = shared
-        self._owner = owner
+        self._life = life
         self._responses = responses
         self._in_flight = responses.in_flight
         self._observer = shared.dispatch.observer
@@ -55,7 +54,6 @@ class RequestStarter:
         self._meter = shared.dispatch.gate.meter
         self._read_header = HeaderReader().read
         self._fast_path: FastPath | None = None  # since the first request of an API that has one
-        self.client: ClientConnection | None = None
 
     def start(
         self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, reserved_bytes: int
@@ -70,17 +68,18 @@ class RequestStarter:
             request, _ = route.decode(frame, position, max_elements // route.element_cost)
         except DecodeError as error:
             shared.budget_of(route).release(reserved_bytes)
-            self._owner.close(f"malformed {route.handler.api_name} version {route.version}: {error}")
+            self._life.close(f"malformed {route.handler.api_name} version {route.version}: {error}")
             return
         observer = self._observer
         measured = route
         if route.for_followers is not None and _is_of_follower(request):
             measured = route.for_followers
         stamp = 0 if observer is None else observer.began(measured, len(frame))
-        assert self.client is not None
-        context = RequestContext(route.version, correlation_id, client_id, self.client, shared.services)
+        client = self._life.client
+        assert client is not None
+        context = RequestContext(route.version, correlation_id, client_id, client, shared.services)
         if self._meter.times_requests:
-            outcome = self._meter.timed(self.client, shared.dispatch.handle, route, request, context)
+            outcome = self._meter.timed(client, shared.dispatch.handle, route, request, context)
         else:
             outcome = shared.dispatch.handle(route, request, context)
         started = StartedRequest(measured, context, correlation_id, len(frame), reserved_bytes, stamp)

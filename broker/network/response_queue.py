@@ -19,13 +19,13 @@ import logging
 import struct
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import FastPath, Outcome
 from broker.network.error_responses import unsupported_api_versions
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses, ResponseSink
+from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses
 from broker.network.routes import THROTTLE_TIME, Route
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
@@ -33,6 +33,7 @@ from protocol.schema import Response
 from runtime.network.file_range import ranges_of
 
 if TYPE_CHECKING:
+    from broker.network.connection_life import ConnectionLife
     from broker.network.connection_shared import ConnectionShared
     from broker.network.request_context import RequestContext
     from runtime.disk.filesystem import Buffer
@@ -46,18 +47,6 @@ JOINED_WRITE_BYTES = 64 * 1024
 
 _HEAD_V0 = struct.Struct(">ii")  # size and correlation id
 _CORRELATION_BYTES = 4
-
-
-class ResponseOwner(ResponseSink, Protocol):
-    """The connection whose requests get these responses."""
-
-    def close(self, reason: str) -> None: ...
-
-    def mute(self, duration_ms: int) -> None:
-        """Start no request for so long: the client is over its quota."""
-
-    def continue_soon(self) -> None:
-        """Responses may be sent: in the next turn of the loop, flush and start what may start."""
 
 
 class StartedRequest(NamedTuple):
@@ -137,9 +126,9 @@ class ResponseQueue:
         "_buffered",
         "_charge",
         "_counted_out_bytes",
+        "_life",
         "_observer",
         "_out",
-        "_owner",
         "_range_bytes",
         "_shared",
         "in_flight",
@@ -147,9 +136,9 @@ class ResponseQueue:
         "stream",
     )
 
-    def __init__(self, shared: ConnectionShared, owner: ResponseOwner) -> None:
+    def __init__(self, shared: ConnectionShared, life: ConnectionLife) -> None:
         self._shared = shared
-        self._owner = owner
+        self._life = life
         self._observer = shared.dispatch.observer
         self._charge = shared.dispatch.gate.charge
         self.stream: Connection | None = None
@@ -188,7 +177,7 @@ class ResponseQueue:
         if started.reserved_bytes:
             self._shared.budget_of(started.route).release(started.reserved_bytes)
         if isinstance(outcome, CloseConnection):
-            self._owner.close(str(outcome))
+            self._life.close(str(outcome))
             return
         size = self._encode(started, outcome, self._out)
         if size < 0:
@@ -209,7 +198,7 @@ class ResponseQueue:
         throttle_time_ms = self._charge(route, path.context, size_bytes, len(frame), None)
         if throttle_time_ms:
             frame = path.throttled(frame, throttle_time_ms)
-            self._owner.mute(throttle_time_ms)
+            self._life.mute(throttle_time_ms)
         if self.in_flight:
             started = StartedRequest(route, path.context, correlation_id, size_bytes, 0, stamp)
             request = InFlightRequest(self, started, 0)
@@ -228,7 +217,7 @@ class ResponseQueue:
         if self.stream is None:
             return  # its bytes are released when the connection is closed
         if isinstance(outcome, CloseConnection):
-            self._owner.close(str(outcome))
+            self._life.close(str(outcome))
             return
         size = self._encode(request.started, outcome, request.chunks)
         if size < 0:
@@ -253,7 +242,7 @@ class ResponseQueue:
             self.out_bytes += first.response_bytes
             self._counted_out_bytes += first.counted_bytes
             _release(first, self._shared)
-        self._owner.continue_soon()
+        self._life.continue_soon()
 
     def park(self, request: InFlightRequest) -> None:
         """Exchange the reserved bytes of a request for few parked ones: it has done its work, and its response waits for an
@@ -267,7 +256,7 @@ class ResponseQueue:
         """Respond to ApiVersions in a version from the future: the client learns from the v0 response which one to use."""
         handler = self._shared.dispatch.table.handler(ApiVersionsRequest.api_key)
         if handler is None:
-            self._owner.close(f"ApiVersions version {version} is not served")
+            self._life.close(f"ApiVersions version {version} is not served")
             return
         chunks = unsupported_api_versions(handler.first_version, handler.last_version).encode_chunks(0)
         size = sum(map(len, chunks))
@@ -289,7 +278,7 @@ class ResponseQueue:
         if response is None:
             throttle_time_ms = self._charge(route, started.context, started.size_bytes, 0, None)
             if throttle_time_ms:
-                self._owner.mute(throttle_time_ms)
+                self._life.mute(throttle_time_ms)
             return 0
         try:
             chunks = route.encode(response, b"")
@@ -300,7 +289,7 @@ class ResponseQueue:
                 size = sum(map(len, chunks))
         except EncodeError as error:
             logger.exception("response not encoded: api=%s version=%d", route.handler.api_name, route.version)
-            self._owner.close(f"the response to {route.handler.api_name} cannot be encoded: {error}")
+            self._life.close(f"the response to {route.handler.api_name} cannot be encoded: {error}")
             return -1
         if size > SMALL_RESPONSE_BYTES:
             self._range_bytes = sum(map(len, ranges_of(chunks))) if route.overlaps else 0
@@ -310,7 +299,7 @@ class ResponseQueue:
 
     def _throttled(self, route: Route, response: Response, throttle_time_ms: int) -> list[Buffer]:
         """Mute the client, and encode the response with its throttle time where it has one. Raises EncodeError."""
-        self._owner.mute(throttle_time_ms)
+        self._life.mute(throttle_time_ms)
         if route.has_throttle_time:
             setattr(response, THROTTLE_TIME, throttle_time_ms)
         return route.encode(response, b"")
@@ -318,7 +307,7 @@ class ResponseQueue:
     def _count_buffered(self, size: int) -> bool:
         """Count a response until it is sent. False when the connection was closed for it."""
         if self._buffered is None:
-            self._buffered = BufferedResponses(self._shared.response_memory, self._owner)
+            self._buffered = BufferedResponses(self._shared.response_memory, self._life)
         self._buffered.add(size)
         return not self._buffered.is_disconnected
 
@@ -345,11 +334,16 @@ class ResponseQueue:
 
     # --- the end ---
 
-    def drop_ready(self) -> None:
-        """Write nothing any more. What the responses count in the `ResponseMemory` is released by `close`."""
-        self._out.clear()
-        for request in self.in_flight:
-            request.chunks.clear()
+    def end_writing(self, flushes: bool) -> None:
+        """Write what is ready, or drop it, and write nothing any more. What the responses count in the `ResponseMemory` is
+        released by `close`."""
+        if flushes:
+            self.flush()
+        else:
+            self._out.clear()
+            for request in self.in_flight:
+                request.chunks.clear()
+        self.stream = None
 
     def close(self) -> None:
         """The connection is closed: abandon what waits, and release everything."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+from broker.cluster.cluster_features import ClusterFeatures
 from broker.network.acceptor import AcceptLimits, Acceptor
 from broker.network.connection import RequestConnection
 from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
@@ -83,7 +84,7 @@ class Broker:
         early_keys: frozenset[int] = frozenset(),
         brokers_listener: str | None = None,
         rates: ConnectionRates | None = None,
-        authentication: Callable[[ManualClock], ListenersAuthentication] | None = None,
+        authentication: Callable[[Broker], ListenersAuthentication] | None = None,
     ) -> None:
         self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
@@ -95,27 +96,27 @@ class Broker:
         self.plain_budget = MemoryBudget(budget_bytes)
         self.response_memory = ResponseMemory(MemoryBudget(response_bytes), self.timer)
         self.tasks = TaskScope("requests")
-        table = DispatchTable(handlers)
+        self.audit, self.features = AuditLog(), cast(ClusterFeatures, SimpleNamespace(epoch=0))
+        table = self.table = DispatchTable(handlers)
         self.shared = ConnectionShared(
             dispatch=Dispatch(table, self.tasks, observer, gate),
             services=cast(
                 Services,
                 SimpleNamespace(
                     api_versions=table.api_versions(),
-                    audit=AuditLog(),
-                    features=SimpleNamespace(epoch=0),
+                    audit=self.audit,
+                    features=self.features,
                     serial_queue=SerialQueue(self.clock, self.turns.call_soon),
                 ),
             ),
             budget=self.budget,
             plain_budget=self.plain_budget,
             response_memory=self.response_memory,
-            owner=self.acceptor,
             timer=self.timer,
             call_soon=self.turns.call_soon,
             limits=limits or ConnectionLimits(),
             receive_buffer=ReceiveBuffer(receive_bytes),
-            authentication=None if authentication is None else authentication(self.clock),
+            authentication=None if authentication is None else authentication(self),
         )
         self.acceptor.serve(self.shared)
         if is_open:

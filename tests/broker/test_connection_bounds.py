@@ -123,7 +123,7 @@ def test_a_slow_reader_is_not_read_from(log: Log) -> None:
 def test_a_muted_connection_waits_for_its_time(log: Log) -> None:
     broker = Broker(log.handlers)
     peer = broker.connect()
-    peer.handler.mute(500)
+    peer.handler.life.mute(500)
     peer.send(produce_of(b"x"), V)
     broker.turns.advance(499)
     assert log.started == []

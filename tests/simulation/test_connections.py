@@ -76,7 +76,6 @@ class EchoBroker:
             budget=self.budget,
             plain_budget=MemoryBudget(self.budget.limit_bytes),
             response_memory=ResponseMemory(MemoryBudget(1 << 20), timer),
-            owner=self.acceptor,
             timer=timer,
             call_soon=loop.call_soon,
             limits=ConnectionLimits(max_in_flight=5),

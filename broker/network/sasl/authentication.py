@@ -1,9 +1,9 @@
 """The authentication of one connection of a SASL listener: frames, time limits, delayed failures, the end of a session.
 
-The connection passes all bytes to `received` while it authenticates, and serves requests once it is told `authenticated`, with
-the bytes that came behind. When the session ends, requests but SaslHandshake close the connection. With SaslHandshake, which
-reaches its handler like any other request, the client authenticates again: until that is complete, all bytes come here once
-more.
+The connection passes all bytes to `received` while it authenticates. When the exchange is complete it serves requests,
+first those in the bytes that came behind it. When the session ends, requests but SaslHandshake close the connection. With
+SaslHandshake, which reaches its handler like any other request, the client authenticates again: until that is complete, all
+bytes come here once more.
 
 Rules: no IO. What a connection keeps of an incomplete frame is bounded by sasl.server.max.receive.size, and what all of them
 keep together by a budget: a frame for which there is no room closes its connection. A failure is logged once, when the
@@ -15,22 +15,26 @@ Source: Kafka KafkaChannel, Selector.DelayedAuthenticationFailureClose, SaslServ
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from broker.network.connection_phase import WAITS_FOR_DELAYED_CLOSE
 from broker.network.request_checks import foreign_protocol
 from broker.network.sasl.exchange import SaslFailure, SaslRules, SaslServerExchange, SaslSession
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
+    from broker.cluster.cluster_features import ClusterFeatures
     from broker.network.client_connection import ClientConnection
-    from broker.network.connection_shared import ConnectionShared
+    from broker.network.connection_life import ConnectionLife
     from broker.network.memory_budget import MemoryBudget
+    from broker.network.routes import DispatchTable
+    from broker.observability.audit import AuditLog
     from runtime.clock import Clock
     from runtime.disk.filesystem import Buffer
     from runtime.network.transport import Connection
-    from runtime.timer import TimerEntry
+    from runtime.timer import Timer, TimerEntry
 
 logger = logging.getLogger(__name__)
 
@@ -55,31 +59,18 @@ class AuthenticationMetrics(Protocol):
         """A request came after the end of its session."""
 
 
-class AuthenticatingConnection(Protocol):
-    """The connection whose client authenticates."""
-
-    def authenticated(self, rest: bytes) -> None:
-        """Serve requests, beginning with the bytes that came behind the exchange."""
-
-    def authenticate_again(self) -> None:
-        """Give all bytes that follow to the authentication."""
-
-    def session_expired(self) -> None:
-        """Serve nothing but a request to authenticate again."""
-
-    def pause_authentication(self) -> None:
-        """Read nothing: the authentication has failed, and the connection is closed after a delay."""
-
-    def close(self, reason: str) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ListenersAuthentication:
-    """What the authentications of a broker have in common. `rules` are those of each listener with SASL; `budget` is for
-    bytes of clients that have not authenticated, of whom there are `max_pending` at most; `pending` are those there are."""
+    """What the authentications of a broker have in common. `rules` are those of each listener with SASL, `table` and `features` are
+    what ApiVersions tells; `budget` is for bytes of clients that have not authenticated, of whom there are `max_pending` at most;
+    `pending` are those there are."""
 
     rules: Mapping[str, SaslRules]
+    table: DispatchTable
+    features: ClusterFeatures
     clock: Clock
+    timer: Timer
+    audit: AuditLog
     metrics: AuthenticationMetrics
     budget: MemoryBudget
     max_pending: int
@@ -90,27 +81,25 @@ class Authentication:
     """Owned by a connection. `begin`, then `received`, and `close` at the end."""
 
     __slots__ = (
+        "_authenticated",
         "_began_ms",
         "_buffer",
         "_client",
         "_common",
         "_exchange",
         "_is_over",
-        "_owner",
+        "_life",
         "_rules",
         "_session",
-        "_shared",
         "_stream",
         "_timer",
     )
 
-    def __init__(
-        self, listener: str, common: ListenersAuthentication, shared: ConnectionShared, owner: AuthenticatingConnection
-    ) -> None:
+    def __init__(self, listener: str, common: ListenersAuthentication, life: ConnectionLife) -> None:
         self._rules = common.rules[listener]
         self._common = common
-        self._shared = shared
-        self._owner = owner
+        self._life = life
+        self._authenticated: Callable[[bytes], None] | None = None
         self._buffer = bytearray()
         self._timer: TimerEntry | None = None
         self._is_over = False  # failed, or the connection is closed
@@ -120,7 +109,9 @@ class Authentication:
         self._session: SaslSession | None = None
         self._began_ms: int | None = None  # when it authenticated again for the last time
 
-    def begin(self, stream: Connection, client: ClientConnection) -> None:
+    def begin(self, stream: Connection, client: ClientConnection, authenticated: Callable[[bytes], None]) -> None:
+        """The connection is made. `authenticated` is called whenever an exchange is complete, with the bytes behind it."""
+        self._authenticated = authenticated
         self._stream = stream
         self._client = client
         common = self._common
@@ -134,8 +125,8 @@ class Authentication:
         self._limit_time()
 
     def _begun(self, client: ClientConnection, earlier: SaslSession | None = None) -> SaslServerExchange:
-        shared = self._shared
-        return SaslServerExchange(self._rules, shared.dispatch.table, shared.services.features.epoch, client, earlier)
+        common = self._common
+        return SaslServerExchange(self._rules, common.table, common.features.epoch, client, earlier)
 
     def close(self) -> None:
         """The connection is closed."""
@@ -207,12 +198,13 @@ class Authentication:
         self._common.pending.discard(self)
         self._stop_timer()
         if session.lifetime_ms is not None:
-            self._timer = self._shared.timer.schedule(session.lifetime_ms, self._owner.session_expired)
+            self._timer = self._common.timer.schedule(session.lifetime_ms, self._life.session_expired)
         self._session = session
         self._exchange = None
         rest = bytes(self._buffer)
         self._release()
-        self._owner.authenticated(rest)
+        assert self._authenticated is not None
+        self._authenticated(rest)
 
     # --- authenticating again ---
 
@@ -230,7 +222,7 @@ class Authentication:
             raise ValueError("a client may not authenticate more often")
         self._began_ms = now_ms
         self._exchange = self._begun(self._client, earlier)
-        self._owner.authenticate_again()
+        self._life.authenticate_again()
         self._limit_time()
         try:
             return self._exchange.handshake(request, version, correlation_id)
@@ -248,7 +240,7 @@ class Authentication:
     def _limit_time(self) -> None:
         self._stop_timer()
         timeout_ms = self._rules.timeout_ms
-        self._timer = self._shared.timer.schedule(
+        self._timer = self._common.timer.schedule(
             timeout_ms, lambda: self._end(f"the client did not authenticate within {timeout_ms} ms")
         )
 
@@ -260,7 +252,7 @@ class Authentication:
         self._release()
         exchange = self._exchange
         assert exchange is not None
-        self._shared.services.audit.login_failed(client, str(failure), mechanism=exchange.mechanism, user=exchange.user)
+        self._common.audit.login_failed(client, str(failure), mechanism=exchange.mechanism, user=exchange.user)
         if self._began_ms is None:
             self._common.metrics.authentication_failed(client.listener)
         else:
@@ -269,8 +261,8 @@ class Authentication:
             self._respond_and_close(failure)
             return
         self._is_over = True
-        self._owner.pause_authentication()
-        self._timer = self._shared.timer.schedule(
+        self._life.hold(WAITS_FOR_DELAYED_CLOSE)
+        self._timer = self._common.timer.schedule(
             self._rules.failure_delay_ms, lambda: self._respond_and_close(failure)
         )
 
@@ -283,7 +275,7 @@ class Authentication:
         self._is_over = True
         self._stop_timer()
         self._release()
-        self._owner.close(reason)
+        self._life.close(reason)
 
     def _release(self) -> None:
         self._common.budget.release(len(self._buffer))

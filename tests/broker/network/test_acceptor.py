@@ -113,7 +113,7 @@ def test_no_connection_is_idle_when_the_limit_is_negative() -> None:
 def test_a_connection_that_does_not_finish_closing_is_aborted() -> None:
     broker = Broker([api_versions])
     peer = broker.connect()
-    peer.handler.close("test")
+    peer.handler.life.close("test")
     assert (peer.stream.is_closed, peer.stream.is_aborted) == (True, False)
     broker.turns.advance(4 * LONGEST_SWEEP_PERIOD_MS)
     assert (peer.stream.is_closed, peer.stream.is_aborted) == (True, True)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -49,15 +49,18 @@ class World:
             return outcome
 
         table = DispatchTable([heartbeat])
-        self.shared = SimpleNamespace(dispatch=Dispatch(table, TaskScope("requests")))
-        self.plain = self.shared.dispatch
-        self.log = RequestLog(cast(Any, self.shared), self.clock)
+        self.dispatch: Dispatch | LoggedDispatch = Dispatch(table, TaskScope("requests"))
+        self.plain = self.dispatch
+        self.log = RequestLog(self.dispatch, self.clock, self._use)
         route = table.route(HeartbeatRequest.api_key, 4)
         assert route is not None
         self.route = route
 
+    def _use(self, dispatch: Dispatch | LoggedDispatch) -> None:
+        self.dispatch = dispatch
+
     def ask(self) -> Any:
-        return self.shared.dispatch.handle(self.route, REQUEST, context())
+        return self.dispatch.handle(self.route, REQUEST, context())
 
 
 def test_it_is_in_nobodys_way_while_it_is_off() -> None:
@@ -65,11 +68,11 @@ def test_it_is_in_nobodys_way_while_it_is_off() -> None:
     world = World(HeartbeatResponse(error_code=0))
     for level in ("DEBUG", "INFO", "TRACE", "WARN"):
         set_logger_level(REQUEST_LOGGER, level)
-        assert isinstance(world.shared.dispatch, LoggedDispatch) == (level in ("DEBUG", "TRACE"))
-    assert world.shared.dispatch is world.plain
+        assert isinstance(world.dispatch, LoggedDispatch) == (level in ("DEBUG", "TRACE"))
+    assert world.dispatch is world.plain
     world.log.close()
     set_logger_level(REQUEST_LOGGER, "DEBUG")
-    assert world.shared.dispatch is world.plain
+    assert world.dispatch is world.plain
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,10 @@ def test_requests_that_repeat_are_answered_and_logged_like_others(
     logs: list[RequestLog] = []
 
     async def scenario(both: Twins) -> None:
-        logs.extend(RequestLog(side.broker.shared, side.broker.clock) for side in both.sides)
+        for side in both.sides:
+            shared = side.broker.shared
+            assert isinstance(shared.dispatch, Dispatch)
+            logs.append(RequestLog(shared.dispatch, side.broker.clock, shared.dispatch_through))
         await teach(both, 9, acks=acks)
         for length in (1, 30, 200):
             both.send(both.frame(request_of(batch("x" * length), index=length % 2, acks=acks), 9))

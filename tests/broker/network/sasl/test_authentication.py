@@ -26,7 +26,6 @@ from security.principal import ANONYMOUS, Principal
 from security.sasl import Identity
 from tests.broker.harness import Broker, Peer
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
-from tests.clocks import ManualClock
 
 GOOD = b"\0alice\0alice-secret"
 BAD = b"\0alice\0wrong"
@@ -94,8 +93,11 @@ class World:
         self.metrics = CountedMetrics()
         self.budget = MemoryBudget(budget_bytes)
 
-        def authentication(clock: ManualClock) -> ListenersAuthentication:
-            return ListenersAuthentication({LISTENER: rules}, clock, self.metrics, self.budget, max_pending)
+        def authentication(broker: Broker) -> ListenersAuthentication:
+            return ListenersAuthentication(
+                {LISTENER: rules}, broker.table, broker.features, broker.clock, broker.timer, broker.audit, self.metrics, self.budget,
+                max_pending,
+            )  # fmt: skip
 
         self.log = Log()
         self.broker = Broker(
@@ -148,7 +150,6 @@ def failed(peer: Peer) -> SaslAuthenticateResponse:
 def test_a_client_authenticates_and_is_served(version: int) -> None:
     world = World()
     peer = world.member(version=version)
-    assert peer.handler.client is not None
     assert peer.handler.client.principal == Principal("User", "alice")
     assert is_serving(peer)
     assert world.log.contexts[0].principal == Principal("User", "alice")
@@ -175,7 +176,6 @@ def test_api_versions_may_come_first(version: int) -> None:
     assert isinstance(answer, ApiVersionsResponse)
     assert {17, 36} <= {row.api_key for row in answer.api_keys}
     begin(peer)
-    assert peer.handler.client is not None
     assert peer.handler.client.software == (("test", "1") if version >= 3 else None)
 
 
@@ -437,7 +437,7 @@ def test_rubbish_never_gets_in(pieces: list[bytes], piece_bytes: int) -> None:
         peer.send_bytes(piece, piece_bytes)
     world.broker.turns.advance(TIMEOUT_MS)
     assert peer.stream.is_closed
-    assert peer.handler.client is not None and peer.handler.client.principal == ANONYMOUS
+    assert peer.handler.client.principal == ANONYMOUS
     assert world.log.started == []
     peer.disconnect()
     assert world.budget.used_bytes == 0
@@ -452,7 +452,7 @@ def test_a_session_ends_by_the_setting_or_by_the_credentials() -> None:
     assert world.lifetime_ms == 5_000
     peer = world.member("EXPIRING")
     assert world.lifetime_ms == 60_000  # the clock shows one second
-    assert peer.handler.client is not None and peer.handler.client.is_token_authenticated
+    assert peer.handler.client.is_token_authenticated
 
 
 def test_a_request_after_the_end_of_the_session_closes() -> None:
