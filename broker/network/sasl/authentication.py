@@ -61,9 +61,9 @@ class AuthenticationMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListenersAuthentication:
-    """What the authentications of a broker have in common. `rules` are those of each listener with SASL, `table` and `features` are
-    what ApiVersions tells; `budget` is for bytes of clients that have not authenticated, of whom there are `max_pending` at most;
-    `pending` are those there are."""
+    """What the authentications of a broker have in common. `rules` are those of each listener with SASL. `table` and `features`
+    are what ApiVersions tells. `budget` is for bytes of clients that have not authenticated, of whom there are `max_pending`
+    at most; `pending` are those there are."""
 
     rules: Mapping[str, SaslRules]
     table: DispatchTable

@@ -97,6 +97,7 @@ def test_a_broker_that_dies_shows_on_the_leader_and_on_the_controller() -> None:
 
         world.machines[victim].crash()
         await world.until(lambda: read(controller)[("ActiveBrokerCount",)] == 2)
+        await world.until(lambda: all(world.leader_of("orders", index) != victim for index in range(3)))
         await world.until(lambda: all(victim not in world.isr_of("orders", index) for index in range(3)))
         pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
         assert total(pages, "ActiveControllerCount") == 1

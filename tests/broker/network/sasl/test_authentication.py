@@ -95,8 +95,8 @@ class World:
 
         def authentication(broker: Broker) -> ListenersAuthentication:
             return ListenersAuthentication(
-                {LISTENER: rules}, broker.table, broker.features, broker.clock, broker.timer, broker.audit, self.metrics, self.budget,
-                max_pending,
+                {LISTENER: rules}, broker.table, broker.features, broker.clock, broker.timer, broker.audit,
+                self.metrics, self.budget, max_pending,
             )  # fmt: skip
 
         self.log = Log()
