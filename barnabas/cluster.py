@@ -41,6 +41,7 @@ STOP_TIMEOUT_S = 30.0
 SETTINGS = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
+    "barnabas.internal.topics.create.enable": "true",
     "zookeeper.session.timeout.ms": "6000",
     "zookeeper.connection.timeout.ms": "45000",  # the ZooKeeper starts beside its brokers, on a busy machine for long
 }

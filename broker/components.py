@@ -51,12 +51,12 @@ from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinator
+from coordinator.group_coordinator import GroupCoordinator
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
 from coordinator.transaction_coordinator import TransactionCoordinator
 from metadata.admin.replication_policy import FallBackToOneReplica, StrictReplication
 from metadata.admin.topic_admin import TopicAdmin
+from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from replication.dependencies import PartitionDependencies
@@ -129,8 +129,9 @@ class Components:
         """`is_registered` returns whether this broker is registered in the store."""
         self._infrastructure = base = infrastructure
         call_soon = asyncio.get_running_loop().call_soon
-        controller = self._controller(is_registered)
         topic_admin = self._topic_admin()
+        internal_topics = InternalTopics(topic_admin, base.metadata, base.tasks)
+        controller = self._controller(is_registered, internal_topics)
         self.controller_channel = ControllerChannel(
             base.broker_id, controller, base.metadata, self._broker_client, base.clock
         )
@@ -179,7 +180,7 @@ class Components:
             controller=controller,
             topic_admin=topic_admin,
             producer_ids=producer_ids,
-            internal_topics=InternalTopics(topic_admin, base.tasks),
+            internal_topics=internal_topics,
             groups=groups,
             group_lag=self._group_lag(groups, partitions),
             transactions=transactions,
@@ -201,12 +202,12 @@ class Components:
 
     # --- the controller and its requests ---
 
-    def _controller(self, is_registered: Callable[[], bool]) -> Controller:
+    def _controller(self, is_registered: Callable[[], bool], internal_topics: InternalTopics) -> Controller:
         base = self._infrastructure
         identity = ControllerIdentity(base.broker_id, inter_broker_listener(base.plans), self._channel, is_registered)
         return Controller(
             identity, base.store, base.metadata, lambda: base.dynamic_settings.settings,
-            clock=base.clock, randomness=base.randomness, tasks=base.tasks,
+            clock=base.clock, randomness=base.randomness, tasks=base.tasks, create_topics=internal_topics.create_on,
         )  # fmt: skip
 
     def _topic_admin(self) -> TopicAdmin:

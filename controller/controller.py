@@ -23,7 +23,7 @@ from config.inter_broker_version import InterBrokerVersion
 from controller import controlled_shutdown, features, isr_changes, producer_ids, reassignment_execution, topic_deletion
 from controller.claim import ControllerEpoch, claim, current_epoch
 from controller.controller_context import ControllerContext
-from controller.controller_term import ControllerMovedError, Term
+from controller.controller_term import ControllerMovedError, CreateTopics, Term
 from controller.counts import ControllerCounts, count
 from controller.elections import leader_elections
 from controller.elections.leader_election_rules import NO_LEADER, ElectionReason
@@ -99,13 +99,16 @@ class Controller:
         clock: Clock,
         randomness: Randomness,
         tasks: TaskScope,
+        create_topics: CreateTopics = lambda _names, _brokers: None,
     ) -> None:
+        """`create_topics` is for internal topics that nobody has asked for yet."""
         self.broker_id = identity.broker_id
         self._identity = identity
         self._sender = Sender(identity.broker_id, identity.inter_broker_listener)
         self._store = store
         self._metadata = metadata
         self._settings = settings
+        self._create_topics = create_topics
         self._clock = clock
         self._randomness = randomness
         self._tasks = tasks
@@ -424,6 +427,7 @@ class Controller:
             self._sender,
             self._on_watch,
             self._settings,
+            self._create_topics,
             self._clock,
         )
         self._term = term

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from config.broker import BrokerSettings
 from config.java_values import java_trim
-from controller import partition_state_machine, replica_state_machine
+from controller import internal_topics, partition_state_machine, replica_state_machine
 from controller.controller_context import ControllerContext, PartitionPhase, Replica, ReplicaPhase
 from controller.elections.leader_election_rules import ElectionReason
 from controller.leaderless_log import log_leaderless
@@ -90,6 +90,10 @@ class WrittenStates:
     """Finally refused by the store: these partitions do not change."""
 
 
+CreateTopics = Callable[[Sequence[str], frozenset[int]], None]
+"""Begins to create internal topics as soon as this broker knows these brokers."""
+
+
 class Term:
     """The steps of the elected controller. Each raises ControllerMovedError or SessionExpiredError when the term has ended."""
 
@@ -101,6 +105,7 @@ class Term:
         sender: Sender,
         watch: Watch,
         settings: Callable[[], BrokerSettings],
+        create_topics: CreateTopics,
         clock: Clock,
     ) -> None:
         self.context = context
@@ -110,6 +115,7 @@ class Term:
         self.unclean_elections_count = 0
         self._sender = sender
         self._settings = settings
+        self._create_topics = create_topics
         self._slices = Slices(clock)
 
     @property
@@ -119,6 +125,12 @@ class Term:
     async def yield_if_due(self) -> None:
         """Yield to the event loop if this work has used its slice."""
         await self._slices.yield_if_due()
+
+    def create_internal_topics(self) -> None:
+        """Begin to create those that are missing and have enough brokers. The watch of the topics notifies of them."""
+        names = internal_topics.topics_to_create(self.context, self.settings)
+        if names:
+            self._create_topics(names, frozenset(self.context.live_brokers))
 
     # Sending.
 

@@ -30,6 +30,7 @@ from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMe
 from coordinator.runtime.contract import BatchProducer, Effect
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.describe_groups import DescribedGroup
@@ -45,8 +46,6 @@ from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffse
 from protocol.records.compression import Compression
 from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
-
-GROUP_METADATA_TOPIC = "__consumer_offsets"
 
 GroupContext: TypeAlias = ShardContext[GroupShard]
 

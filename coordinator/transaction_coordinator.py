@@ -24,7 +24,6 @@ from coordinator.transaction.adding import TransactionalProducer
 from coordinator.transaction.describing import TransactionFilter, described_error
 from coordinator.transaction.initializing import ProducerIdAndEpoch, ProducerInit, init_error
 from coordinator.transaction.markers import (
-    TRANSACTION_STATE_TOPIC,
     CancelMarkers,
     MarkerOutcome,
     MarkerWriter,
@@ -34,6 +33,7 @@ from coordinator.transaction.markers import (
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction_observation import observe
+from metadata.image import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages import describe_transactions, list_transactions
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse

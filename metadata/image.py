@@ -17,7 +17,9 @@ from protocol.primitives import ZERO_UUID
 NO_CONTROLLER = -1
 NO_LEADER = -1
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 
 def is_internal(topic: str) -> bool:

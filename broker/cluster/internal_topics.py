@@ -9,10 +9,10 @@ of the log and serves at once; KRaft's new coordinator hides what is behind the 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from metadata.admin.metadata_wait import wait_for_image
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
 from replication.waiting.delayed_operation import DelayedOperation
@@ -20,13 +20,12 @@ from storage.log.producers.transaction_verifications import VerificationGuard
 
 if TYPE_CHECKING:
     from metadata.admin.topic_admin import TopicAdmin
+    from metadata.image import MetadataCache
     from replication.partition import Partition
     from replication.partitions import Partitions
     from runtime.clock import Clock
     from runtime.disk.filesystem import Buffer
     from runtime.tasks import TaskScope
-
-logger = logging.getLogger(__name__)
 
 LOST = -1
 # The acks of a coordinator whose records must be on every in-sync replica.
@@ -35,29 +34,40 @@ ACKS_ALL = -1
 # a coordinator that failed to load does not serve until its partition has another leader.
 READ_ATTEMPTS = 3
 READ_RETRY_PAUSE_S = 0.01
+IMAGE_TIMEOUT_MS = 10_000
+"""For how long the cluster image may lack brokers that the controller has seen; they may be gone again."""
 
 
 class InternalTopics:
-    """Creates internal topics when they are first needed."""
+    """Creates internal topics when they are first needed, or when the controller says so."""
 
-    def __init__(self, topic_admin: TopicAdmin, tasks: TaskScope) -> None:
+    def __init__(self, topic_admin: TopicAdmin, metadata: MetadataCache, tasks: TaskScope) -> None:
         self._topic_admin = topic_admin
+        self._metadata = metadata
         self._tasks = tasks
         self._under_way: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Start to create `topic`, unless that is in progress. Returns immediately; failures are logged."""
+        """Start to create `topic`, unless that is in progress. Returns immediately; `TopicAdmin` logs what it waits for."""
         if topic not in self._under_way:
             self._under_way.add(topic)
             self._tasks.spawn(self._create(topic), name=f"create {topic}")
 
+    def create_on(self, topics: Sequence[str], brokers: frozenset[int]) -> None:
+        """Start to create `topics` for the controller of this broker, which has just seen `brokers`: replicas are placed on
+        those that the cluster image has, so the image must have them first."""
+        self._tasks.spawn(self._create_on(topics, brokers), name="create internal topics")
+
+    async def _create_on(self, topics: Sequence[str], brokers: frozenset[int]) -> None:
+        await wait_for_image(self._metadata, lambda image: brokers <= image.brokers.keys(), IMAGE_TIMEOUT_MS)
+        for topic in topics:
+            self.ensure(topic)
+
     async def _create(self, topic: str) -> None:
         try:
-            error = (await self._topic_admin.auto_create([topic])).get(topic, ErrorCode.NONE)
+            await self._topic_admin.auto_create([topic])
         finally:
             self._under_way.discard(topic)
-        if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.LEADER_NOT_AVAILABLE):
-            logger.warning("internal topic not created: topic=%s error=%s", topic, error.name)
 
 
 class InternalLog:

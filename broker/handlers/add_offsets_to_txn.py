@@ -11,7 +11,7 @@ from __future__ import annotations
 from broker.handlers.fenced_producer import fenced_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from security.access import Operation, ResourceType, on_named

@@ -14,9 +14,7 @@ from typing import NamedTuple
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
-from metadata.image import PartitionImage
+from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from security.access import DENIED, Operation, ResourceType, on_each

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from config.definition import INT, LIST, LONG, LONG_MAX, PASSWORD, STRING, KiB, MiB, Password, SettingTable, setting
+from config.definition import (
+    BOOLEAN,
+    INT,
+    LIST,
+    LONG,
+    LONG_MAX,
+    PASSWORD,
+    STRING,
+    KiB,
+    MiB,
+    Password,
+    SettingTable,
+    setting,
+)
 from config.validators import LOG_LEVELS, at_least, between, one_of
 
 
@@ -38,6 +51,10 @@ class OwnSettings(SettingTable):
     barnabas_http_port: int | None = setting(
         "barnabas.http.port", INT, None, between(0, 65_535, optional=True), effective=True,
         doc="Port that serves /metrics, /health, /ready and /live; 0 picks a free one, without it none is opened.")
+    barnabas_internal_topics_create_enable: bool = setting(
+        "barnabas.internal.topics.create.enable", BOOLEAN, False, effective=True,
+        doc="Whether a controller creates __consumer_offsets and __transaction_state as soon as there are brokers for their "
+        "replicas; else each is created when a client first needs it.")
     barnabas_lag_interval_ms: int = setting("barnabas.lag.interval.ms", INT, 10_000, at_least(0), effective=True,
         doc="Time between two measurements of how far groups are behind; 0 measures nothing.")
     barnabas_log_format: str = setting(

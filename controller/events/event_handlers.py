@@ -56,6 +56,7 @@ async def take_over(term: Term, randomness: Randomness) -> None:
     await reassignment_execution.take_over(term)
     await topic_deletion.resume(term)
     await leader_elections.on_preferred_elections_requested(term)
+    term.create_internal_topics()
 
 
 async def _read_states(term: Term) -> None:
@@ -168,6 +169,7 @@ async def on_brokers_changed(term: Term) -> None:
         term.channels.add(registration)
     if added or restarted:
         await _on_brokers_added(term, added | restarted)
+        term.create_internal_topics()
 
 
 async def _on_brokers_gone(term: Term, gone: set[int]) -> None:

@@ -17,8 +17,6 @@ from typing import Protocol
 from coordinator.runtime.contract import Command
 from protocol.topic_partition import TopicPartition
 
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-
 
 @dataclass(frozen=True, slots=True)
 class TransactionMarkers:

@@ -18,6 +18,7 @@ from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
 from config.topic import check_topic_settings
 from metadata.admin import topic_rules
+from metadata.admin.internal_topics import REPLICATION_SETTINGS, internal_topic
 from metadata.admin.metadata_wait import wait_for_image
 from metadata.admin.placement import Placement, PlacementBroker, place
 from metadata.admin.replication_policy import ReplicationPolicy
@@ -44,12 +45,12 @@ from runtime.error_texts import reason_of
 from runtime.randomness import Randomness, uuid_bytes
 from runtime.slices import Slices
 
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 TOPICS_STEP = (
     100  # topics of one request that are planned and written in one step; other clients are served between steps
 )
+REFUSALS_MAX = 1000
+"""Topics whose last refused auto-creation is remembered."""
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class TopicAdmin:
         self._randomness = randomness
         self._policy = policy
         self._being_created: set[str] = set()
+        self._refusals: dict[str, str] = {}  # what was logged last, by topic
 
     # Creation.
 
@@ -167,45 +169,50 @@ class TopicAdmin:
             created = await self.create(own, 0, permits=permits) if own else {}
         finally:
             self._being_created.difference_update(topic.name for topic in own)
-        for name, topic in created.items():
-            code, message = topic.outcome.code, topic.outcome.message
-            is_made = code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS)
-            answers[name] = ErrorCode.LEADER_NOT_AVAILABLE if is_made else code
-            if not is_made:
-                logger.warning("topic not auto-created: topic=%s error=%s reason=%s", name, code.name, message)
+        for topic in own:
+            outcome = created[topic.name].outcome
+            if outcome.code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS):
+                answers[topic.name] = ErrorCode.LEADER_NOT_AVAILABLE
+                self._refusals.pop(topic.name, None)
+            else:
+                answers[topic.name] = outcome.code
+                self._log_refusal(topic, outcome)
         return answers
 
     def _automatic(self, name: str) -> NewTopic:
         settings = self._settings()
-        config: dict[str, str | None]
-        if name == GROUP_METADATA_TOPIC:
-            partitions = settings.offsets_topic_num_partitions
-            replication_factor = settings.offsets_topic_replication_factor
-            config = {
-                "cleanup.policy": "compact",
-                "segment.bytes": str(settings.offsets_topic_segment_bytes),
-                "compression.type": "producer",
-            }
-        elif name == TRANSACTION_STATE_TOPIC:
-            partitions = settings.transaction_state_log_num_partitions
-            replication_factor = settings.transaction_state_log_replication_factor
-            config = {
-                "unclean.leader.election.enable": "false",
-                "compression.type": "uncompressed",
-                "cleanup.policy": "compact",
-                MIN_INSYNC_REPLICAS: str(settings.transaction_state_log_min_isr),
-                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
-            }
+        if name in REPLICATION_SETTINGS:
+            topic = internal_topic(name, settings)
         else:
-            partitions = settings.num_partitions
-            replication_factor = settings.default_replication_factor
-            config = {}
+            topic = NewTopic(name, settings.num_partitions, settings.default_replication_factor)
         live_brokers = len(self._metadata.image.brokers)
-        actual = self._policy.replication_factor(name, replication_factor, live_brokers)
-        if actual < replication_factor and MIN_INSYNC_REPLICAS in config:
+        actual = self._policy.replication_factor(name, topic.replication_factor, live_brokers)
+        config = dict(topic.config)
+        if actual < topic.replication_factor and MIN_INSYNC_REPLICAS in config:
             # With fewer replicas than min.insync.replicas no write would be acknowledged.
             config[MIN_INSYNC_REPLICAS] = str(min(settings.transaction_state_log_min_isr, actual))
-        return NewTopic(name, partitions, actual, config=config)
+        return replace(topic, replication_factor=actual, config=config)
+
+    def _log_refusal(self, topic: NewTopic, outcome: Outcome) -> None:
+        """Log why a topic is not created, once: clients repeat their requests."""
+        reason = f"{outcome.code.name} {outcome.message}"
+        if self._refusals.get(topic.name) == reason:
+            return
+        if len(self._refusals) == REFUSALS_MAX:
+            del self._refusals[next(iter(self._refusals))]
+        self._refusals[topic.name] = reason
+        if topic.name in REPLICATION_SETTINGS and outcome.code is ErrorCode.INVALID_REPLICATION_FACTOR:
+            logger.warning(
+                "internal topic waits for more brokers: topic=%s replication_factor=%d brokers=%d resolution=%s",
+                topic.name,
+                topic.replication_factor,
+                len(self._metadata.image.brokers),
+                f"start brokers, or set {REPLICATION_SETTINGS[topic.name]} lower; until then coordinators are unavailable",
+            )
+        else:
+            logger.warning(
+                "topic not auto-created: topic=%s error=%s reason=%s", topic.name, outcome.code.name, outcome.message
+            )
 
     async def _hosts(self) -> Mapping[int, str]:
         """Return the machine of each broker (barnabas.host.id). It is not in the metadata, and is read from the brokers'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.offset_commit import (

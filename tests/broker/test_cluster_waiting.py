@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.server import Broker
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

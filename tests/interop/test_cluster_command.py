@@ -24,6 +24,7 @@ from tests.oracle.ports import lasting_port
 from tests.oracle.process import hear_interrupts, wait_until
 from tests.oracle.readiness import listed_brokers
 
+INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state"}
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
 
 
@@ -93,6 +94,9 @@ def test_the_cluster_comes_up_and_keeps_its_data(tmp_path: Path) -> None:
     with cluster(tmp_path, port, zookeeper_port) as (bootstrap, processes):
         assert wait_until(lambda: all(listed_brokers("localhost", one) == 3 for one in range(port, port + 3)), 60)
         admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
+        assert wait_until(lambda: admin.list_topics(timeout=60).topics.keys() >= INTERNAL_TOPICS, 60), (
+            "nobody asked for them"
+        )
         for future in admin.create_topics([NewTopic("orders", 3, 3)]).values():
             future.result(60)
         producer = Producer({"log_level": 0, "bootstrap.servers": bootstrap, "acks": "all"})

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
+from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from metadata.image import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
 from protocol.topic_partition import TopicPartition

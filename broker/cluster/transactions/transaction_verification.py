@@ -24,7 +24,7 @@ from broker.cluster.transactions.verification_queues import (
     verification_request,
 )
 from coordinator.runtime.partitioner import partition_for
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
+from metadata.image import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

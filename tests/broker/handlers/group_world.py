@@ -12,9 +12,17 @@ from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC, GroupCoordinatorSettings
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
-from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
+from coordinator.group_coordinator import GroupCoordinatorSettings
+from metadata.image import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerEndpoint,
+    BrokerImage,
+    ClusterImage,
+    MetadataCache,
+    PartitionImage,
+    TopicImage,
+)
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
 from runtime.network.transport import Address

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from coordinator.runtime.partitioner import partition_for
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from tests.broker.handlers.group_world import GroupBroker
 from tests.broker.handlers.transactional_requests import TransactionalClient

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

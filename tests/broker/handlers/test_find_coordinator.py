@@ -8,10 +8,8 @@ from dataclasses import replace
 import pytest
 
 from broker.handlers.find_coordinator import find_coordinator
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from coordinator.runtime.partitioner import partition_for
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
-from metadata.image import BrokerEndpoint, BrokerImage
+from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, BrokerEndpoint, BrokerImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.broker.handlers.group_world import BROKER_ID, LISTENER, GroupBroker

@@ -35,8 +35,8 @@ from broker.handlers.offset_fetch import offset_fetch
 from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler
-from coordinator.group_coordinator import GROUP_METADATA_TOPIC
 from metadata.admin.topic_requests import NewTopic
+from metadata.image import GROUP_METADATA_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from protocol.messages.alter_partition_reassignments import (

@@ -17,8 +17,8 @@ from broker.cluster.transactions.marker_queues import (
     request_markers,
     verdict_of,
 )
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
-from metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from metadata.image import TRANSACTION_STATE_TOPIC, BrokerImage, ClusterImage, PartitionImage, TopicImage
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from broker.cluster.transactions.transaction_markers import RETRY_MS, TransactionMarkerSender
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC, MarkerOutcome, TransactionMarkers
-from metadata.image import ClusterImage, MetadataCache
+from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from metadata.image import TRANSACTION_STATE_TOPIC, ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (

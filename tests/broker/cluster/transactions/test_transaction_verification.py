@@ -10,8 +10,7 @@ import pytest
 
 from broker.cluster.transactions.transaction_verification import CoordinatorVerification
 from coordinator.runtime.partitioner import partition_for
-from coordinator.transaction.markers import TRANSACTION_STATE_TOPIC
-from metadata.image import ClusterImage, MetadataCache
+from metadata.image import TRANSACTION_STATE_TOPIC, ClusterImage, MetadataCache
 from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
