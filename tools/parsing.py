@@ -76,7 +76,7 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
         if len(text) > len(str(INT64_MAX)) or int(text) > INT64_MAX:
             raise click.BadParameter(f"{text} is too large for a time", param_hint=option)
         return int(text)
-    ago_ms = _duration_or_none(text.removesuffix(" ago"), option)
+    ago_ms = duration_or_none(text.removesuffix(" ago"), option)
     if ago_ms is not None:
         return max(now_ms - ago_ms, 0)  # negative numbers have another meaning to brokers
     try:
@@ -93,13 +93,14 @@ def time_ms(text: str, option: str, now_ms: int) -> int:
 
 def duration_ms(text: str, option: str) -> int:
     """Return the milliseconds of "90s", "1h" or "PT1H30M". Raises click.BadParameter."""
-    found = _duration_or_none(text, option)
+    found = duration_or_none(text, option)
     if found is None:
         raise click.BadParameter(f"{text!r} is no duration: 90s, 1h, or PT1H30M", param_hint=option)
     return found
 
 
-def _duration_or_none(text: str, option: str) -> int | None:
+def duration_or_none(text: str, option: str) -> int | None:
+    """As `duration_ms`; None for what is no duration. Raises click.BadParameter for one that is too large."""
     short = _SHORT_DURATION.fullmatch(text)
     if short is not None:
         return _bounded_ms(Decimal(short[1]) * _UNIT_MS[short[2]], text, option)

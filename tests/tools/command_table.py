@@ -12,6 +12,8 @@ import click
 
 _HERE = "tests.tools.test_commands"
 _OPTIONS = "tests.tools.test_kafka_options"
+_GROUPS = "tests.tools.test_group_commands"
+_SETTINGS = "tests.tools.test_setting_commands"
 
 ROWS = {
     "acls add": (_HERE, "test_acls_are_added_listed_and_removed"),
@@ -22,7 +24,7 @@ ROWS = {
     "brokers list": (_HERE, "test_brokers_and_health"),
     "brokers log-dirs": (_HERE, "test_api_versions_and_log_directories_of_brokers"),
     "cluster health": (_HERE, "test_brokers_and_health"),
-    "configs alter": (_HERE, "test_settings_are_described_and_altered"),
+    "configs alter": (_SETTINGS, "test_settings_take_units"),
     "configs describe": (_HERE, "test_settings_are_described_and_altered"),
     "consume": (_HERE, "test_lines_are_written_and_printed_in_order"),
     "find": (_HERE, "test_a_record_is_found_in_the_partition_of_its_key_and_in_others"),
@@ -31,7 +33,7 @@ ROWS = {
     "groups describe": (_HERE, "test_a_group_commits_what_was_printed"),
     "groups list": (_HERE, "test_a_group_commits_what_was_printed"),
     "groups remove-members": (_OPTIONS, "test_members_are_removed_only_when_asked"),
-    "groups reset": (_HERE, "test_offsets_are_reset_only_when_asked"),
+    "groups reset": (_GROUPS, "test_what_is_committed_is_kept_and_shown_as_it_is"),
     "partitions cancel": (_HERE, "test_partitions_are_planned_verified_and_led"),
     "partitions elect": (_HERE, "test_partitions_are_planned_verified_and_led"),
     "partitions plan": (_HERE, "test_partitions_are_planned_verified_and_led"),

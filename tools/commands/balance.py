@@ -24,6 +24,7 @@ from tools.failures import Failure
 from tools.output import Output
 from tools.reassignment.execution import Execution
 from tools.reassignment.plan_file import plan_of, write_plan
+from tools.setting_units import Size
 
 _BATCH = 20
 _EXIT_INTERRUPTED = 130
@@ -57,9 +58,7 @@ class _View:
 )
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
 @execute_option("move the replicas")
-@click.option(
-    "--throttle", type=click.IntRange(1), metavar="BYTES/S", help="at most so much between brokers, while it moves"
-)
+@click.option("--throttle", type=Size(1), metavar="BYTES/S", help="at most so much between brokers, while it moves")
 @click.option("--batch-size", type=click.IntRange(1), default=_BATCH, metavar="N",
               help=f"so many partitions are copied at a time [{_BATCH}]")  # fmt: skip
 @cluster_command

@@ -16,6 +16,8 @@ from tools import config_requests, parsing
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure
 from tools.output import Output
+from tools.setting_names import told_of_settings, unknown_names
+from tools.setting_units import with_plain_numbers
 
 _SOURCES = {
     "DYNAMIC_TOPIC_CONFIG": "topic",
@@ -121,6 +123,7 @@ def alter_configs(
     if not changes:
         raise click.UsageError("nothing to change: give --add-config or --delete-config")
     entity = _Entity.of(options, accepts_all=False)
+    changes |= with_plain_numbers({name: value for name, value in changes.items() if value is not None}, "--add-config")
     entity.check(cluster)
     if entity.kind == "broker-loggers":
         config_requests.alter_levels(cluster, int(str(entity.name)), changes, validate_only=validate_only)
@@ -134,9 +137,13 @@ def alter_configs(
             for name, value in changes.items()
         ]
         resource = entity.resource(entity.name, changes=entries)
-        cluster.result(cluster.admin.incremental_alter_configs([resource], validate_only=validate_only)[resource])
+        asked = cluster.admin.incremental_alter_configs([resource], validate_only=validate_only)
+        if isinstance(error := cluster.results(asked)[resource], KafkaError):
+            raise Failure(told_of_settings(error, entity.kind, changes))
     done = "valid" if validate_only else "changed"
     names = sorted(changes)
+    for text in unknown_names(entity.kind, names) if entity.kind != "broker-loggers" else ():
+        Output.note(text)
     output.result({"result": done, "settings": names}, f"{done}: {', '.join(names)}")
 
 

@@ -30,8 +30,9 @@ from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, wr
 from tools.reassignment.reassignments import ReplicaKey, alter, move_directories, moving, places
 from tools.reassignment.throttles import brokers, remove_throttles, throttle_brokers, throttle_directories
 from tools.replica_plan import spread
+from tools.setting_units import Size
 
-_BYTES_PER_S = click.IntRange(0)
+_BYTES_PER_S = Size()
 _PRESERVE = click.option("--preserve-throttles", is_flag=True, help="leave the throttles as they are")
 
 

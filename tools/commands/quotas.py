@@ -11,12 +11,17 @@ from typing import Any
 
 import click
 
+from runtime.suggestions import did_you_mean
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure, with_hint
 from tools.output import Output
+from tools.setting_units import with_plain_numbers
 
 _TYPES = (("user", "user"), ("client-id", "client_id"), ("ip", "ip"))
+_QUOTAS = (
+    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate", "connection_creation_rate",
+)  # fmt: skip
 DEFAULT = "<default>"
 
 
@@ -69,8 +74,7 @@ def list_quotas(cluster: Cluster, output: Output, **entity: str | None) -> None:
 @command.command("alter")
 @_entity_options
 @click.option("--add", "--add-config", "added", multiple=True, metavar="NAME=VALUE",
-              help="producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate, "
-              "connection_creation_rate; may be repeated")  # fmt: skip
+              help=f"{', '.join(_QUOTAS)}; may be repeated")  # fmt: skip
 @click.option(
     "--delete", "--delete-config", "deleted", multiple=True, metavar="NAME", help="remove this quota; may be repeated"
 )
@@ -95,7 +99,7 @@ def alter_quotas(
         raise click.UsageError("nothing to change: give --add or --delete")
     operations = [
         Request.EntryData.OpData(key=name, value=_number(name, text), remove=False)
-        for name, text in parsing.listed_settings(added, "--add").items()
+        for name, text in with_plain_numbers(parsing.listed_settings(added, "--add"), "--add").items()
     ] + [Request.EntryData.OpData(key=name, value=0.0, remove=True) for text in deleted for name in text.split(",")]
     entry = Request.EntryData(
         entity=[
@@ -104,8 +108,9 @@ def alter_quotas(
         ],
         ops=operations,
     )
+    hint = next((did_you_mean(each.key, _QUOTAS) for each in operations if each.key not in _QUOTAS), "")
     for result in _send(cluster, Request(entries=[entry], validate_only=validate_only)).entries:
-        _check(result.error_code, result.error_message)
+        _check(result.error_code, f"{result.error_message or ''}{hint}")
     done = "valid" if validate_only else "changed"
     names = sorted(operation.key for operation in operations)
     output.result({"result": done, "quotas": names}, f"{done}: {', '.join(names)}")

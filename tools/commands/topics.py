@@ -6,7 +6,7 @@ Source: kafka-topics.sh, kafka-get-offsets.sh.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import click
@@ -19,6 +19,8 @@ from tools.failures import Failure, told
 from tools.group_lag import Key, offsets_of, offsets_since
 from tools.names_given import some_names
 from tools.output import Output
+from tools.setting_names import told_of_settings
+from tools.setting_units import with_plain_numbers
 
 _MISSING = "UNKNOWN_TOPIC_OR_PART"
 _SHOWN_TIMES = ("earliest", "latest", "-1", "-2")
@@ -190,7 +192,7 @@ def create_topics(
 
     if replica_assignment and (partitions or replication_factor):
         raise click.UsageError("--replica-assignment says both: --partitions and --replication-factor")
-    wanted: dict[str, Any] = {"config": parsing.settings(configs, "--config")}
+    wanted: dict[str, Any] = {"config": with_plain_numbers(parsing.settings(configs, "--config"), "--config")}
     if replica_assignment:
         assignments = parsing.assignments(replica_assignment, "--replica-assignment")
         wanted |= {"replica_assignment": assignments, "num_partitions": len(assignments)}
@@ -205,6 +207,7 @@ def create_topics(
         cluster.results(futures, CHANGE_TIMEOUT_S),
         "is valid" if validate_only else "created",
         {"TOPIC_ALREADY_EXISTS"} if if_not_exists else set(),
+        lambda error: told_of_settings(error, "topics", wanted["config"]),
     )
 
 
@@ -431,7 +434,13 @@ def current_replicas(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, list[in
     return {key: found[key] for key in wanted}
 
 
-def _report(output: Output, results: Mapping[str, Any], done: str, accepted: set[str]) -> None:
+def _report(
+    output: Output,
+    results: Mapping[str, Any],
+    done: str,
+    accepted: set[str],
+    tell: Callable[[KafkaError], str] = told,
+) -> None:
     """Print what became of each topic. Raises Failure when one was refused with an error that is not accepted."""
     failures = []
     for topic, result in results.items():
@@ -440,6 +449,6 @@ def _report(output: Output, results: Mapping[str, Any], done: str, accepted: set
         elif result.name() in accepted:
             output.line({"topic": topic, "result": result.name()}, f"{topic}: nothing to do ({result.name()})")
         else:
-            failures.append(f"{topic}: {told(result)}")
+            failures.append(f"{topic}: {tell(result)}")
     if failures:
         raise Failure("; ".join(failures))

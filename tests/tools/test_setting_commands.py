@@ -1,0 +1,41 @@
+"""Settings and quotas with units, and names that are not known: what brokers are sent, and what is told."""
+
+from __future__ import annotations
+
+from tests.tools.test_commands import Tool, broker, ok, tool
+
+__all__ = ["broker", "tool"]
+
+
+def changed(tool: Tool, topic: str) -> dict[str, str]:
+    rows = ok(tool("configs", "describe", "--topic", topic, "--changed", "--json")).json
+    return {row["name"]: row["value"] for row in rows if row["source"] == "topic"}
+
+
+def test_settings_take_units(tool: Tool) -> None:
+    made = ok(tool("topics", "create", "units", "--config", "retention.ms=7d", "--config", "segment.bytes=1GiB"))
+    assert made.err == "in plain numbers: retention.ms=604800000, segment.bytes=1073741824\n"
+    ok(tool("configs", "alter", "--topic", "units", "--add-config", "retention.ms=36h,max.message.bytes=2MB"))
+    assert changed(tool, "units") == {
+        "retention.ms": "129600000", "segment.bytes": "1073741824", "max.message.bytes": "2000000"
+    }  # fmt: skip
+    assert tool("configs", "alter", "--topic", "units", "--add-config", "segment.bytes=1g").code == 2
+    ok(tool("quotas", "alter", "--client-id", "units", "--add", "producer_byte_rate=1.5MB"))
+    assert "producer_byte_rate=1500000" in ok(tool("quotas", "list", "--client-id", "units")).out
+    ok(tool("quotas", "alter", "--client-id", "units", "--delete", "producer_byte_rate"))
+
+
+def test_the_nearest_name_is_told(tool: Tool) -> None:
+    ok(tool("topics", "create", "misspelt"))
+    for command in (("topics", "create", "unmade", "--config", "retention.mz=1"),
+                    ("configs", "alter", "--topic", "misspelt", "--add-config", "retention.mz=1")):  # fmt: skip
+        run = tool(*command)
+        assert run.code == 1
+        assert "Unknown topic config name: retention.mz: did you mean retention.ms?" in run.err
+    # What brokers take without a word.
+    removed = ok(tool("configs", "alter", "--topic", "misspelt", "--delete-config", "retention.mz"))
+    assert removed.err == "retention.mz is no known setting of topics: did you mean retention.ms?\n"
+    at = ("configs", "alter", "--broker", "0", "--add-config", "log.retention.mz=1", "--validate-only")
+    assert "log.retention.mz is no known setting of brokers: did you mean log.retention.ms?" in ok(tool(*at)).err
+    quota = tool("quotas", "alter", "--client-id", "x", "--add", "producer_byte_rat=1")
+    assert (quota.code, "did you mean producer_byte_rate?" in quota.err) == (1, True)

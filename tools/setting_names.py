@@ -1,0 +1,52 @@
+"""What may be meant by the name of a setting that there is not.
+
+Rules: brokers decide which names there are, and newer ones may know more. Where a broker refuses a name, the nearest one that
+is known here is told behind its reason. Where it takes any name, as it does for the dynamic settings of brokers and for
+settings that are removed, it is told that the name is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError
+
+from tools.failures import told
+
+if TYPE_CHECKING:
+    from config.definition import Setting
+
+REFUSED = "INVALID_CONFIG"
+
+
+def unknown_names(kind: str, names: Iterable[str]) -> list[str]:
+    """Return what is to be told of names that no setting of "topics" or "brokers" has."""
+    from runtime.suggestions import did_you_mean  # noqa: PLC0415  few commands need it
+
+    known, base = _known(kind)
+    return [
+        f"{name} is no known setting of {kind}{did_you_mean(name, known)}" for name in names if base(name) not in known
+    ]
+
+
+def told_of_settings(error: KafkaError, kind: str, names: Iterable[str]) -> str:
+    """Return the text of an error, with the name that may be meant by the one that it names."""
+    from runtime.suggestions import did_you_mean  # noqa: PLC0415
+
+    text = told(error)
+    if error.name() != REFUSED or "did you mean" in text:
+        return text
+    known, base = _known(kind)
+    return text + next((did_you_mean(name, known) for name in names if name in text and base(name) not in known), "")
+
+
+def _known(kind: str) -> tuple[Mapping[str, Setting], Any]:
+    """Return the settings by name, and what turns a name into that of its setting."""
+    if kind == "topics":
+        from config.topic import LogConfig  # noqa: PLC0415
+
+        return LogConfig.definitions, str
+    from config.broker import BrokerSettings, base_name  # noqa: PLC0415
+
+    return BrokerSettings.definitions, base_name
