@@ -30,6 +30,7 @@ from broker.observability.logging_setup import report_refusal
 from broker.server import Broker
 from broker.start_options import VERSION, StartOptions
 from config.errors import ConfigError
+from config.unknown_settings import unknown_settings
 from metadata.store.embedded import FILE_NAME, EmbeddedStore, StoreFileError
 from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
@@ -117,7 +118,7 @@ class BrokerProcess:
         """Run the broker until a signal, and return the exit code. Connections of clients get file descriptors up to
         `last_descriptor`. Raises ConfigError."""
         self._watch_signals()
-        for warning in (*self._settings.unknown, *self._settings.provided.unresolved):
+        for warning in (*unknown_settings(self._settings), *self._settings.provided.unresolved):
             logger.warning("setting ignored or not resolved: reason=%s", warning)
         if self._settings.without_effect:
             logger.warning(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from config.broker import BrokerSettings, base_name
 from config.errors import ConfigError
 from config.providers import Provided, ProviderFiles
-from config.topic import LogConfig
+from config.unknown_settings import unknown_settings
 
 _NAME = re.compile(r"[a-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 Refusals = Callable[[BrokerSettings], Iterable[ConfigError]]
@@ -75,13 +75,9 @@ def _wrong_value(name: str, text: str, provided: Provided) -> str | None:
 
 def _unknown(settings: BrokerSettings, sources: Sources) -> Iterator[Problem]:
     """Yield unknown names. Those of the environment are no errors: other programs have variables with this prefix, too."""
-    for unknown in settings.unknown:
-        of_topics = LogConfig.definitions.get(unknown.name)
-        reason = str(unknown)
-        if of_topics is not None and of_topics.synonyms:
-            reason = f"unknown setting {unknown.name}: it is a topic's, the broker's is {of_topics.synonyms[0]}"
+    for unknown in unknown_settings(settings):
         is_error = unknown.name in sources.properties or unknown.name in sources.overrides
-        yield Problem((unknown.name,), reason, is_error)
+        yield Problem((unknown.name,), str(unknown), is_error)
 
 
 def _without_effect(settings: BrokerSettings) -> Iterator[Problem]:

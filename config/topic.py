@@ -26,6 +26,7 @@ from config.definition import (
     setting,
 )
 from config.errors import ConfigError
+from config.name_hints import similar_name
 from config.validators import METADATA_VERSIONS, THROTTLED_REPLICAS, at_least, between, one_of
 
 if TYPE_CHECKING:
@@ -209,11 +210,22 @@ def _from_broker(settings: BrokerSettings, synonyms: tuple[str, ...]) -> object:
     return settings.value(synonyms[0]) if derived is None else getattr(settings, derived)
 
 
+_OF_BROKERS = {synonym: name for name, row in LogConfig.definitions.items() for synonym in row.synonyms}
+
+
+def topic_setting_hint(name: str) -> str:
+    """Return what may be meant by an unknown name of a topic's setting, as half a sentence; empty if nothing is similar."""
+    if name in _OF_BROKERS:
+        return f"it is a broker's, the topic's is {_OF_BROKERS[name]}"
+    return similar_name(name, LogConfig.definitions, _OF_BROKERS)
+
+
 def check_topic_settings(given: Mapping[str, str], broker_settings: BrokerSettings) -> LogConfig:
     """Check `given` before CreateTopics or AlterConfigs stores it. Raises ConfigError."""
     for name in given:
         if name not in LogConfig.definitions:
-            raise ConfigError(f"Unknown topic config name: {name}")
+            hint = topic_setting_hint(name)
+            raise ConfigError(f"Unknown topic config name: {name}" + (f"; {hint}" if hint else ""))
     config = LogConfig.from_settings(broker_settings, given)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise ConfigError(

@@ -8,7 +8,6 @@ codes: 0, 1 when a check has found errors or no setting has the words, 2 for inv
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,8 @@ from config.broker import BrokerSettings
 from config.definition import Setting
 from config.document import valid_words
 from config.errors import HIDDEN, ConfigError
+from config.name_hints import similar_name
+from config.unknown_settings import broker_setting_hint, unknown_settings
 
 _EXIT_FAILED, _EXIT_USAGE = 1, 2
 
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     except ConfigError as error:
         print_problem(f"barnabas: {error.line}")
         return _EXIT_USAGE
-    for warning in (*settings.unknown, *settings.provided.unresolved):
+    for warning in (*unknown_settings(settings), *settings.provided.unresolved):
         print_problem(f"barnabas: {warning}")
     rows = sorted(settings.definitions.values(), key=lambda row: row.name)
     chosen = [row for row in rows if all(word.lower() in row.name for word in words)]
@@ -65,11 +66,10 @@ def _file_and_words(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
 
 def _nothing_found(words: Sequence[str], rows: Iterable[Setting]) -> int:
-    said = " and ".join(words)
-    parts = {part for row in rows for part in (row.name, *row.name.split("."))}
-    nearest = next((found[0] for word in words if (found := difflib.get_close_matches(word, parts, n=1))), None)
-    hint = "" if nearest is None else f"; did you mean {nearest}?"
-    print_problem(f"barnabas: no setting has {said} in its name{hint}")
+    parts = {part for row in rows for part in row.name.split(".")}
+    hints = (broker_setting_hint(word) if "." in word else similar_name(word, parts, {}) for word in words)
+    hint = next(filter(None, hints), "")
+    print_problem(f"barnabas: no setting has {' and '.join(words)} in its name" + (f"; {hint}" if hint else ""))
     return _EXIT_FAILED
 
 

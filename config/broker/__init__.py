@@ -7,10 +7,8 @@ Source: Kafka KafkaConfig and its *Config(s) classes.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from config.acl_settings import READ_BY_AUTHORIZER, AclSettings, acl_settings
@@ -48,17 +46,6 @@ _MECHANISM_SETTINGS = (
 SASL_LISTENER_SETTINGS = frozenset((*_MECHANISM_SETTINGS, "sasl.enabled.mechanisms", "sasl.server.max.receive.size"))
 # Those that have an effect as a listener's own, beside `ssl.`.
 LISTENER_SETTINGS = SASL_LISTENER_SETTINGS | {"max.connections", "max.connection.creation.rate"}
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownSetting:
-    """An unknown name; `nearest` is a similar known name, or None."""
-
-    name: str
-    nearest: str | None
-
-    def __str__(self) -> str:
-        return f"unknown setting {self.name}" + ("" if self.nearest is None else f": did you mean {self.nearest}?")
 
 
 class BrokerSettings(
@@ -132,14 +119,10 @@ class BrokerSettings(
         return found
 
     @property
-    def unknown(self) -> tuple[UnknownSetting, ...]:
-        """The given names that are unknown; each gets a warning."""
-        of_others = known_provider_settings(self.given) | (READ_BY_AUTHORIZER if self.authorizer_class_name else frozenset())
-        return tuple(
-            UnknownSetting(name, next(iter(difflib.get_close_matches(name, (*self.definitions, *of_others), n=1)), None))
-            for name in self.given
-            if name not in self.definitions and not is_listener_setting(name) and name not in of_others
-        )
+    def names_of_others(self) -> frozenset[str]:
+        """The names that config providers and the authorizer read: no rows of this table, and known all the same."""
+        of_authorizer = READ_BY_AUTHORIZER if self.authorizer_class_name else frozenset()
+        return frozenset(known_provider_settings(self.given) | of_authorizer)
 
     @property
     def without_effect(self) -> tuple[str, ...]:
@@ -303,4 +286,4 @@ def base_name(name: str) -> str:
     return next((name for name in _MECHANISM_SETTINGS if scoped.endswith(f".{name}")), scoped)
 
 
-__all__ = ["SASL_LISTENER_SETTINGS", "BrokerSettings", "UnknownSetting", "base_name", "is_listener_setting"]
+__all__ = ["SASL_LISTENER_SETTINGS", "BrokerSettings", "base_name", "is_listener_setting"]

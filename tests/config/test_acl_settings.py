@@ -7,6 +7,7 @@ import pytest
 from config.acl_settings import AclSettings
 from config.broker import BrokerSettings
 from config.errors import ConfigError
+from config.unknown_settings import unknown_settings
 
 AUTHORIZER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
 
@@ -47,5 +48,5 @@ def test_what_stops_the_start(given: dict[str, str], reason: str) -> None:
 
 def test_the_authorizers_settings_are_unknown_without_one() -> None:
     own = {"super.users": "User:a", "allow.everyone.if.no.acl.found": "true"}
-    assert BrokerSettings.from_sources(own | AUTHORIZER, {}, {}).unknown == ()
-    assert [each.name for each in BrokerSettings.from_sources(own, {}, {}).unknown] == sorted(own)
+    assert unknown_settings(BrokerSettings.from_sources(own | AUTHORIZER, {}, {})) == ()
+    assert [each.name for each in unknown_settings(BrokerSettings.from_sources(own, {}, {}))] == sorted(own)

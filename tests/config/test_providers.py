@@ -13,6 +13,7 @@ import pytest
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.layers import Layers
+from config.unknown_settings import unknown_settings
 from runtime.disk.os_filesystem import OsFileSystem
 from tests.oracle import java
 from tests.oracle.provider_files import ENVIRONMENT, FOLDER, make_provider_files
@@ -80,7 +81,7 @@ def test_overrides_and_variables_are_resolved_too(tmp_path: Path) -> None:
     settings = BrokerSettings.from_sources({"broker.id": "${env:ID}"}, environment, overrides, OsFileSystem())
     assert (settings.broker_rack, settings.broker_id, settings.node_id) == ("r1", 7, 7)
     assert settings.log_cleaner_threads == 5
-    assert not settings.unknown and not settings.provided.unresolved
+    assert not unknown_settings(settings) and not settings.provided.unresolved
 
 
 def test_what_is_not_resolved_is_told() -> None:
@@ -100,11 +101,11 @@ def test_what_is_not_resolved_is_told() -> None:
 def test_names_of_providers_are_known_and_mistakes_in_them_told() -> None:
     given = ENV | FILE | {"config.providers": "env,file", "config.providers.env.param.allowlist.patern": "A.*"}
     given |= {"config.providers.file.param.allowed.paths": "/", "config.providers.other.class": "x"}
-    assert [str(each).partition(":")[0] for each in read(given).unknown] == [
+    assert [str(each).partition(":")[0] for each in unknown_settings(read(given))] == [
         "unknown setting config.providers.env.param.allowlist.patern",
         "unknown setting config.providers.other.class",
     ]
-    assert "did you mean config.providers.env.param.allowlist.pattern?" in str(read(given).unknown[0])
+    assert "did you mean config.providers.env.param.allowlist.pattern?" in str(unknown_settings(read(given))[0])
 
 
 @pytest.mark.parametrize(
