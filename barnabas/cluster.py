@@ -5,15 +5,18 @@ are in force (`barnabas.security`).
 
 Rules: standard library only; nothing of the server is imported: brokers are started as their own processes. The ZooKeeper
 comes from the jars in the pyspark package, unless `--zookeeper` names a running one. Data and logs stay in the folder, so that
-the next start finds them. Ctrl-C, or the end of the terminal, ends the brokers in order, then the ZooKeeper; a second Ctrl-C
-ends them immediately. A broker that ends by itself, or is killed, is started again; the cluster ends with its ZooKeeper, and
-with a broker that cannot start. Brokers end with this process, however it ends.
+the next start finds them; a lock keeps a second cluster out of it. Brokers start when the ZooKeeper that was started here has
+its port: another one that answers there is not joined. Ctrl-C, or the end of the terminal, ends the brokers in order, then the
+ZooKeeper; a second Ctrl-C ends them immediately. A broker that ends by itself, or is killed, is started again; the cluster ends
+with its ZooKeeper, and with a broker that cannot start. Brokers end with this process, however it ends.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import importlib.util
+import json
 import os
 import queue
 import select
@@ -24,15 +27,18 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from barnabas.launch import command
+from barnabas.listening import PortTakenError, is_free, names_of, processes_with, require_free, wait_until_listening
 from barnabas.security import SASL_SSL, GeneratedSecurity
 
 BROKERS = 3
 FIRST_PORT = 9092
+FIRST_HTTP_PORT = 8092
 ZOOKEEPER_PORT = 2181
 EXAMPLE_USERS = ("alice", "bob")
 START_TIMEOUT_S = 60.0
@@ -58,7 +64,7 @@ class ClusterStartError(RuntimeError):
 @dataclass
 class Child:
     """A process with its log. `ready` is a descriptor with a line when the process serves, -1 if it reports nothing.
-    `number` is a broker's, 0 is the ZooKeeper. `address` is where clients find it."""
+    `number` is a broker's, 0 is the ZooKeeper. `address` is where clients find it, `http` where its HTTP port is."""
 
     name: str
     number: int
@@ -67,12 +73,14 @@ class Child:
     log: Path
     ready: int = -1
     has_served: bool = False
+    http: str = ""
 
 
 @dataclass
 class Cluster:
     """The processes. `zookeeper` is a running one; without it one is started on `zookeeper_port`. `users` are those of a
-    secured cluster beside admin; None: it is not secured."""
+    secured cluster beside admin; None: it is not secured. `http_port` is the HTTP port of the first broker, the others follow;
+    None: free ones."""
 
     folder: Path
     zookeeper: str | None = None
@@ -81,9 +89,12 @@ class Cluster:
     zookeeper_port: int = ZOOKEEPER_PORT
     users: Sequence[str] | None = None
     security: GeneratedSecurity | None = None
+    http_port: int | None = None
     children: list[Child] = field(default_factory=list)
     _connect: str = ""
+    _http_ports: list[int] = field(default_factory=list)
     _lifeline: tuple[int, int] | None = None
+    _lock: int = -1
     _ended: queue.SimpleQueue[Child] = field(default_factory=queue.SimpleQueue)
 
     @property
@@ -98,6 +109,8 @@ class Cluster:
         """Start the processes; return when every broker serves. Raises ClusterStartError."""
         self._lifeline = os.pipe()
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._take_folder()
+        self._take_ports()
         if self.users is not None:
             folder = self.folder / "security"
             folder.mkdir(exist_ok=True)
@@ -124,6 +137,9 @@ class Cluster:
         for descriptor in self._lifeline or ():
             os.close(descriptor)
         self._lifeline = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def kill(self) -> None:
         """Kill the processes."""
@@ -140,19 +156,50 @@ class Cluster:
             self.children.remove(child)
             os.close(child.ready)
             again = self._start_broker(child.number)
+            again.http = child.http
             tell(
                 f"{child.name} (process {child.process.pid}) ended with {child.process.returncode} and is started again "
                 f"as process {again.process.pid}; its log is {child.log}"
             )
 
     def table(self) -> str:
-        """Return the processes, a line each, brokers first: broker id, address, process id, log file."""
-        rows = [("", "broker.id", "address", "process id", "log")]
+        """Return the processes, a line each, brokers first: broker id, address, HTTP port, process id, log file."""
+        rows = [("", "broker.id", "address", "http", "process id", "log")]
         for child in sorted(self.children, key=lambda child: child.number or BROKERS + 1):
             broker_id = str(child.number) if child.number else "-"
-            rows.append((child.name, broker_id, child.address, str(child.process.pid), str(child.log)))
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        return "\n".join("  ".join([*map(str.ljust, row, widths), row[4]]).rstrip() for row in rows)
+            rows.append(
+                (child.name, broker_id, child.address, child.http or "-", str(child.process.pid), str(child.log))
+            )
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        return "\n".join("  ".join([*map(str.ljust, row, widths), row[5]]).rstrip() for row in rows)
+
+    def _take_folder(self) -> None:
+        """Lock the folder. The ZooKeeper holds the lock, too: it may outlive this process. Raises ClusterStartError."""
+        path = self.folder / "lock"
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            others = [one for one in processes_with(path) if one != os.getpid()]
+            raise ClusterStartError(
+                f"a cluster runs, or is stopping, in {self.folder}: {names_of(others)}; --folder takes another folder"
+            ) from None
+
+    def _take_ports(self) -> None:
+        """Raises ClusterStartError when another process has a port that is needed."""
+        needed = [*self.ports, *(() if self.zookeeper else (self.zookeeper_port,))]
+        if self.http_port is not None:
+            self._http_ports = list(range(self.http_port, self.http_port + BROKERS))
+            needed += self._http_ports
+        try:
+            require_free(needed)
+        except PortTakenError as error:
+            raise ClusterStartError(
+                f"{error}; --port, --zookeeper-port and --http-port take others, --zookeeper joins a running ZooKeeper"
+            ) from None
+        if self.http_port is None:
+            free = (port for port in range(FIRST_HTTP_PORT, 1 << 16) if port not in needed and is_free(port))
+            self._http_ports = list(islice(free, BROKERS))
 
     def _start_zookeeper(self) -> str:
         data = self.folder / "zookeeper"
@@ -170,7 +217,9 @@ class Cluster:
         line = ["java", "-XX:+UseSerialGC", "-Xms32m", "-Xmx256m", "-cp", f"{jars()}/*"]
         line += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(settings)]
         address = f"127.0.0.1:{self.zookeeper_port}"
-        self._run("zookeeper", 0, address, line)
+        child = self._run("zookeeper", 0, address, line, descriptors=(self._lock,))
+        if not wait_until_listening(child.process, self.zookeeper_port, START_TIMEOUT_S):
+            raise self._failed(child)
         return address
 
     def _start_broker(self, number: int) -> Child:
@@ -183,6 +232,7 @@ class Cluster:
             "listeners": f"{'PLAINTEXT' if self.security is None else 'SASL_SSL'}://{address}",
             "log.dirs": str(self.folder / name),
             "zookeeper.connect": self._connect,
+            "barnabas.http.port": str(self._http_ports[number - 1]),
             **({} if self.security is None else SECURE_SETTINGS),
         }
         files = [] if self.security is None else [self.security.path("broker.properties")]
@@ -234,9 +284,13 @@ class Cluster:
         reader.start()
         reader.join(START_TIMEOUT_S)
         if not told or not told[0]:
-            lines = child.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            raise ClusterStartError("\n".join([f"{child.name} did not start; {child.log} ends with:", *lines[-10:]]))
-        child.has_served = True
+            raise self._failed(child)
+        child.has_served, child.http = True, json.loads(told[0])["http"] or ""
+
+    @staticmethod
+    def _failed(child: Child) -> ClusterStartError:
+        lines = child.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return ClusterStartError("\n".join([f"{child.name} did not start; {child.log} ends with:", *lines[-10:]]))
 
 
 def _is_told(ready: int) -> bool:
@@ -252,6 +306,15 @@ def jars() -> Path:
     if shutil.which("java") is None:
         raise ClusterStartError("java is not installed; --zookeeper host:port uses a running ZooKeeper")
     return Path(found.origin).parent / "jars"
+
+
+def asking_for_health(cluster: Cluster) -> str:
+    """Return the command that tells what is wrong with the cluster, and since when."""
+    line = f"barnabas cluster health --bootstrap-server localhost:{cluster.ports[0]}"
+    if cluster.security is not None:
+        line += f" --command-config {cluster.security.path('admin.properties')}"
+    pages = [child.http for child in cluster.children if child.http]
+    return f"{line} --http {','.join(pages)}" if pages else line
 
 
 def signing_in(security: GeneratedSecurity, port: int) -> str:
@@ -275,13 +338,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting of every broker"
     )
     parser.add_argument("--port", type=int, default=FIRST_PORT, help="the first broker's port; the others follow it")
+    parser.add_argument(
+        "--http-port",
+        type=int,
+        metavar="PORT",
+        help=f"the first broker's HTTP port (default: free ones from {FIRST_HTTP_PORT})",
+    )
     parser.add_argument("--secure", action="store_true", help="SASL over TLS, generated certificates and users, ACLs")
     parser.add_argument("--user", action="append", default=[], help="a user of a secured cluster; may be repeated")
     parser.add_argument("--zookeeper-port", type=int, default=ZOOKEEPER_PORT, metavar="PORT", help="of the one started")
     options = parser.parse_args(arguments)
     cluster = Cluster(
         options.folder.absolute(), options.zookeeper, options.override, options.port, options.zookeeper_port,
-        (options.user or EXAMPLE_USERS) if options.secure or options.user else None,
+        (options.user or EXAMPLE_USERS) if options.secure or options.user else None, http_port=options.http_port,
     )  # fmt: skip
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
@@ -293,6 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{told}\n\n{cluster.table()}\n", flush=True)  # noqa: T201  a command's answer
         if cluster.security is not None:
             print(f"{signing_in(cluster.security, cluster.ports[0])}\n", flush=True)  # noqa: T201  the same
+        print(f"{asking_for_health(cluster)}\n", flush=True)  # noqa: T201  the same
         ended = cluster.keep_running()
         tell(f"{ended.name} ended with {ended.process.returncode}; its log is {ended.log}")
     except ClusterStartError as error:

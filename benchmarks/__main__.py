@@ -210,7 +210,7 @@ def start_seconds() -> tuple[float, float]:
             port = lasting_port()
             started = time.perf_counter()
             process = start_ours(folder, port)
-            wait_for_produce(port, "ready")
+            wait_for_produce(process, port, "ready")
             elapsed = time.perf_counter() - started
             idle = usage(process.pid).rss_bytes / 1e6
             process.terminate()

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from barnabas.certificates import Authority
+from barnabas.listening import listens
 from benchmarks.process import Usage, usage
 from benchmarks.wire import produce_answer
 from benchmarks.workloads import Target
@@ -83,7 +84,7 @@ def ours(*settings: str) -> Iterator[Running]:
         given = [f"{name}={text}" for name, text in tls.settings.items()]
         process = start_ours(folder, port, f"listeners={tls.listeners(port)}", *given, *settings)
         try:
-            wait_for_produce(port, "ready")
+            wait_for_produce(process, port, "ready")
             yield Running("ours", tls.target(f"127.0.0.1:{port}"), (process.pid,), Path(folder) / "data")
         finally:
             process.terminate()
@@ -123,14 +124,19 @@ def start_ours(folder: str, port: int, *settings: str) -> subprocess.Popen[bytes
         )
 
 
-def wait_for_produce(port: int, topic: str, timeout_s: float = 60.0) -> None:
-    """Return when a record was acknowledged."""
+def wait_for_produce(process: subprocess.Popen[bytes], port: int, topic: str, timeout_s: float = 60.0) -> None:
+    """Return when this broker has acknowledged a record. Raises RuntimeError when it has ended, or another process has its
+    port."""
     deadline = time.perf_counter() + timeout_s
     while time.perf_counter() < deadline:
         try:
             if produce_answer(("127.0.0.1", port), topic) == 0:
+                if not listens(process.pid, port):
+                    raise RuntimeError(f"another process than the broker has port {port}")
                 return
         except OSError:
             pass
+        if process.poll() is not None:
+            raise RuntimeError(f"the broker has ended with {process.returncode}")
         time.sleep(0.002)
     raise TimeoutError(f"nothing was acknowledged on port {port}")

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from barnabas.listening import free_port, wait_until_listening
 from benchmarks.wire import connect, fetch_frame, produce_frame
 from protocol.header import encode_request
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -83,14 +84,15 @@ LOADS: dict[str, Callable[[tuple[str, int], int], None]] = {
 def broker(tree: Path, counted: list[int]) -> Iterator[tuple[str, int]]:
     """A broker of `tree` under valgrind; `counted` gets its instructions when it has stopped."""
     with tempfile.TemporaryDirectory() as folder:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/counts"]
         settings = {"broker.id": "0", "log.dirs": f"{folder}/data", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
         command += [sys.executable, "-m", "broker", "start"]
         command += [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
         process = subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
+            if not wait_until_listening(process, port, START_TIMEOUT_S):
+                raise RuntimeError(f"the broker does not listen on port {port}")
             make_topic(("127.0.0.1", port))
             yield "127.0.0.1", port
         finally:

@@ -4,7 +4,8 @@ They run from the jars of the pyspark package. The address of the master is the 
 the end of the terminal ends the cluster, and so does the end of one of its processes. Logs and the folders of executors are in
 the folder that `--folder` names, or in a temporary one that is removed with the cluster.
 
-Rules: loopback only. Ready means that the master lists both workers.
+Rules: loopback only. Ready means that the master lists both workers, and that the process which was started here is the one
+that listens at its address: where another master has the port, nothing starts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+
+from barnabas.listening import PortTakenError, free_port, require_free, wait_until_listening
 
 HOST = "127.0.0.1"
 WORKERS = 2
@@ -63,7 +65,14 @@ class SparkCluster:
         """Start the processes; return when the master lists all workers. Raises SparkClusterError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port, self.ui_port = self.port or free_port(), self.ui_port or free_port()
+        try:
+            require_free((self.port, self.ui_port))
+        except PortTakenError as error:
+            raise SparkClusterError(f"{error}; --port and --ui-port take others, 0 a free one") from None
         self._run("master", "master.Master", "--port", str(self.port), "--webui-port", str(self.ui_port))
+        for port in (self.port, self.ui_port):
+            if not wait_until_listening(self.processes["master"], port, START_TIMEOUT_S):
+                raise SparkClusterError(f"the master does not listen on port {port}; {self._end_of_log('master')}")
         self._wait(0)
         for number in range(1, WORKERS + 1):
             self._run(
@@ -94,6 +103,9 @@ class SparkCluster:
         home = spark_home()
         line = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main_class}", "--host", HOST, *arguments]
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m"}
+        # Where a port is taken, Spark would move to the next one, and its workers would join the master that has it.
+        options = f"-Dspark.port.maxRetries=0 {os.environ.get('SPARK_MASTER_OPTS', '')}"
+        environment["SPARK_MASTER_OPTS"] = options.strip()
         with self.log(name).open("wb") as output:
             self.processes[name] = subprocess.Popen(  # noqa: S603  a program of Spark's, no shell
                 line, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder, env=environment,
@@ -113,11 +125,11 @@ class SparkCluster:
             time.sleep(POLL_S)
 
     def _alive_workers(self) -> int | None:
-        """What the master says; None while it does not answer."""
+        """What the master says; None while it does not answer, or has its port and not yet this page."""
         try:
             with urllib.request.urlopen(f"{self.ui}json/", timeout=5) as page:  # noqa: S310  http, to this machine
                 return int(json.load(page)["aliveworkers"])
-        except OSError:
+        except (OSError, ValueError):
             return None
 
     def _end_of_log(self, name: str) -> str:
@@ -133,12 +145,6 @@ def spark_home() -> Path:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SparkClusterError("Java is missing: install a runtime of Java 17 or later, or set JAVA_HOME")
     return Path(found.origin).parent
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

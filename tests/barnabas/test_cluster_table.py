@@ -18,13 +18,14 @@ def test_brokers_come_first_with_their_addresses_and_process_ids(tmp_path: Path)
     ):
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()
-        cluster.children.append(Child(name, number, address, process, Path(f"/logs/{name}.log")))
+        http = f"127.0.0.1:809{number}" if number else ""
+        cluster.children.append(Child(name, number, address, process, Path(f"/logs/{name}.log"), http=http))
     one, two, three = (str(cluster.children[index].process.pid) for index in (2, 1, 0))
     lines = cluster.table().splitlines()
     assert [line.split() for line in lines] == [
-        ["broker.id", "address", "process", "id", "log"],
-        ["broker1", "1", "a:9", one, "/logs/broker1.log"],
-        ["broker2", "2", "localhost:9093", two, "/logs/broker2.log"],
-        ["zookeeper", "-", "127.0.0.1:2181", three, "/logs/zookeeper.log"],
+        ["broker.id", "address", "http", "process", "id", "log"],
+        ["broker1", "1", "a:9", "127.0.0.1:8091", one, "/logs/broker1.log"],
+        ["broker2", "2", "localhost:9093", "127.0.0.1:8092", two, "/logs/broker2.log"],
+        ["zookeeper", "-", "127.0.0.1:2181", "-", three, "/logs/zookeeper.log"],
     ]
     assert len({line.index("/logs") for line in lines[1:]} | {lines[0].index("log")}) == 1, "columns are aligned"

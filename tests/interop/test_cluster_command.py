@@ -4,11 +4,13 @@ killed comes back."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +34,8 @@ pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(400)]
 def cluster(folder: Path, port: int, zookeeper_port: int, *more: str) -> Iterator[tuple[str, dict[str, int]]]:
     """Yields the bootstrap servers, and the process ids of its table by name."""
     arguments = ["--folder", str(folder), "--port", str(port), "--zookeeper-port", str(zookeeper_port), *more]
-    arguments += ["--override", "offsets.topic.num.partitions=3"]
+    http_port = lasting_port(count=3)
+    arguments += ["--http-port", str(http_port), "--override", "offsets.topic.num.partitions=3"]
     with subprocess.Popen(
         [sys.executable, "-m", "barnabas.cluster", *arguments],
         cwd=REPOSITORY,
@@ -45,14 +48,18 @@ def cluster(folder: Path, port: int, zookeeper_port: int, *more: str) -> Iterato
             told = process.stdout.readline()
             assert told.startswith("3 brokers serve on "), told
             assert process.stdout.readline() == "\n"
-            assert process.stdout.readline().split() == ["broker.id", "address", "process", "id", "log"]
+            assert process.stdout.readline().split() == ["broker.id", "address", "http", "process", "id", "log"]
             rows = [process.stdout.readline().split() for _ in range(4)]
             addresses = [f"localhost:{one}" for one in range(port, port + 3)]
-            assert [row[:3] for row in rows[:3]] == [
-                [f"broker{one}", str(one), addresses[one - 1]] for one in (1, 2, 3)
+            pages = [f"localhost:{one}" for one in range(http_port, http_port + 3)]
+            assert [row[:4] for row in rows[:3]] == [
+                [f"broker{one}", str(one), addresses[one - 1], pages[one - 1]] for one in (1, 2, 3)
             ]
-            assert rows[3][:3] == ["zookeeper", "-", f"127.0.0.1:{zookeeper_port}"]
-            yield told.split()[4].rstrip(";"), {row[0]: int(row[3]) for row in rows}
+            assert rows[3][:4] == ["zookeeper", "-", f"127.0.0.1:{zookeeper_port}", "-"]
+            for page in pages:
+                with urllib.request.urlopen(f"http://{page}/health", timeout=10) as health:
+                    assert "conditions" in json.load(health)
+            yield told.split()[4].rstrip(";"), {row[0]: int(row[4]) for row in rows}
         finally:
             process.send_signal(signal.SIGINT)
             try:

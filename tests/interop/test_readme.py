@@ -345,7 +345,10 @@ def test_make_run(command: str, tmp_path: Path) -> None:
 def test_make_cluster(command: str, tmp_path: Path) -> None:
     need_java()
     port = lasting_port(count=3)
-    line = as_make(command, f"--port {port} --zookeeper-port {lasting_port()} --folder {tmp_path / 'data'}")
+    line = as_make(
+        command,
+        f"--port {port} --zookeeper-port {lasting_port()} --http-port {lasting_port(count=3)} --folder {tmp_path / 'data'}",
+    )
     with running(line, range(port, port + 3), tmp_path, dict(os.environ)):
         pass
 
@@ -355,7 +358,8 @@ def test_make_cluster_with_a_running_zookeeper(tmp_path: Path) -> None:
     port = lasting_port(count=3)
     with ZooKeeper() as zookeeper:
         line = as_make(
-            f"make cluster ZOOKEEPER={zookeeper.connect}/chroot", f"--port {port} --folder {tmp_path / 'data'}"
+            f"make cluster ZOOKEEPER={zookeeper.connect}/chroot",
+            f"--port {port} --http-port {lasting_port(count=3)} --folder {tmp_path / 'data'}",
         )
         with running(line, range(port, port + 3), tmp_path, dict(os.environ)):
             pass

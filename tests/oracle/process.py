@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from barnabas.listening import listens
+
 LONG_TAIL = 100_000
 """Characters: what a server says between the reason for its end and the end."""
 
@@ -31,6 +33,8 @@ class Server:
     """Base of the servers under test. A subclass gives `prepare` and `is_ready`."""
 
     name = "server"
+    port = 0
+    """The port on which it listens, if it has one. What answers there must be this process, and no other that has the port."""
     start_timeout_s = 60.0
     stop_timeout_s = 60.0
 
@@ -63,7 +67,7 @@ class Server:
                     env={**os.environ, **(self.environment or {})},
                 )
             self._watch = watch_over(self.process.pid)
-            if wait_until(lambda: self.is_ready() or self.process.poll() is not None, self.start_timeout_s):  # type: ignore[union-attr]
+            if wait_until(lambda: self._is_ready_itself() or self.process.poll() is not None, self.start_timeout_s):  # type: ignore[union-attr]
                 if self.process.poll() is None:
                     return
                 self._end_watch()
@@ -72,6 +76,10 @@ class Server:
             tail = self.log_tail()
             self.kill()
             raise StartError(f"{self.name} did not become ready; log {self.log} ends with:\n{tail}")
+
+    def _is_ready_itself(self) -> bool:
+        assert self.process is not None
+        return self.is_ready() and (not self.port or listens(self.process.pid, self.port))
 
     def log_tail(self, size: int = 4000) -> str:
         return self.log.read_text(errors="replace")[-size:] if self.log.exists() else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -32,6 +33,25 @@ def test_a_server_that_ends_tells_why_and_keeps_its_log() -> None:
         pass
     assert "the reason" in server.log_tail()
     server.remove()
+
+
+class Displaced(Broken):
+    """Something answers at its port, and it is another process."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self.port = port
+
+    def is_ready(self) -> bool:
+        return True
+
+
+def test_a_server_is_not_ready_because_another_process_answers_at_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        server = Displaced(other.getsockname()[1])
+        with pytest.raises(StartError, match="the reason"), server:
+            pass
+        server.remove()
 
 
 def test_our_broker_starts_and_leaves_nothing() -> None:
