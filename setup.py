@@ -12,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MAN = os.path.join("share", "man", "man1")
 SERVER = [
     "broker",
+    "client",
     "config",
     "controller",
     "coordinator",

@@ -1,4 +1,5 @@
-"""The bearer token with which a broker logs in to other brokers: from a file, or by the grant of client credentials. Pure.
+"""The bearer token with which a client logs in, as brokers do to each other: from a file, or by the grant of client
+credentials. Pure.
 
 Rules: only the form and the times of the token are read: whoever accepts it verifies it. No error contains the token or the
 secret.
@@ -12,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from security.oauth_token import TokenRefused, decoded_part, name_of, seconds_of
 
@@ -71,8 +72,11 @@ def credentials_form(scope: str | None) -> bytes:
     return urlencode(fields).encode()
 
 
-def credentials_headers(client_id: str, client_secret: str) -> Mapping[str, str]:
-    """Return the headers of the request for a token."""
+def credentials_headers(client_id: str, client_secret: str, *, is_encoded: bool = False) -> Mapping[str, str]:
+    """Return the headers of the request for a token. With `is_encoded` both are encoded as in a form before, which some
+    providers ask for."""
+    if is_encoded:
+        client_id, client_secret = quote_plus(client_id), quote_plus(client_secret)
     pair = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
     return {"Authorization": f"Basic {pair}", "Content-Type": FORM_TYPE}
 

@@ -87,14 +87,14 @@ class UnsecuredTokenValidator:
         return round(expires_s * 1000)
 
 
-# --- the broker's own token, towards other brokers ---
+# --- tokens that a client, or a broker at other brokers, makes for itself ---
 
 _LOGIN: Final = f"{OPTION_PREFIX}Login"
 _STRING_CLAIM: Final = f"{_LOGIN}StringClaim_"
 _NUMBER_CLAIM: Final = f"{_LOGIN}NumberClaim_"
 _LIST_CLAIM: Final = f"{_LOGIN}ListClaim_"
 _LIFETIME_S: Final = f"{_LOGIN}LifetimeSeconds"
-_NAME_CLAIM: Final = f"{_LOGIN}PrincipalClaimName"
+NAME_CLAIM: Final = f"{_LOGIN}PrincipalClaimName"
 _EXTENSION: Final = f"{_LOGIN}Extension_"
 _DEFAULT_LIFETIME_S: Final = "3600"
 _RESERVED_CLAIMS: Final = ("iat", "exp")
@@ -115,9 +115,9 @@ def unsecured_token(options: Mapping[str, str], now_ms: int) -> str:
     for reserved in _RESERVED_CLAIMS:
         if reserved in claims:
             raise ValueError(f"the claim {reserved} cannot be set by an option of the login module")
-    name_claim = options.get(_NAME_CLAIM, "").strip() or "sub"
+    name_claim = options.get(NAME_CLAIM, "").strip() or "sub"
     if not isinstance(claims.get(name_claim), str) or not claims[name_claim].strip():
-        raise ValueError(f"{_STRING_CLAIM}{name_claim} is needed, the name of this broker")
+        raise ValueError(f"{_STRING_CLAIM}{name_claim} is needed, the name that the token stands for")
     now_s = now_ms / 1000
     claims |= {"iat": now_s, "exp": now_s + _number(options.get(_LIFETIME_S, "").strip() or _DEFAULT_LIFETIME_S)}
     return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."

@@ -18,8 +18,9 @@ import click
 from click.core import ParameterSource
 from confluent_kafka import KafkaError, KafkaException
 
-from config.client_settings import DEFAULT_SERVER, PROFILE_VARIABLE, ClusterAccess, client_properties
+from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE
 from runtime.clock import Clock, SystemClock
+from tools.cluster_access import ClusterAccess
 from tools.failures import Unreachable, failure_of
 from tools.output import Output
 
@@ -195,7 +196,9 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         servers, cluster = bootstrap_server, None
         try:
-            settings = ClusterAccess.of(client_properties(command_config or client_config, profile), bootstrap_server)
+            settings = ClusterAccess.read(command_config or client_config, profile, bootstrap_server)
+            for warning in settings.warnings:
+                click.echo(f"barnabas: warning: {warning}", err=True)
             servers, cluster = (
                 settings.bootstrap_servers,
                 Cluster(settings, options=_options_of(click.get_current_context())),
@@ -212,7 +215,7 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
     for option in reversed((
         click.option("--bootstrap-server", "--bootstrap-servers", "-b", "bootstrap_server", metavar="HOST:PORT[,...]",
-                     help=f"brokers to ask first [{DEFAULT_SERVER}]"),
+                     help=f"brokers to ask first [{DEFAULTS.bootstrap_servers}]"),
         click.option("--command-config", metavar="FILE", help="properties of a client, as of the kafka-*.sh tools"),
         click.option("--consumer.config", "--producer.config", "--admin.config", "client_config", hidden=True,
                      help="other names of --command-config"),

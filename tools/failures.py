@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 from confluent_kafka import KafkaException
 
-from config.client_settings import SettingsError
+from client.settings.values import SettingsError
 from runtime.texts import visible
 from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 

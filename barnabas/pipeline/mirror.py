@@ -30,7 +30,7 @@ from barnabas.pipeline.offset_pairs import (
 )
 from barnabas.pipeline.options import InvalidOption, Parser, client_settings, listed_names, servers, topics
 from barnabas.pipeline.preflight import check_cluster
-from barnabas.pipeline.records import keep, read_batch, read_stream, start, write_batch
+from barnabas.pipeline.records import keep, read_batch, read_stream, source_options, start, write_batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -147,12 +147,12 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> Streami
 
 def source_connection(options: argparse.Namespace) -> dict[str, str]:
     """Return the settings of clients of the source cluster."""
-    return {**options.command_config, "kafka.bootstrap.servers": options.bootstrap_servers}
+    return source_options(options.command_config, options.bootstrap_servers)
 
 
 def target_connection(options: argparse.Namespace) -> dict[str, str]:
     """Return the settings of clients of the target cluster."""
-    return {**options.target_config, "kafka.bootstrap.servers": options.target_servers}
+    return source_options(options.target_config, options.target_servers)
 
 
 def make_pairs_topic(options: argparse.Namespace) -> None:

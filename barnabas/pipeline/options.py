@@ -267,18 +267,10 @@ def starting_offsets(text: str) -> str:
 
 
 def client_settings(path: str) -> dict[str, str]:
-    """Read a properties file (name=value lines, # comments) as options of the source."""
+    """Read a properties file as options of the source."""
+    from barnabas.spark.client.settings_file import options_of  # noqa: PLC0415  only with such a file
+
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = [line.strip() for line in file]
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
-    settings = {}
-    for number, line in enumerate(lines, 1):
-        name, equals, value = line.partition("=")
-        if not line or line.startswith(("#", "!")):
-            continue
-        if not equals:
-            raise argparse.ArgumentTypeError(f"{path}, line {number}: not name=value")
-        settings[f"kafka.{name.strip()}"] = value.strip()
-    return settings
+        return options_of(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -15,6 +15,8 @@ import socket
 import struct
 from collections.abc import Iterable, Mapping
 
+from barnabas.pipeline.records import source_options
+
 PLAINTEXT = "PLAINTEXT"
 TIMEOUT_S = 5.0
 """How long one broker may take to connect, and to answer."""
@@ -102,13 +104,11 @@ def _protocol(settings: Mapping[str, str]) -> str:
 
 def _ask_secured(servers: str, settings: Mapping[str, str], names: list[str], *, creates: bool) -> dict[str, int]:
     """Return the error code of each topic. Raises NotReady."""
-    from barnabas.spark.client.login import LoginRefused  # noqa: PLC0415  needs the extra
-    from barnabas.spark.client.topic_check import topic_codes  # noqa: PLC0415
+    from barnabas.spark.client.topic_check import topic_codes  # noqa: PLC0415  needs the extra
 
     try:
-        options = {**settings, "kafka.bootstrap.servers": servers}
-        return topic_codes(options, names, creates=creates, timeout_s=TIMEOUT_S)
-    except (ValueError, OSError, LoginRefused) as error:
+        return topic_codes(source_options(settings, servers), names, creates=creates, timeout_s=TIMEOUT_S)
+    except (ValueError, OSError) as error:
         raise NotReady(str(error)) from None
 
 

@@ -34,7 +34,15 @@ def source_format(spark: SparkSession, options: argparse.Namespace) -> str:
 
 def connection(options: argparse.Namespace) -> dict[str, str]:
     """Return the options for reading and writing alike."""
-    return {**options.command_config, "kafka.bootstrap.servers": options.bootstrap_servers}
+    if options.connector:
+        return {**options.command_config, "kafka.bootstrap.servers": options.bootstrap_servers}
+    return source_options(options.command_config, options.bootstrap_servers)
+
+
+def source_options(settings: Mapping[str, str], servers: str) -> dict[str, str]:
+    """Return the options of the Python source for a cluster, with those of a file of settings that have an effect on it."""
+    useful = importlib.import_module("barnabas.spark.client.settings_file").with_effect(settings) if settings else {}
+    return {**useful, "kafka.bootstrap.servers": servers}
 
 
 def stream_options(options: argparse.Namespace, topics: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
-PACKAGES = frozenset({"config", "protocol", "runtime", "security", "storage"})
+PACKAGES = frozenset({"client", "config", "protocol", "runtime", "security", "storage"})
 """What is loaded under the private name."""
 PRIVATE = "barnabas._private"
 _SPARK = "barnabas.spark"

@@ -17,9 +17,11 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from broker.commands.client_network import client_network
+from broker.commands.output import print_problem
 from broker.settings.scram_users import user_of_path, user_path
+from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE, client_properties
+from client.settings.parsing import parse_client, warnings_about
 from config.broker import BrokerSettings
-from config.client_settings import PROFILE_VARIABLE, ClusterAccess, client_properties
 from config.errors import ConfigError
 from config.sources import read_properties
 from metadata.store import configs, znodes
@@ -117,10 +119,9 @@ class StoredUsers:
 class ServedUsers:
     """At a broker of a running cluster."""
 
-    def __init__(self, network: Network, bootstrap_servers: str) -> None:
-        """Raises ConfigError."""
+    def __init__(self, network: Network, servers: Sequence[tuple[str, int]]) -> None:
         self._network = network
-        self._addresses = [_host_and_port(address.strip()) for address in bootstrap_servers.split(",")]
+        self._addresses = servers
 
     async def list(self) -> Mapping[str, Mapping[str, int]]:
         request = DescribeUserScramCredentialsRequest(users=None)
@@ -213,8 +214,11 @@ async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
             return
         if options.data_dir is None:
             profile = options.profile or os.environ.get(PROFILE_VARIABLE)
-            settings = ClusterAccess.of(client_properties(options.config, profile), options.bootstrap_server)
-            yield ServedUsers(client_network(network, settings, system_randomness()), settings.bootstrap_servers)
+            properties = client_properties(options.config, profile)
+            settings = parse_client(properties, DEFAULTS, servers=options.bootstrap_server)
+            for warning in warnings_about(properties):
+                print_problem(f"barnabas: warning: {warning}")
+            yield ServedUsers(client_network(network, settings, system_randomness()), settings.servers)
             return
         async with _embedded(options.data_dir, tasks) as store:
             yield StoredUsers(store)
@@ -259,14 +263,6 @@ def _given(path: str | None) -> dict[str, str]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ConfigError(f"cannot read {path}: {reason}") from None
-
-
-def _host_and_port(text: str) -> tuple[str, int]:
-    """Raises ConfigError."""
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdecimal():
-        raise ConfigError(f"--bootstrap-server {text} is not of the form host:port")
-    return host.strip("[]"), int(port)
 
 
 def _check(code: int, message: str | None) -> None:

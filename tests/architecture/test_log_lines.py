@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "barnabas",
     "broker",
+    "client",
     "config",
     "controller",
     "coordinator",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = (
     "barnabas",
     "broker",
+    "client",
     "config",
     "controller",
     "coordinator",

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0
 SERVER = (
-    "broker", "config", "controller", "coordinator", "metadata", "protocol", "replication", "runtime", "security",
-    "storage", "tools",
+    "broker", "client", "config", "controller", "coordinator", "metadata", "protocol", "replication", "runtime",
+    "security", "storage", "tools",
 )  # fmt: skip
 
 

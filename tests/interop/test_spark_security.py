@@ -24,7 +24,7 @@ from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 
-login: Any = importlib.import_module("barnabas.spark.client.login")
+login: Any = importlib.import_module("barnabas._private.client.settings.bearer_tokens")
 ranges: Any = importlib.import_module("barnabas.spark.client.ranges")
 fetching: Any = importlib.import_module("barnabas.spark.reading.fetching")
 
@@ -182,7 +182,7 @@ def test_a_wrong_password_is_refused_at_once(listeners: Listeners, mechanism: st
 
 
 def test_a_bearer_token_that_has_ended_is_refused(listeners: Listeners) -> None:
-    ended = LOGINS["OAUTHBEARER"].replace(";", ' unsecuredLoginNumberClaim_exp="1000";')
+    ended = LOGINS["OAUTHBEARER"].replace(";", ' unsecuredLoginLifetimeSeconds="0.001";')
     with pytest.raises(login.LoginRefused, match=r"refuses the login.*invalid_token"):
         values(client(listeners.sasl, listeners.sasl_options("OAUTHBEARER", **{"kafka.sasl.jaas.config": ended})))
 

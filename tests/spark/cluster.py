@@ -11,7 +11,7 @@ from barnabas._private.protocol.messages import fetch, find_coordinator, list_of
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.spark.client.cluster_client import ClusterClient
-from barnabas.spark.client.settings import ClientSettings, ConnectionSettings
+from barnabas.spark.client.settings import ConnectionSettings, SparkClientSettings
 from protocol.primitives import ZERO_UUID
 from protocol.records.batch import iter_headers
 
@@ -56,7 +56,7 @@ class Cluster:
 
     def client(self, **settings: Any) -> ClusterClient:
         return ClusterClient(
-            ClientSettings(bootstrap=(("broker-0", PORT), ("broker-1", PORT)), **settings),
+            SparkClientSettings(bootstrap=(("broker-0", PORT), ("broker-1", PORT)), **settings),
             connect=self._connect,  # type: ignore[arg-type]
             clock=self.clock,
             sleep=self.clock.sleep,

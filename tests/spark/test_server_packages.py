@@ -14,10 +14,10 @@ import barnabas
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 
 ROOT = Path(barnabas.__file__).parents[1]
-NAMES = ("protocol", "config", "storage", "runtime", "security")
+NAMES = ("protocol", "config", "storage", "runtime", "security", "client")
 USER_CODE = """
 import sys
-import protocol, config, storage, runtime, security
+import protocol, config, storage, runtime, security, client
 before = list(sys.path)
 import barnabas.spark
 from barnabas.spark.client import cluster_client
@@ -25,7 +25,7 @@ from barnabas.spark.reading import columns
 from barnabas._private.storage import checkpoint
 from barnabas._private.protocol.errors import ErrorCode
 import barnabas._private.protocol as private
-for name in ("protocol", "config", "storage", "runtime", "security"):
+for name in ("protocol", "config", "storage", "runtime", "security", "client"):
     assert sys.modules[name].WHOSE == "the user's", name
     assert not [other for other in sys.modules if other.startswith(name + ".")], name
 assert sys.path == before

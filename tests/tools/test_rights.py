@@ -14,6 +14,7 @@ from barnabas.embedded import EmbeddedBroker
 from tools.command import main
 
 Run = Callable[..., tuple[int, str, str]]
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def run(
 ) -> Run:
     def as_user(user: str, *arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
         path = tmp_path / f"{user}.properties"
-        jaas = f'x required username="{user}" password="{broker.security.passwords.get(user, "wrong")}";'
+        jaas = f'{PLAIN} required username="{user}" password="{broker.security.passwords.get(user, "wrong")}";'
         path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capfd.readouterr()

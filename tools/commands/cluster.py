@@ -105,7 +105,7 @@ def _look(
                 view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms)
             except Unreachable:
                 is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang
-                if is_refused and cluster.settings.protocol != "PLAINTEXT":
+                if is_refused and cluster.settings.client.protocol != "PLAINTEXT":
                     cluster.admin  # noqa: B018  says why
                 raise
             return replace(view, began=began(pages.result()), options=cluster.options)

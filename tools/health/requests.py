@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from config.client_settings import ClusterAccess
+from tools.cluster_access import ClusterAccess
 from tools.failures import Unreachable
 from tools.health.view import Validity
 
@@ -39,7 +39,7 @@ class BrokerRequests:
 
         self._clock = clock
         self._apis: frozenset[int] = frozenset()
-        self._net = NetworkSelector(client_id=settings.client_id)
+        self._net = NetworkSelector(client_id=settings.client.client_id)
         self._manager = KafkaConnectionManager(
             self._net,
             **settings.for_admin()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from config.client_settings import SettingsError
+from client.settings.values import SettingsError
 from tools.health.view import Since
 
 LIMIT_S = 1.5

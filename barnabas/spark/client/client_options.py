@@ -1,10 +1,11 @@
 """The options `kafka.*`: settings of Kafka's clients that this client knows. Pure.
 
-Names and defaults are Kafka's, but for `isolation.level`: records of transactions that were aborted, or may be, are not read
-unless somebody asks for them.
+Connections, TLS and logins are those of `client.settings`, under all names that are known there. The others have Kafka's names
+and defaults, but for `isolation.level`: records of transactions that were aborted, or may be, are not read unless somebody asks
+for them.
 
-Rules: pure. A setting that is not known is an error that lists those that are; a setting that would ask for more than is built
-(a Java key store, GSSAPI) says what there is.
+Rules: pure. A setting without an effect is an error that lists those that have one; a setting that would ask for more than is
+built (GSSAPI, a Java class) says what there is.
 """
 
 from __future__ import annotations
@@ -12,62 +13,67 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from barnabas.spark.client.option_values import (
-    SourceOptionError,
-    addresses,
-    boolean,
-    check_names,
-    choice,
-    integer,
-    read,
-)
-from barnabas.spark.client.security_options import SECURITY, parse_security
-from barnabas.spark.client.settings import CLIENT_ID, ClientSettings, ConnectionSettings
+from barnabas.spark.client.option_values import SourceOptionError, boolean, check_names, choice, integer, read
+from barnabas.spark.client.settings import CLIENT_ID, ConnectionSettings, SparkClientSettings
+from client.settings import values
+from client.settings.names import REFUSED, SAME, WITH_EFFECT, WITHOUT_EFFECT
+from client.settings.parsing import parse_client as parse_connection
+from client.settings.values import SettingsError
 
 PREFIX: Final = "kafka."
-KNOWN: Final = (
-    *SECURITY, "acks", "batch.size", "bootstrap.servers", "check.crcs", "client.id", "compression.type",
-    "default.api.timeout.ms", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level", "max.request.size",
-    "receive.buffer.bytes", "request.timeout.ms", "retry.backoff.ms", "socket.connection.setup.timeout.ms",
-    "transaction.timeout.ms",
+OWN: Final = (
+    "acks", "batch.size", "check.crcs", "compression.type", "fetch.max.bytes", "fetch.max.wait.ms", "isolation.level",
+    "max.request.size", "transaction.timeout.ms",
 )  # fmt: skip
 """A read takes those of a write, too, and a write those of a read: people keep one file of settings for both."""
+_KNOWN: Final = [PREFIX + name for name in (*WITH_EFFECT, *OWN)]
+_ALSO: Final = frozenset(PREFIX + name for name in (*SAME, *REFUSED))
+_DEFAULTS: Final = values.ClientSettings(servers=(), client_id=CLIENT_ID)
 
 
 def is_client_option(name: str) -> bool:
     return name.lower().startswith(PREFIX)
 
 
-def parse_client(options: Mapping[str, str]) -> ClientSettings:
+def is_known(name: str) -> bool:
+    """Whether an option is one of this client, or another name of one."""
+    return name in _KNOWN or name in _ALSO
+
+
+def has_effect(name: str) -> bool:
+    """Whether an option is none of those that Kafka's clients know and that have no effect on this one."""
+    plain = name.lower().removeprefix(PREFIX)
+    return plain in OWN or plain not in WITHOUT_EFFECT
+
+
+def parse_client(options: Mapping[str, str]) -> SparkClientSettings:
     """The settings among `options`, whose names are in lower case. Raises SourceOptionError."""
-    names = [PREFIX + name for name in KNOWN]
-    check_names((name for name in options if is_client_option(name)), names, "Option")
-    servers = options.get("kafka.bootstrap.servers")
-    if servers is None:
-        raise SourceOptionError("Option 'kafka.bootstrap.servers' is missing: host:port of one or more brokers")
-    defaults = ClientSettings(bootstrap=())
-    timeout_ms = read(options, "kafka.default.api.timeout.ms", integer, int(defaults.api_timeout_s * 1000))
-    return ClientSettings(
-        bootstrap=addresses("kafka.bootstrap.servers", servers),
-        connection=_connection(options),
-        api_timeout_s=timeout_ms / 1000,
-        retry_backoff_s=read(options, "kafka.retry.backoff.ms", integer, 100) / 1000,
+    names = [name for name in options if is_client_option(name)]
+    for name in names:
+        if not has_effect(name):
+            raise SourceOptionError(f"Option {name!r} of Kafka's clients has no effect here: leave it out")
+    check_names(names, _KNOWN, "Option", _ALSO)
+    try:
+        given = parse_connection(options, _DEFAULTS, prefix=PREFIX)
+    except SettingsError as error:
+        raise SourceOptionError(str(error)) from None
+    defaults = SparkClientSettings(bootstrap=())
+    return SparkClientSettings(
+        bootstrap=given.servers,
+        connection=ConnectionSettings(
+            client_id=given.client_id,
+            timeout_s=given.request_timeout_ms / 1000,
+            connect_timeout_s=given.connect_timeout_ms / 1000,
+            receive_buffer_bytes=given.receive_buffer_bytes,
+            tls=given.tls,
+            login=given.login,
+        ),
+        api_timeout_s=given.api_timeout_ms / 1000,
+        retry_backoff_s=given.retry_backoff_ms / 1000,
         reads_committed=read(
             options, "kafka.isolation.level", choice, True, {"read_committed": True, "read_uncommitted": False}
         ),
         fetch_bytes=read(options, "kafka.fetch.max.bytes", integer, defaults.fetch_bytes, 1, (1 << 31) - 1),
         fetch_wait_ms=read(options, "kafka.fetch.max.wait.ms", integer, defaults.fetch_wait_ms, 0, (1 << 31) - 1),
         checks_crcs=read(options, "kafka.check.crcs", boolean, True),
-    )
-
-
-def _connection(options: Mapping[str, str]) -> ConnectionSettings:
-    tls, login = parse_security(options)
-    return ConnectionSettings(
-        client_id=options.get("kafka.client.id", CLIENT_ID),
-        timeout_s=read(options, "kafka.request.timeout.ms", integer, 30_000, 1) / 1000,
-        connect_timeout_s=read(options, "kafka.socket.connection.setup.timeout.ms", integer, 10_000, 1) / 1000,
-        receive_buffer_bytes=read(options, "kafka.receive.buffer.bytes", integer, 1024 * 1024, 1, (1 << 31) - 1),
-        tls=tls,
-        login=login,
     )

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
 from barnabas.spark.client.connection import BrokerConnection
-from barnabas.spark.client.settings import ClientSettings, ConnectionSettings
+from barnabas.spark.client.settings import ConnectionSettings, SparkClientSettings
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.list_offsets import (
@@ -75,7 +75,9 @@ class Topic:
 class Attempts:
     """The attempts at one operation: pauses between them, and a time when they end, counted from the first failure."""
 
-    def __init__(self, what: str, settings: ClientSettings, clock: Callable[[], float], sleep: Callable[[float], None]):
+    def __init__(
+        self, what: str, settings: SparkClientSettings, clock: Callable[[], float], sleep: Callable[[float], None]
+    ):
         self._what = what
         self._settings = settings
         self._clock = clock
@@ -102,7 +104,7 @@ class ClusterClient:
 
     def __init__(
         self,
-        settings: ClientSettings,
+        settings: SparkClientSettings,
         *,
         connect: Callable[[str, int, ConnectionSettings], BrokerConnection] = BrokerConnection,
         clock: Callable[[], float] = time.monotonic,  # noqa: TID251  a user's process, not the broker

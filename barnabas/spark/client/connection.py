@@ -8,7 +8,7 @@ Rules: blocking sockets, as executors run plain Python; one thread uses a connec
 responses are received; responses come in order.
 Errors: OSError when the connection cannot be opened or is lost, and when a response does not come in time or is malformed;
 the connection is closed then. KafkaError(UNSUPPORTED_VERSION) when there is no common version. LoginRefused when the broker
-does not let this client in, or its certificate is not accepted; SourceOptionError for a store that cannot be read.
+does not let this client in, or its certificate is not accepted; SettingsError for a store that cannot be read.
 Source: KIP-35, KIP-511 (ApiVersions), KIP-152 and KIP-368 (SASL), Kafka NetworkClient.
 """
 
@@ -21,10 +21,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from barnabas.spark.client.login import LOGINS, LoginRefused, Logins
-from barnabas.spark.client.security_settings import ClientLogin, ClientTls
+from barnabas.spark.client.login import LOGINS, Logins
 from barnabas.spark.client.settings import ConnectionSettings
-from barnabas.spark.client.tls import context_of
+from client.settings.bearer_tokens import LoginRefused
+from client.settings.files import context_of
+from client.settings.values import LoginSettings, TlsSettings
 from protocol.errors import ErrorCode, KafkaError
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -63,7 +64,7 @@ class BrokerConnection:
         logins: Logins = LOGINS,
         clock: Callable[[], float] = time.monotonic,  # noqa: TID251  a user's process, not the broker
     ) -> None:
-        """Connect, ask for the broker's versions, and log in. Raises OSError, LoginRefused, SourceOptionError."""
+        """Connect, ask for the broker's versions, and log in. Raises OSError, LoginRefused, SettingsError."""
         self._logins = logins
         self._clock = clock
         self.address = f"{host}:{port}"
@@ -130,15 +131,16 @@ class BrokerConnection:
             raise self._lost(f"response {found} in place of {correlation_id}")
         return response
 
-    def _secured(self, plain: socket.socket, host: str, tls: ClientTls) -> ssl.SSLSocket:
+    def _secured(self, plain: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
         try:
             return context_of(tls).wrap_socket(plain, server_hostname=host)
         except ssl.SSLCertVerificationError as error:
             raise LoginRefused(f"the certificate of {self.address} is not accepted: {error.verify_message}") from None
 
-    def _log_in(self, login: ClientLogin) -> None:
+    def _log_in(self, login: LoginSettings) -> None:
         """Authenticate this connection, for the first time or again. Raises OSError, LoginRefused."""
         exchange = self._logins.exchange(login)
+        token: bytes | None = exchange.first()
         self._send(SaslHandshakeRequest(mechanism=login.mechanism), 1)
         handshake = self.receive(SaslHandshakeResponse)
         code = ErrorCode(handshake.error_code)
@@ -147,7 +149,6 @@ class BrokerConnection:
         if code is not ErrorCode.NONE:
             raise self._refused(f"SaslHandshake failed: {code.message}")
         version = self.version_of(SaslAuthenticateRequest)
-        token: bytes | None = exchange.first()
         lifetime_ms = 0
         while token is not None:
             self._send(SaslAuthenticateRequest(auth_bytes=token), version)

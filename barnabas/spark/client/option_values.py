@@ -20,11 +20,11 @@ class SourceOptionError(ValueError):
     """An option, or a combination of options, is not valid; the text says what is."""
 
 
-def check_names(given: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Raises SourceOptionError for a name that is not known, whatever its case."""
+def check_names(given: Iterable[str], known: Iterable[str], what: str, also: Iterable[str] = ()) -> None:
+    """Raises SourceOptionError for a name that is not known, whatever its case; names of `also` are known and not told."""
     names = {name.lower(): name for name in known}
     for name in given:
-        if name.lower() not in names:
+        if name.lower() not in names and name.lower() not in also:
             near = get_close_matches(name.lower(), names, n=1)
             guess = f" Did you mean {names[near[0]]!r}?" if near else ""
             raise SourceOptionError(
@@ -58,18 +58,6 @@ def words(name: str, text: str) -> tuple[str, ...]:
     if not found:
         raise SourceOptionError(f"{name} names nothing: {text!r}")
     return found
-
-
-def addresses(name: str, text: str) -> tuple[tuple[str, int], ...]:
-    """`host:port` words; an IPv6 address stands in brackets."""
-    found = []
-    for word in words(name, text):
-        host, colon, port = word.rpartition(":")
-        host = host.rpartition("//")[2].strip("[]")
-        if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise SourceOptionError(f"{name} is host:port, or several between commas, not {word!r}")
-        found.append((host, int(port)))
-    return tuple(found)
 
 
 def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:

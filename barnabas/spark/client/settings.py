@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas.spark.client.security_settings import ClientLogin, ClientTls
+from client.settings.values import LoginSettings, TlsSettings
 
 CLIENT_ID = "barnabas-spark"
 
@@ -21,14 +21,14 @@ class ConnectionSettings:
     first_answer_timeout_s: float | None = None
     """How long connecting may take, and then the first response of the new connection, when that is less. None: no less."""
     receive_buffer_bytes: int = 1024 * 1024
-    tls: ClientTls | None = None
+    tls: TlsSettings | None = None
     """None: nothing is encrypted."""
-    login: ClientLogin | None = None
+    login: LoginSettings | None = None
     """None: nobody asks who this client is, or its certificate says it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSettings:
+class SparkClientSettings:
     """Where the cluster is, and how long to try."""
 
     bootstrap: tuple[tuple[str, int], ...]

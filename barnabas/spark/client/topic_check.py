@@ -1,6 +1,6 @@
 """Asks the cluster whether topics are there, before Spark starts.
 
-Errors: SourceOptionError, LoginRefused, OSError when no broker answers in time.
+Errors: SourceOptionError, SettingsError; OSError when no broker answers in time, or the login is refused.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from barnabas.spark.client.client_options import parse_client
 from barnabas.spark.client.cluster_client import ClusterClient
+from client.settings.bearer_tokens import LoginRefused
 from protocol.errors import KafkaError
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -28,6 +29,6 @@ def topic_codes(options: Mapping[str, str], names: Sequence[str], *, creates: bo
     try:
         with ClusterClient(parse_client(given)) as client:
             response = client.ask_any(request, MetadataResponse)
-    except KafkaError as error:
+    except (KafkaError, LoginRefused) as error:
         raise ConnectionError(str(error)) from error
     return {topic.name: topic.error_code for topic in response.topics if topic.name is not None}

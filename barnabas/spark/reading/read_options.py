@@ -29,7 +29,7 @@ from barnabas.spark.client.option_values import (
     words,
 )
 from barnabas.spark.client.ranges import EARLIEST, LATEST
-from barnabas.spark.client.settings import ClientSettings
+from barnabas.spark.client.settings import SparkClientSettings
 from protocol.topic_partition import TopicPartition
 
 SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -94,7 +94,7 @@ class ReadOptions:
     selection: Selection
     start: Position
     end: Position
-    client: ClientSettings | None
+    client: SparkClientSettings | None
     paths: tuple[str, ...] = ()
     starts_late_at_latest: bool = False
     """A start by time goes to the end of a partition without such a record; else that is an error."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from barnabas.spark.client.client_options import is_client_option, parse_client
 from barnabas.spark.client.option_values import SourceOptionError, check_names, choice, integer, read
-from barnabas.spark.client.settings import ClientSettings
+from barnabas.spark.client.settings import SparkClientSettings
 from protocol.records.compression import Compression
 
 DECISION_TOPIC: Final = "barnabas-spark-decisions"
@@ -26,7 +26,7 @@ TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 class WriteOptions:
     """`batch_bytes`: a record batch is complete when it has so many plain bytes."""
 
-    client: ClientSettings
+    client: SparkClientSettings
     topic: str | None = None
     compression: Compression = Compression.NONE
     batch_bytes: int = 256 * 1024

@@ -95,10 +95,18 @@ def test_client_settings_come_from_a_file_but_the_brokers_from_the_command_line(
     }
 
 
-def test_a_line_of_client_settings_without_a_value_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_client_settings_is_read_as_java_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "client.properties"
-    path.write_text("a=b\nnonsense\n")
-    assert "line 2: not name=value" in refusal(capsys, "--command-config", str(path))
+    path.write_text("sasl.jaas.config=a\\ b\\=c;\nacks=all\n")
+    given = parser().parse_args([*OPTIONS, "--command-config", str(path)])
+    assert given.command_config == {"kafka.sasl.jaas.config": "a b=c;", "kafka.acks": "all"}
+    path.write_text("linger.ms=5\nsecurity.protocol=SSL\n")
+    given = parser().parse_args([*OPTIONS, "--command-config", str(path)])
+    assert records.connection(given).keys() == {"kafka.security.protocol", "kafka.bootstrap.servers"}
+    given.connector = True
+    assert records.connection(given)["kafka.linger.ms"] == "5", "Java's client knows it"
+    path.write_text("a=\\u12\n")
+    assert "cannot read" in refusal(capsys, "--command-config", str(path))
 
 
 def test_folders_are_taken_from_here_unless_they_name_a_file_system(

@@ -34,7 +34,7 @@ def test_defaults_and_values() -> None:
         ({"tpic": "x"}, r"'tpic' is not known. Did you mean 'topic'\?"),
         ({"kafka.acks": "1"}, "kafka.acks is all, not '1'"),
         ({"kafka.compression.type": "brotli"}, "one of none, gzip, snappy, lz4, zstd"),
-        ({"kafka.linger.ms": "1"}, "'kafka.linger.ms' is not known"),
+        ({"kafka.linger.ms": "1"}, "'kafka.linger.ms' of Kafka's clients has no effect"),
     ],
 )
 def test_what_is_wrong(options: dict[str, str], problem: str) -> None:

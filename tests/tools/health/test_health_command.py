@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from barnabas.embedded import EmbeddedBroker
-from config.client_settings import ClusterAccess
 from runtime.clock import SystemClock
+from tools.cluster_access import ClusterAccess
 from tools.command import main
 from tools.health.look import CONNECT_LIMIT_MS, look
 from tools.health.requests import BrokerRequests

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from broker.observability import conditions
-from config.client_settings import SettingsError
+from client.settings.values import SettingsError
 from tools.health.since import addresses_of, began, read_pages
 from tools.health.view import Condition, Since
 

@@ -1,0 +1,261 @@
+"""The SASL mechanisms of a client, in one table: what each needs, and how it logs in. Pure.
+
+A login is a JAAS configuration of one module, as Kafka's clients have it, or settings with librdkafka's names. Bearer tokens
+come from `sasl.oauthbearer.token.endpoint.url`, a file or an endpoint, or are described by the options of the module and signed
+by nobody.
+
+Rules: no IO; nonces and tokens are handed in. No error contains a secret.
+Source: Kafka JaasContext, PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule, OAuthBearerLoginCallbackHandler,
+OAuthBearerUnsecuredLoginCallbackHandler; KIP-768, KIP-1139; librdkafka CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from client.settings.given import Given
+from client.settings.tls import parse_tls
+from client.settings.values import BearerSettings, LoginSettings, SettingsError, StoreSource, TlsSettings, TrustSettings
+from security.jaas import LoginModule, parse_login_modules
+from security.oauth_exchange import OAuthBearerClient
+from security.oauth_unsecured import NAME_CLAIM as UNSECURED_NAME_CLAIM
+from security.oauth_unsecured import names_unsecured, unsecured_extensions, unsecured_token
+from security.plain import PlainClient
+from security.sasl import GSSAPI, OAUTHBEARER, PLAIN, SaslClientFactory
+from security.scram import MECHANISMS as SCRAM
+from security.scram import TOKEN_EXTENSION, SaltedPasswords, ScramClient
+
+JAAS: Final = "sasl.jaas.config"
+MECHANISM: Final = "sasl.mechanism"
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  the name of a setting
+_SECURITY: Final = "org.apache.kafka.common.security"
+_CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105
+_UNSECURED: Final = "sasl.oauthbearer.config"
+_EXTENSION: Final = "extension_"
+_USUAL: Final = BearerSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class LoginMechanism:
+    """`modules` are the classes of Kafka's login modules for it, the usual one first; `options` an example of its options.
+    `settings` reads a login, and raises SettingsError; `exchanges` makes what logs in by it, with a source of nonces and one
+    of bearer tokens."""
+
+    name: str
+    modules: tuple[str, ...]
+    options: str
+    settings: Callable[[LoginMechanism, Given, Mapping[str, str]], LoginSettings]
+    exchanges: Callable[[LoginSettings, Callable[[], str], Callable[[], str]], SaslClientFactory]
+
+    @property
+    def example(self) -> str:
+        return f"{JAAS}={self.modules[0]} required {self.options};"
+
+
+def parse_login(given: Given) -> LoginSettings:
+    """Return the login of a client whose security protocol has SASL. Raises SettingsError."""
+    module = _module(given)
+    mechanism = _mechanism(given, module)
+    if module is not None and module.short_name not in (each.rpartition(".")[2] for each in mechanism.modules):
+        needed = mechanism.modules[0].rpartition(".")[2]
+        raise SettingsError(
+            f"{given.shown(JAAS)} of {mechanism.name} has one {needed}, not {module.short_name}: {mechanism.example}"
+        )
+    return mechanism.settings(mechanism, given, {} if module is None else module.options)
+
+
+def exchanges_of(login: LoginSettings, nonce: Callable[[], str], token: Callable[[], str]) -> SaslClientFactory:
+    """Return what makes the exchanges of a login. `nonce` returns what no one can guess, `token` the current bearer token."""
+    return MECHANISMS[login.mechanism].exchanges(login, nonce, token)
+
+
+def _module(given: Given) -> LoginModule | None:
+    text = given.secret(JAAS)
+    if text is None:
+        return None
+    try:
+        modules = parse_login_modules(text)
+    except ValueError as error:
+        raise SettingsError(f"{given.shown(JAAS)}: {error}; valid is {MECHANISMS[PLAIN].example}") from None
+    if len(modules) != 1:
+        raise SettingsError(f"{given.shown(JAAS)} has {len(modules)} login modules, and one is needed")
+    return modules[0]
+
+
+def _mechanism(given: Given, module: LoginModule | None) -> LoginMechanism:
+    name, valid = given.text(MECHANISM), ", ".join(MECHANISMS)
+    if name is None:
+        fitting = [] if module is None else _mechanisms_of(module)
+        hint = f"; {module.short_name} is that of {' and '.join(fitting)}" if module is not None and fitting else ""
+        raise SettingsError(f"{given.shown(MECHANISM)} is missing: it is one of {valid}{hint}")
+    if name.upper() == GSSAPI:
+        raise SettingsError(f"{given.shown(MECHANISM)}=GSSAPI: this client has no Kerberos, but {valid}")
+    found = MECHANISMS.get(name.upper())
+    if found is None:
+        raise SettingsError(f"{given.shown(MECHANISM)}={name} is not one of {valid}")
+    return found
+
+
+def _mechanisms_of(module: LoginModule) -> list[str]:
+    usual = {each.name: each.modules[0].rpartition(".")[2] for each in MECHANISMS.values()}
+    return [name for name, short_name in usual.items() if short_name == module.short_name]
+
+
+# --- with a password ---
+
+
+def _password_login(mechanism: LoginMechanism, given: Given, options: Mapping[str, str]) -> LoginSettings:
+    username, password = (_given_once(given, options, option, f"sasl.{option}") for option in ("username", "password"))
+    for option, text in (("username", username), ("password", password)):
+        if text is None:
+            where = given.shown(JAAS) if given.has(JAAS) else given.shown(f"sasl.{option}")
+            problem = f"has no {option}" if given.has(JAAS) else "is missing"
+            raise SettingsError(f"{where} {problem}: {mechanism.example}, or sasl.username and sasl.password")
+    is_token = options.get(TOKEN_EXTENSION, "").lower() == "true"
+    return LoginSettings(mechanism.name, username or "", password or "", is_token and mechanism.name in SCRAM)
+
+
+def _given_once(given: Given, options: Mapping[str, str], option: str, setting: str) -> str | None:
+    """Return a text that is an option of the login module or a setting. Raises SettingsError for two."""
+    texts = {text for text in (options.get(option), given.secret(setting)) if text}
+    if len(texts) > 1:
+        raise SettingsError(f"{given.shown(setting)} is not the {option} of {given.shown(JAAS)}: give one of them")
+    return texts.pop() if texts else None
+
+
+def _plain(login: LoginSettings, _nonce: Callable[[], str], _token: Callable[[], str]) -> SaslClientFactory:
+    return lambda: PlainClient(login.username, login.password)
+
+
+def _scram(login: LoginSettings, nonce: Callable[[], str], _token: Callable[[], str]) -> SaslClientFactory:
+    mechanism = SCRAM[login.mechanism]
+    passwords = SaltedPasswords(mechanism, login.password)
+    return lambda: ScramClient(mechanism, login.username, passwords, nonce(), is_token=login.is_token)
+
+
+# --- with a bearer token ---
+
+
+def _bearer_login(mechanism: LoginMechanism, given: Given, options: Mapping[str, str]) -> LoginSettings:
+    url = given.text(TOKEN_URL)
+    bearer = _unsecured(given, options) if url is None else _secured(given, options, url)
+    try:
+        OAuthBearerClient(str, dict(bearer.extensions))
+    except ValueError as error:
+        raise SettingsError(f"{given.shown(JAAS)}: {error}") from None
+    return LoginSettings(mechanism.name, bearer=bearer)
+
+
+def _secured(given: Given, options: Mapping[str, str], url: str) -> BearerSettings:
+    scheme = url.partition(":")[0].lower()
+    if scheme not in ("file", "http", "https"):
+        raise SettingsError(f"{given.shown(TOKEN_URL)} is a file:, http: or https: address")
+    client_id = _given_once(given, options, "clientId", _CLIENT_ID)
+    secret = _given_once(given, options, "clientSecret", _CLIENT_SECRET)
+    if scheme != "file":
+        for option, setting, text in (("clientId", _CLIENT_ID, client_id), ("clientSecret", _CLIENT_SECRET, secret)):
+            if text is None:
+                raise SettingsError(
+                    f"{given.shown(JAAS)} has no {option}, which a token endpoint asks for, nor is there {given.shown(setting)}"
+                )
+    extensions = {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
+    extensions |= _pairs(given, "sasl.oauthbearer.extensions", given.words("sasl.oauthbearer.extensions"))
+    timeout_ms = given.number("sasl.login.connect.timeout.ms", _USUAL.timeout_ms, 1)
+    return BearerSettings(
+        url=url,
+        client_id=client_id or "",
+        client_secret=secret or "",
+        scope=_given_once(given, options, "scope", "sasl.oauthbearer.scope"),
+        encodes_header=given.boolean("sasl.oauthbearer.header.urlencode", default=False),
+        name_claim=given.text("sasl.oauthbearer.sub.claim.name") or _USUAL.name_claim,
+        extensions=tuple(extensions.items()),
+        timeout_ms=given.number("sasl.login.read.timeout.ms", timeout_ms, 1),
+        tls=_endpoint_tls(given, options),
+    )
+
+
+def _endpoint_tls(given: Given, options: Mapping[str, str]) -> TlsSettings:
+    """How an endpoint is asked over https: the options of the login module have names as settings have them."""
+    for name in ("location", "pem"):
+        setting = f"https.ca.{name}"
+        text = given.text(setting)
+        if text is not None:
+            shown = given.shown(setting)
+            source = StoreSource(shown, location=text) if name == "location" else StoreSource(shown, text=text)
+            return TlsSettings(TrustSettings(source))
+    return parse_tls(Given({name: text for name, text in options.items() if name.startswith("ssl.")}))
+
+
+def _unsecured(given: Given, options: Mapping[str, str]) -> BearerSettings:
+    setting = JAAS
+    if given.has(_UNSECURED):
+        setting, options = _UNSECURED, _librdkafka_options(given)
+    if not names_unsecured(options):
+        raise SettingsError(
+            f"OAUTHBEARER needs {given.shown(TOKEN_URL)}, or a claim unsecuredLoginStringClaim_sub in {given.shown(JAAS)}"
+        )
+    try:
+        unsecured_token(options, 0)
+    except ValueError as error:
+        raise SettingsError(f"{given.shown(setting)}: {error}") from None
+    return BearerSettings(
+        name_claim=options.get(UNSECURED_NAME_CLAIM, "").strip() or _USUAL.name_claim,
+        unsecured=tuple(options.items()),
+        extensions=tuple(unsecured_extensions(options).items()),
+    )
+
+
+def _librdkafka_options(given: Given) -> dict[str, str]:
+    """Return `sasl.oauthbearer.config` as options of Kafka's login module. Raises SettingsError."""
+    pairs = _pairs(given, _UNSECURED, (given.text(_UNSECURED) or "").split())
+    name_claim = pairs.pop("principalClaimName", "sub")
+    scope_claim = pairs.pop("scopeClaimName", "scope")
+    options = {UNSECURED_NAME_CLAIM: name_claim}
+    for name, text in pairs.items():
+        if name == "principal":
+            options[f"unsecuredLoginStringClaim_{name_claim}"] = text
+        elif name == "scope":
+            options[f"unsecuredLoginListClaim_{scope_claim}"] = "," + text
+        elif name == "lifeSeconds":
+            options["unsecuredLoginLifetimeSeconds"] = text
+        elif name.startswith(_EXTENSION):
+            options[f"unsecuredLoginExtension_{name.removeprefix(_EXTENSION)}"] = text
+        else:
+            raise SettingsError(f"{given.shown(_UNSECURED)} has {name}, which is not known")
+    return options
+
+
+def _pairs(given: Given, setting: str, words: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """Return name=value words as a table. Raises SettingsError."""
+    if any("=" not in word for word in words):
+        raise SettingsError(f"{given.shown(setting)} is not of the form name=value")
+    return {name: text for name, _, text in (word.partition("=") for word in words)}
+
+
+def _oauth(login: LoginSettings, _nonce: Callable[[], str], token: Callable[[], str]) -> SaslClientFactory:
+    assert login.bearer is not None
+    extensions = dict(login.bearer.extensions)
+    return lambda: OAuthBearerClient(token, extensions)
+
+
+_WITH_PASSWORD: Final = 'username="..." password="..."'  # noqa: S105
+_PLAIN_MODULE: Final = f"{_SECURITY}.plain.PlainLoginModule"
+_SCRAM_MODULE: Final = f"{_SECURITY}.scram.ScramLoginModule"
+MECHANISMS: Final[Mapping[str, LoginMechanism]] = {
+    each.name: each
+    for each in (
+        LoginMechanism(PLAIN, (_PLAIN_MODULE, _SCRAM_MODULE), _WITH_PASSWORD, _password_login, _plain),
+        *(LoginMechanism(name, (_SCRAM_MODULE,), _WITH_PASSWORD, _password_login, _scram) for name in SCRAM),
+        LoginMechanism(
+            OAUTHBEARER,
+            (f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule",),
+            'clientId="..." clientSecret="..."',
+            _bearer_login,
+            _oauth,
+        ),
+    )
+}
+"""By name, in the order in which they are told."""
