@@ -53,12 +53,14 @@ def event_amount(text: Column) -> Column:
 
 
 def event_time(text: Column) -> Column:
-    """Return the time in a JSON field, null when there is none."""
+    """Return the time in a JSON field, null when there is none. One without a zone is in UTC, whatever the session's zone."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     number = text.try_cast("double")
+    in_utc = f.concat(text.try_cast("timestamp_ntz").cast("string"), f.lit("Z"))
     return (
-        f.when(text.rlike(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"), text.try_cast("timestamp"))
+        f.when(text.rlike(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]*)?\s*$"), in_utc.try_cast("timestamp"))
+        .when(text.rlike(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}"), text.try_cast("timestamp"))
         .when(~text.rlike(r"^[0-9.]+(E[0-9]+)?$") | (number >= END_MILLISECONDS), f.lit(None))
         .when(number >= FIRST_MILLISECONDS, f.timestamp_millis(number.cast("bigint")))
         .otherwise(f.timestamp_seconds(number))
@@ -91,7 +93,8 @@ def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
     value = f.to_json(
         f.struct(
             "key", f.col("window.start").alias("start"), f.col("window.end").alias("end"), "count", "sum", "min", "max"
-        )
+        ),
+        {"timeZone": "UTC"},
     )
     return counted.select("key", value.alias("value"))
 
@@ -113,7 +116,7 @@ def add_options(made: Parser) -> None:
         "--late", type=duration, default="30 seconds", help="how late a record may come and still be counted"
     )
     made.add_argument(
-        "--ahead", type=duration, default="1 hour", help="how far its time may lie ahead of its timestamp"
+        "--ahead", type=duration, default="1 hour", help="how far a record's time may be ahead of its timestamp"
     )
     made.add_argument("--key-field", default="key", metavar="NAME", help="the JSON field to group by")
     made.add_argument("--amount-field", default="amount", metavar="NAME", help="the JSON field to sum")

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 FOLDERS = ("topic", "date", "batch")
+UTC_DATE = "DATE_FROM_UNIX_DATE(CAST(FLOOR(UNIX_MILLIS(timestamp) / 86400000D) AS INT))"
+"""The date of a record's timestamp as SQL. TO_DATE would take the zone of the session, which may be the caller's."""
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "undecoded", "headers")
 
 
@@ -47,7 +49,7 @@ def write_files(records: DataFrame, batch_id: int, options: argparse.Namespace) 
     assert query_id is not None, "not within a streaming query"
     columns = [name for name in COLUMNS if name in records.columns]
     rows = records.select(
-        "topic", f.to_date("timestamp").alias("date"), f.lit(batch_name(query_id, batch_id)).alias("batch"), *columns
+        "topic", f.expr(UTC_DATE).alias("date"), f.lit(batch_name(query_id, batch_id)).alias("batch"), *columns
     )
     if options.records_per_file is not None:
         # The same offsets of all partitions go to one task, and so to one file as long as they are few.
@@ -81,7 +83,7 @@ def add_options(made: Parser) -> None:
     made.add_argument("--topics", type=topics, required=True, metavar="NAME,...", help="topics to read")
     made.add_argument("--output", type=folder, required=True, metavar="FOLDER", help="the archive")
     made.add_argument("--records-per-file", type=positive, metavar="COUNT",
-                      help="write few files of up to so many records; else each task writes its own")  # fmt: skip
+                      help="merge the records of a batch into few files of at most so many records")  # fmt: skip
     add_value_options(made)
 
 

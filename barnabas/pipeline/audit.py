@@ -20,9 +20,18 @@ from typing import TYPE_CHECKING
 
 from barnabas.pipeline.audit_figures import PRODUCER, SEQUENCE, Offsets, Sequences, table, verdict
 from barnabas.pipeline.frame import Job, JobFailed, Run
-from barnabas.pipeline.options import InvalidOption, Parser, folder, positive, starting_offsets, topics
+from barnabas.pipeline.options import (
+    InvalidOption,
+    Parser,
+    add_loss_option,
+    folder,
+    positive,
+    starting_offsets,
+    topics,
+)
 from barnabas.pipeline.records import read_batch, start_options
 from barnabas.pipeline.rules import header_sql, literal
+from barnabas.spark.texts import time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,19 +121,21 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
     """Print the tables. Raises JobFailed when `--strict` finds a loss."""
     records = read_batch(spark, options, options.topics, start_options(options.starting_offsets))
     if options.trace is not None:
-        rows = path(records, options.trace_header, options.trace).collect()
+        found = path(records, options.trace_header, options.trace)
+        rows = found.selectExpr("UNIX_MILLIS(timestamp)", "topic", "partition", "offset").collect()
         run.totals.read = len(rows)
         names = ("timestamp", "topic", "partition", "offset")
-        print(table(f"the path of {options.trace_header} = {options.trace}", names, rows, options.rows), flush=True)
+        lines = [(None if ms is None else time_text(ms), *place) for ms, *place in rows]
+        run.report(table(f"the path of {options.trace_header} = {options.trace}", names, lines, options.rows))
         return
     known = numbered(records).persist()
     try:
-        print_tables(known, options, run)
+        report_tables(known, options, run)
     finally:
         known.unpersist()
 
 
-def print_tables(known: DataFrame, options: argparse.Namespace, run: Run) -> None:
+def report_tables(known: DataFrame, options: argparse.Namespace, run: Run) -> None:
     """Print what the audit found in `numbered` records. Raises JobFailed when `--strict` finds a loss."""
     by_minute = minutes(known)
     totals = by_minute.groupBy("topic", "partition").agg(
@@ -134,39 +145,33 @@ def print_tables(known: DataFrame, options: argparse.Namespace, run: Run) -> Non
     offsets = sorted((Offsets(*row) for row in totals.select(*columns).collect()), key=lambda each: each.topic)
     run.totals.read = sum(each.records for each in offsets)
     rows = [(each.topic, each.partition, each.records, each.first, each.last, each.absent) for each in offsets]
-    print(table("offsets", ("topic", "partition", "records", "first", "last", "absent"), rows, options.rows))
+    run.report(table("offsets", ("topic", "partition", "records", "first", "last", "absent"), rows, options.rows))
     found = sorted(
         (Sequences(*row) for row in sequences(known).collect()), key=lambda each: (each.topic, each.producer)
     )
     if found:
-        print_sequences(known, found, options)
+        report_sequences(known, found, options, run)
     if options.output is not None:
         by_minute.write.mode("overwrite").parquet(options.output)
     problem = verdict(found)
-    print(
-        f"verdict: {problem or 'nothing is missing or repeated' if found else 'no record has sequence numbers'}",
-        flush=True,
-    )
+    run.report(f"verdict: {problem or 'nothing is missing or repeated' if found else 'no record has sequence numbers'}")
     if options.strict and problem is not None:
         raise JobFailed(problem)
 
 
-def print_sequences(known: DataFrame, found: list[Sequences], options: argparse.Namespace) -> None:
+def report_sequences(known: DataFrame, found: list[Sequences], options: argparse.Namespace, run: Run) -> None:
     """Print the tables of records with sequence numbers."""
     names = ("topic", "producer", "records", "first", "last", "missing", "repeated")
     lines = [(s.topic, s.producer, s.records, s.first, s.last, s.missing, s.duplicates) for s in found]
-    print(table("sequences", names, lines, options.rows))
+    run.report(table("sequences", names, lines, options.rows))
     missing = gaps(known).orderBy("topic", "producer", "first_missing").limit(options.rows + 1).collect()
     if missing:
-        print(table("gaps", ("topic", "producer", "first missing", "last missing"), missing, options.rows))
+        run.report(table("gaps", ("topic", "producer", "first missing", "last missing"), missing, options.rows))
     if "," in options.topics:
         first = options.topics.split(",")[0]
         taken = latencies(known, first).orderBy("topic").collect()
-        print(
-            table(
-                f"time since {first}", ("topic", "records", "p50 ms", "p95 ms", "p99 ms", "max ms"), taken, options.rows
-            )
-        )
+        percentiles = ("topic", "records", "p50 ms", "p95 ms", "p99 ms", "max ms")
+        run.report(table(f"time since {first}", percentiles, taken, options.rows))
 
 
 def check(options: argparse.Namespace) -> None:
@@ -178,15 +183,26 @@ def check(options: argparse.Namespace) -> None:
 def add_options(made: Parser) -> None:
     """Add the job's own options."""
     made.add_argument(
-        "--topics", type=topics, required=True, metavar="NAME,...", help="topics, the first in time first"
+        "--topics",
+        type=topics,
+        required=True,
+        metavar="NAME,...",
+        help="the topics, in the order in which messages pass through them",
     )
     made.add_argument("--starting-offsets", type=starting, default="earliest", metavar="WHERE",
-                      help="earliest, or a time (2026-01-31T10:00:00Z)")  # fmt: skip
-    made.add_argument("--output", type=folder, metavar="FOLDER", help="write the counts of minutes as Parquet, too")
-    made.add_argument("--strict", action="store_true", help="end with 1 when something is missing or repeated")
-    made.add_argument("--trace", metavar="VALUE", help="print the path of this message instead")
+                      help="where to begin: earliest or a time (2026-01-31T10:00:00Z)")  # fmt: skip
+    made.add_argument(
+        "--output", type=folder, metavar="FOLDER", help="also write the counts of each minute as Parquet to this folder"
+    )
+    made.add_argument(
+        "--strict", action="store_true", help="end with exit code 1 when something is missing or repeated"
+    )
+    made.add_argument("--trace", metavar="VALUE", help="print only the path of the message whose header has this value")
     made.add_argument("--trace-header", metavar="NAME", help="the header that identifies a message")
-    made.add_argument("--rows", type=positive, default=20, metavar="COUNT", help="rows of a table at the most")
+    add_loss_option(made)
+    made.add_argument(
+        "--rows", type=positive, default=20, metavar="COUNT", help="the largest number of rows in a table"
+    )
 
 
 def starting(text: str) -> str:
@@ -203,6 +219,7 @@ job = Job(
     topics=lambda options: options.topics.split(","),
     begin=begin,
     is_stream=False,
+    is_report=True,
     check=check,
 )
 

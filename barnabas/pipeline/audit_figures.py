@@ -1,9 +1,14 @@
-"""The arithmetic of the job `audit`: absent offsets, missing and repeated sequence numbers, and the tables it prints. Pure."""
+"""The arithmetic of the job `audit`: absent offsets, missing and repeated sequence numbers, and the tables it prints. Pure.
+
+Rules: cells may be what others have written, so they are shown without characters that a terminal obeys.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from barnabas.spark.texts import count_text, visible
 
 PRODUCER = "barnabas-producer"
 """The header that names who made a record."""
@@ -54,7 +59,10 @@ def verdict(sequences: Iterable[Sequences]) -> str | None:
     if not missing and not duplicates:
         return None
     of = sum(bool(each.missing or each.duplicates) for each in every)
-    return f"{missing} sequence numbers are missing and {duplicates} records are repeated, of {of} of {len(every)} producers"
+    return (
+        f"{count_text(missing, 'sequence number', 'is missing', 'are missing')} and "
+        f"{count_text(duplicates, 'record', 'is repeated', 'are repeated')}, of {of} of {count_text(len(every), 'producer')}"
+    )
 
 
 def table(title: str, names: Sequence[str], rows: Sequence[Sequence[object]], most: int) -> str:
@@ -70,4 +78,4 @@ def table(title: str, names: Sequence[str], rows: Sequence[Sequence[object]], mo
 def _text(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
+    return f"{value:.1f}" if isinstance(value, float) else visible(str(value))

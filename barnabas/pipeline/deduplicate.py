@@ -63,7 +63,7 @@ def add_options(made: Parser) -> None:
     made.add_argument("--by", action="append", required=True, metavar="FIELD",
                       help="key, header.NAME or value.FIELD; may be repeated")  # fmt: skip
     made.add_argument("--within", type=duration, default="10 minutes", help="how much later a repetition may come")
-    made.add_argument("--pass", dest="pass_on", action="store_true", help="records without the field go on")
+    made.add_argument("--pass", dest="pass_on", action="store_true", help="copy records without the field")
 
 
 job = Job(

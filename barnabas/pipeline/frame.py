@@ -8,18 +8,29 @@ start.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from barnabas.pipeline.options import AVAILABLE_NOW, InvalidOption, Parser, add_stream_options, parser
 from barnabas.pipeline.preflight import NotReady, check
-from barnabas.pipeline.progress import Batch, Totals, failure_reason, parse_batch, progress_line, prometheus_page
+from barnabas.pipeline.progress import (
+    Batch,
+    Stage,
+    Totals,
+    failure_reason,
+    parse_batch,
+    progress_line,
+    prometheus_page,
+    stages_line,
+)
 from barnabas.pipeline.records import connection
 from barnabas.pipeline.session import Unavailable, require_spark, spark_session
 
@@ -31,6 +42,10 @@ if TYPE_CHECKING:
 
 STOP_CHECK_S = 0.5  # how soon a signal is noticed while a batch runs
 LINE_INTERVAL_S = 5.0  # between progress lines that are no terminal's
+CLEAR_LINE = "\r\x1b[K"
+TERMINAL_INTERVAL_S = 0.5  # between looks at the tasks of a job on a terminal
+DATA_LOSS_OPTION = "Set option failOnDataLoss to false"
+"""What the source advises, and what a job has a flag for."""
 
 
 class JobFailed(RuntimeError):
@@ -44,29 +59,47 @@ class Run:
     name: str
     is_bounded: bool = False
     is_quiet: bool = False
+    is_report: bool = False
     totals: Totals = field(default_factory=Totals)
     stop: threading.Event = field(default_factory=threading.Event)
-    _printed_s: float = 0.0
+    _printed_s: float = -math.inf
     _on_line: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def show(self) -> None:
-        """Print the progress line: in place on a terminal, elsewhere not more often than LINE_INTERVAL_S."""
+        """Print how far the batches have come."""
+        self.show_line(progress_line(self.totals, is_bounded=self.is_bounded, with_bar=sys.stderr.isatty()))
+
+    def show_line(self, line: str) -> None:
+        """Print a line of progress: in place on a terminal, elsewhere not more often than LINE_INTERVAL_S."""
+        now_s = time.monotonic()  # noqa: TID251  the user's process, not the broker
+        if sys.stderr.isatty() or now_s - self._printed_s >= LINE_INTERVAL_S:
+            self._printed_s = now_s
+            self.announce(line)
+
+    def announce(self, line: str) -> None:
+        """Print a line of progress, however short ago the last one was."""
         if self.is_quiet:
             return
         is_terminal = sys.stderr.isatty()
-        now_s = time.monotonic()  # noqa: TID251  the user's process, not the broker
-        if not is_terminal and now_s - self._printed_s < LINE_INTERVAL_S:
-            return
-        self._printed_s = now_s
-        line = progress_line(self.totals, is_bounded=self.is_bounded, with_bar=is_terminal)
-        print(f"\r\x1b[K{line}" if is_terminal else f"{self.name}: {line}", end="" if is_terminal else "\n",
-              file=sys.stderr, flush=True)  # fmt: skip
-        self._on_line = is_terminal
+        with self._lock:
+            print(f"{CLEAR_LINE}{line}" if is_terminal else f"{self.name}: {line}", end="" if is_terminal else "\n",
+                  file=sys.stderr, flush=True)  # fmt: skip
+            self._on_line = is_terminal
+
+    def report(self, text: str) -> None:
+        """Print a part of the job's report to standard output, in place of the progress line if there is one."""
+        with self._lock:
+            if self._on_line:
+                print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
+            self._on_line = False
+            print(text, flush=True)
 
     def say(self, text: str) -> None:
         """Print a line of the job's own, after the progress line if there is one."""
-        print(f"{chr(10) if self._on_line else ''}{self.name}: {text}", file=sys.stderr, flush=True)
-        self._on_line = False
+        with self._lock:
+            print(f"{chr(10) if self._on_line else ''}{self.name}: {text}", file=sys.stderr, flush=True)
+            self._on_line = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +119,8 @@ class Job:
     targets: Callable[[argparse.Namespace], Iterable[str]] = lambda _options: ()
     """Return the topics that are written, which must exist unless the brokers create topics."""
     is_stream: bool = True
+    is_report: bool = False
+    """Whether the job prints a report and ends: it never waits."""
     needs_brokers: Callable[[argparse.Namespace], bool] = lambda _options: True
     """Return whether brokers are asked before Spark starts."""
     check_more: Callable[[argparse.Namespace], None] = lambda _options: None
@@ -150,7 +185,10 @@ class Job:
 def run(job: Job, options: argparse.Namespace) -> int:
     """Run a job until its query ends or a signal stops it. Returns the exit code."""
     current = Run(
-        job.name, is_bounded=getattr(options, "trigger", AVAILABLE_NOW) == AVAILABLE_NOW, is_quiet=options.quiet
+        job.name,
+        is_bounded=getattr(options, "trigger", AVAILABLE_NOW) == AVAILABLE_NOW,
+        is_quiet=options.quiet,
+        is_report=job.is_report,
     )
     previous = _stop_at_signals(current)
     server: ThreadingHTTPServer | None = None
@@ -198,21 +236,53 @@ def _stop_at_signals(current: Run) -> dict[int, Any]:
 
 def _run_in_session(job: Job, options: argparse.Namespace, current: Run) -> None:
     """Raises JobFailed, Unavailable."""
-    spark = spark_session(
-        job.name, with_connector=options.connector, with_avro=getattr(options, "value_format", None) == "avro"
+    with_avro = getattr(options, "value_format", None) == "avro"
+    current.announce(
+        "starting Spark, which fetches jars the first time" if options.connector or with_avro else "starting Spark"
     )
+    spark = spark_session(job.name, with_connector=options.connector, with_avro=with_avro)
     from py4j.protocol import Py4JError  # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
         if not current.stop.is_set():
-            run_to_end(job, options, current, spark)
-    except PySparkException as error:
-        raise JobFailed(failure_reason(str(error))) from None
-    except (Py4JError, InvalidOption) as error:
-        raise JobFailed(failure_reason(str(error))) from None
+            with watching_tasks(spark, current):
+                run_to_end(job, options, current, spark)
+    except InvalidOption as error:
+        raise JobFailed(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        raise JobFailed(failure_reason(str(error)).replace(DATA_LOSS_OPTION, "Use --tolerate-loss")) from None
     finally:
         spark.stop()
+
+
+@contextlib.contextmanager
+def watching_tasks(spark: SparkSession, current: Run) -> Iterator[None]:
+    """Show from a thread what Spark works at, while the job's work goes on. A job that waits for its next batch or round shows
+    nothing."""
+    over = threading.Event()
+    begun_s = time.monotonic()  # noqa: TID251  the user's process, not the broker
+    tracker = spark.sparkContext.statusTracker()
+
+    def watch() -> None:
+        while not over.wait(TERMINAL_INTERVAL_S if sys.stderr.isatty() else LINE_INTERVAL_S):
+            show_tasks(tracker, current, time.monotonic() - begun_s)  # noqa: TID251
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def show_tasks(tracker: Any, current: Run, elapsed_s: float) -> None:
+    """Print the tasks of the stages that run now. `tracker` is Spark's StatusTracker."""
+    found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    stages = [Stage(each.stageId, each.numTasks, each.numCompletedTasks) for each in found if each is not None]
+    if stages or current.is_report:
+        current.show_line(stages_line(stages, elapsed_s, with_bar=sys.stderr.isatty()))
 
 
 def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: SparkSession) -> None:

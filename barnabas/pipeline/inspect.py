@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.pipeline.audit_figures import table
 from barnabas.pipeline.frame import Job, JobFailed, Run
-from barnabas.pipeline.options import InvalidOption, Parser, positive, topic
+from barnabas.pipeline.options import InvalidOption, Parser, add_loss_option, positive, topic
 from barnabas.pipeline.records import read_batch
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from barnabas.spark.files.batch_figures import BatchFigures
 
 SIZES = ("key", "value")
+COUNTS = ("records", "distinct_keys", "without_key", "without_time", "tombstones", "headers")
 
 
 def sizes(records: DataFrame, *, exact: bool = False) -> DataFrame:
-    """Return one row: counts of records, keys, tombstones and headers, and percentiles of the sizes of keys and values in
-    bytes."""
+    """Return one row: counts of records, keys, records without a key or a time, tombstones and headers, and percentiles of the
+    sizes of keys and values in bytes."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     distinct = f.countDistinct("key") if exact else f.approx_count_distinct("key", 0.01)
@@ -42,6 +43,7 @@ def sizes(records: DataFrame, *, exact: bool = False) -> DataFrame:
         distinct.alias("distinct_keys"),
         f.count_if(f.col("key").isNull()).alias("without_key"),
         f.count_if(f.col("value").isNull()).alias("tombstones"),
+        f.count_if(f.col("timestamp").isNull()).alias("without_time"),
         f.coalesce(f.sum(f.size("headers")), f.lit(0)).alias("headers"),
     ]
     for name in SIZES:
@@ -69,22 +71,22 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
     else:
         options.connector = False  # which reads no files
         records = read_files(spark, options)
-    records = records.select("key", "value", "headers").persist()
+    records = records.select("key", "value", "headers", "timestamp").persist()
     try:
         row = sizes(records, exact=options.exact).collect()[0]
         run.totals.read = row["records"]
-        counts = [(name, row[name]) for name in ("records", "distinct_keys", "without_key", "tombstones", "headers")]
-        print(table(f"topic {options.topic}", ("what", "count"), counts, 9))
+        run.report(
+            table(f"topic {options.topic}", ("what", "count"), [(name, row[name]) for name in COUNTS], len(COUNTS))
+        )
         lengths = [(name, row[f"{name}_bytes"], *(row[f"{name}_percentiles"] or (None, None, None))) for name in SIZES]
-        print(table("sizes in bytes", ("what", "sum", "p50", "p99", "max"), lengths, 9))
+        run.report(table("sizes in bytes", ("what", "sum", "p50", "p99", "max"), lengths, 9))
         largest = keys(records).limit(options.rows).collect()
         names = ("key", "records", "bytes")
-        print(table("largest keys", names, [(key_text(key), *others) for key, *others in largest], options.rows))
+        run.report(table("largest keys", names, [(key_text(key), *others) for key, *others in largest], options.rows))
     finally:
         records.unpersist()
     if options.path is not None:
-        print(table("batches", BATCH_NAMES, batch_rows(figures(spark, options)), 9))
-    print(end="", flush=True)
+        run.report(table("batches", BATCH_NAMES, batch_rows(figures(spark, options)), 9))
 
 
 def read_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
@@ -92,7 +94,12 @@ def read_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     from barnabas.spark import BarnabasDataSource  # noqa: PLC0415  needs pyspark
 
     spark.dataSource.register(BarnabasDataSource)
-    settings = {"path": options.path, "subscribe": options.topic, "includeHeaders": "true"}
+    settings = {
+        "path": options.path,
+        "subscribe": options.topic,
+        "includeHeaders": "true",
+        "failOnDataLoss": str(not options.tolerate_loss).lower(),
+    }
     return spark.read.format("barnabas").options(**settings).load()
 
 
@@ -173,9 +180,12 @@ def check(options: argparse.Namespace) -> None:
 def add_options(made: Parser) -> None:
     """Add the job's own options."""
     made.add_argument("--topic", type=topic, required=True, metavar="TOPIC", help="topic to inspect")
-    made.add_argument("--path", metavar="FOLDER,...", help="data directories to read in place of the brokers")
+    made.add_argument("--path", metavar="FOLDER,...", help="read these data directories, and not the brokers")
     made.add_argument("--exact", action="store_true", help="count distinct keys exactly")
-    made.add_argument("--rows", type=positive, default=10, metavar="COUNT", help="how many of the largest keys")
+    add_loss_option(made)
+    made.add_argument(
+        "--rows", type=positive, default=10, metavar="COUNT", help="how many of the largest keys to print"
+    )
 
 
 job = Job(
@@ -185,6 +195,7 @@ job = Job(
     topics=lambda options: [] if options.path else [options.topic],
     begin=begin,
     is_stream=False,
+    is_report=True,
     check=check,
     needs_brokers=lambda options: options.path is None,
 )

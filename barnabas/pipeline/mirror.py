@@ -200,9 +200,11 @@ def add_options(made: Parser) -> None:
     )
     made.add_argument("--target-config", type=client_settings, default={}, metavar="FILE",
                       help="properties file with settings of the Kafka client for the target")  # fmt: skip
-    made.add_argument("--prefix", default="", metavar="TEXT", help="comes before the names of topics in the target")
+    made.add_argument(
+        "--prefix", default="", metavar="TEXT", help="a text in front of the names of topics in the target"
+    )
     made.add_argument("--groups", type=listed_names, default=[], metavar="NAME,...",
-                      help='consumer groups whose offsets are translated; a name with a comma stands in "quotes"')  # fmt: skip
+                      help='consumer groups whose offsets the job translates; put a name with a comma in "quotes"')  # fmt: skip
 
 
 job = Job(

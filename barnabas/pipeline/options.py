@@ -116,7 +116,9 @@ def parser(name: str, description: str) -> Parser:
         formatter_class=_Formatter,
         allow_abbrev=False,
     )
-    made.add_argument("--file", metavar="FILE", help="a TOML file with these options; flags have precedence")
+    made.add_argument(
+        "--file", metavar="FILE", help="a TOML file with these options; an option of the command line overrides it"
+    )
     made.add_argument("--bootstrap-servers", "--bootstrap-server", "-b", type=servers, default="localhost:9092",
                       metavar="HOST:PORT,...", help="the brokers")  # fmt: skip
     made.add_argument("--command-config", type=client_settings, default={}, metavar="FILE",
@@ -132,16 +134,22 @@ def parser(name: str, description: str) -> Parser:
 def add_stream_options(made: argparse.ArgumentParser) -> None:
     """Add the options of a job that reads topics as a stream."""
     made.add_argument("--checkpoint", type=folder, required=True, metavar="FOLDER",
-                      help="remembers how far the job has come; keep it, and give each job its own")  # fmt: skip
+                      help="where the job remembers its progress; keep it, and give each job its own")  # fmt: skip
     made.add_argument("--trigger", type=trigger, default="10 seconds", metavar="WHEN",
-                      help=f"{AVAILABLE_NOW}: process what is there, then end; "
-                           "'10 seconds': a batch so often, until stopped")  # fmt: skip
+                      help=f"{AVAILABLE_NOW}: process the existing records and end; '10 seconds': process a batch at "
+                           "this interval until a signal stops the job")  # fmt: skip
     made.add_argument("--starting-offsets", type=starting_offsets, default="earliest", metavar="WHERE",
-                      help="earliest, latest or a time (2026-01-31T10:00:00Z), for the very first start")  # fmt: skip
+                      help="where the first start begins: earliest, latest or a time (2026-01-31T10:00:00Z)")  # fmt: skip
     made.add_argument("--max-offsets-per-trigger", type=positive, default=DEFAULT_RECORDS_PER_BATCH, metavar="COUNT",
-                      help="records in one batch at the most")  # fmt: skip
+                      help="the largest number of records in one batch")  # fmt: skip
+    add_loss_option(made)
+
+
+def add_loss_option(made: argparse.ArgumentParser) -> None:
+    """Add the option of a job that reads topics to go on where something cannot be read."""
     made.add_argument("--tolerate-loss", action="store_true",
-                      help="go on when records were deleted before they were read; else the job fails then")  # fmt: skip
+                      help="continue when records were deleted before the job read them, and read a time beyond Spark's "
+                           "as null; without this option the job fails")  # fmt: skip
 
 
 def positive(text: str) -> int:
@@ -211,9 +219,9 @@ def _csv_line(names: Sequence[Any]) -> str:
     return line.getvalue()
 
 
-def is_submitted() -> bool:
+def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether spark-submit started this process."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+    return "PYSPARK_GATEWAY_PORT" in environment
 
 
 def folder(text: str) -> str:

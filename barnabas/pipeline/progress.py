@@ -7,14 +7,17 @@ Rules: pure; input is the JSON text of Spark's StreamingQueryProgress. Records r
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.pipeline.records import DROPPED, READ_COUNTS, WRITE_COUNTS
 
 BAR_CHARACTERS = 30
+SEE_MORE = "SPARK_LOG_LEVEL=ERROR shows Spark's own messages"
+_OWN_ERROR = re.compile(r"barnabas\.[\w.]+: ")
 LATE = "late: after the watermark"
 DUPLICATE = "duplicate"
 
@@ -136,6 +139,25 @@ def progress_line(totals: Totals, *, is_bounded: bool, with_bar: bool) -> str:
     return f"{bar(totals.read, totals.read + batch.lag)} {line}"
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a Spark job that runs now: a step with so many tasks, some of them done."""
+
+    number: int
+    tasks: int
+    done: int
+
+
+def stages_line(stages: Sequence[Stage], elapsed_s: float, *, with_bar: bool) -> str:
+    """Return what Spark works at as one line, `elapsed_s` after the job's start."""
+    if not stages:
+        return f"Spark plans the next step; {elapsed_s:.0f} s"
+    done, tasks = sum(each.done for each in stages), sum(each.tasks for each in stages)
+    steps = ", ".join(f"stage {each.number}: {each.done} of {each.tasks} tasks done" for each in stages)
+    line = f"{steps}; {elapsed_s:.0f} s"
+    return f"{bar(done, tasks)} {line}" if with_bar else line
+
+
 def bar(done: int, total: int) -> str:
     """Return a bar such as `[=====     ]  50%`."""
     share = min(1.0, done / total) if total else 1.0
@@ -170,7 +192,13 @@ def _label(text: str) -> str:
 
 def failure_reason(text: str) -> str:
     """Return the one line of a Spark error that says why: the exception of its last Python traceback, else its deepest
-    cause, else its first line."""
+    cause, else its first line. An error that is not Barnabas' own is followed by how to see what Spark says of it."""
+    reason = _reason(text)
+    own = _OWN_ERROR.match(reason)
+    return reason.removeprefix(own[0]) if own else f"{reason} ({SEE_MORE})"
+
+
+def _reason(text: str) -> str:
     raised = _raised_in_python(text.splitlines())
     if raised is not None:
         return raised

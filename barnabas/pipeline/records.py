@@ -79,7 +79,12 @@ def read_batch(
     spark: SparkSession, options: argparse.Namespace, topics: str, more: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Return the existing records of `topics`; `more` are options of the source, such as startingOffsets."""
-    settings = connection(options) | {"subscribe": topics, "includeHeaders": "true"} | dict(more or {})
+    settings = connection(options) | {
+        "subscribe": topics,
+        "includeHeaders": "true",
+        "failOnDataLoss": str(not options.tolerate_loss).lower(),
+    }
+    settings |= more or {}
     return spark.read.format(source_format(spark, options)).options(**settings).load()
 
 

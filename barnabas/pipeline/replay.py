@@ -95,7 +95,9 @@ def archived(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 
 def value_sql(types: dict[str, str]) -> str:
     """Return the value to write as SQL, from the types of an archive's columns. Pure."""
-    value = {"binary": "value", "string": "CAST(value AS BINARY)"}.get(types["value"], "CAST(TO_JSON(value) AS BINARY)")
+    value = {"binary": "value", "string": "CAST(value AS BINARY)"}.get(
+        types["value"], "CAST(TO_JSON(value, MAP('timeZone', 'UTC')) AS BINARY)"
+    )
     return f"COALESCE({value}, undecoded)" if "undecoded" in types else value
 
 
@@ -118,14 +120,16 @@ def check(options: argparse.Namespace) -> None:
 def add_options(made: Parser) -> None:
     """Add the job's own options."""
     made.add_argument("--archive", type=folder, required=True, metavar="FOLDER", help="the output of the job archive")
-    made.add_argument("--topics", type=topics, metavar="NAME,...", help="only these topics of the archive")
-    made.add_argument("--target", type=topic, metavar="TOPIC", help="where to write; else to the original topics")
+    made.add_argument("--topics", type=topics, metavar="NAME,...", help="write only these topics of the archive")
+    made.add_argument(
+        "--target", type=topic, metavar="TOPIC", help="the topic to write to; without it the original topics"
+    )
     made.add_argument("--rate", type=positive_number, metavar="NUMBER", help="records per second")
     made.add_argument(
         "--speed", type=positive_number, metavar="NUMBER", help="1: the original spacing; 10: ten times faster"
     )
     made.add_argument("--keep-partitions", action="store_true", help="write each record to the partition it came from")
-    made.add_argument("--checkpoint", type=folder, metavar="FOLDER", help="remembers what was written")
+    made.add_argument("--checkpoint", type=folder, metavar="FOLDER", help="where the job remembers what it has written")
 
 
 job = Job(

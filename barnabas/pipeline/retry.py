@@ -34,6 +34,7 @@ from barnabas.pipeline.options import (
     AVAILABLE_NOW,
     InvalidOption,
     Parser,
+    add_loss_option,
     duration,
     duration_s,
     folder,
@@ -65,7 +66,9 @@ def do_round(spark: SparkSession, options: argparse.Namespace, run: Run, state: 
     handled = Handled.from_json(json.loads(state.read() or "{}"))
     letters = read_letters(spark, options, handled).cache()
     try:
-        columns = letters.selectExpr("partition", "offset", "UNIX_MILLIS(timestamp)", "attempt", "target IS NULL")
+        columns = letters.selectExpr(
+            "partition", "offset", "COALESCE(UNIX_MILLIS(timestamp), 0)", "attempt", "target IS NULL"
+        )
         rows = [(Letter(*row[:4]), row[4]) for row in columns.collect()]
         seen = [letter for letter, _ in rows]
         plan = plan_round(rows, handled, schedule(options), now_ms)
@@ -130,15 +133,25 @@ def check(options: argparse.Namespace) -> None:
 def add_options(made: Parser) -> None:
     """Add the job's own options."""
     made.add_argument("--dead-letter", type=topic, required=True, metavar="TOPIC", help="topic with the dead letters")
-    made.add_argument("--parked", type=topic, required=True, metavar="TOPIC", help="topic of those that are given up")
-    made.add_argument("--to", type=topic, metavar="TOPIC", help="where they go; else to the topic that they came from")
-    made.add_argument("--first-delay", type=duration, default="1 minute", help="before the second attempt")
-    made.add_argument("--factor", type=positive_number, default=2.0, help="how much longer each next delay is")
-    made.add_argument("--most-delay", type=duration, default="1 hour", help="no delay is longer")
+    made.add_argument(
+        "--parked", type=topic, required=True, metavar="TOPIC", help="topic for dead letters that the job gives up"
+    )
+    made.add_argument(
+        "--to", type=topic, metavar="TOPIC", help="topic to send them to; without it the topic they came from"
+    )
+    made.add_argument("--first-delay", type=duration, default="1 minute", help="the delay before the second attempt")
+    made.add_argument(
+        "--factor", type=positive_number, default=2.0, help="each delay is so many times as long as the one before"
+    )
+    made.add_argument("--most-delay", type=duration, default="1 hour", help="the longest delay")
     made.add_argument("--limit", type=positive, default=5, metavar="COUNT", help="attempts before a record is parked")
-    made.add_argument("--checkpoint", type=folder, required=True, metavar="FOLDER", help="remembers what is handled")
+    add_loss_option(made)
+    made.add_argument(
+        "--checkpoint", type=folder, required=True, metavar="FOLDER", help="where the job remembers what it has handled"
+    )
     made.add_argument("--trigger", type=trigger, default="10 seconds", metavar="WHEN",
-                      help=f"{AVAILABLE_NOW}: one round; '10 seconds': a round so often, until stopped")  # fmt: skip
+                      help=f"{AVAILABLE_NOW}: do one round and end; '10 seconds': do a round at this interval until a "
+                           "signal stops the job")  # fmt: skip
 
 
 job = Job(

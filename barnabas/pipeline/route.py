@@ -74,9 +74,9 @@ def add_options(made: Parser) -> None:
     """Add the job's own options."""
     made.add_argument("--source", type=topic, required=True, metavar="TOPIC", help="topic to read")
     made.add_argument("--rule", action="append", default=[], metavar="'CONDITION -> TOPIC'",
-                      help="the first that matches counts; may be repeated")  # fmt: skip
-    made.add_argument("--otherwise", type=topic, metavar="TOPIC", help="for records that no rule matches")
-    made.add_argument("--dead-letter", type=topic, required=True, metavar="TOPIC", help="for invalid records")
+                      help="send a record to the topic of the first rule that matches; may be repeated")  # fmt: skip
+    made.add_argument("--otherwise", type=topic, metavar="TOPIC", help="topic for records that no rule matches")
+    made.add_argument("--dead-letter", type=topic, required=True, metavar="TOPIC", help="topic for invalid records")
     made.add_argument("--json", action="store_true", help="values must be JSON")
     made.add_argument("--required", action="append", default=[], metavar="FIELD",
                       help="key, header.NAME or value.FIELD that a record must have; may be repeated")  # fmt: skip

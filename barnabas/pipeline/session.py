@@ -1,8 +1,9 @@
 """The Spark session of a job, and what is missing for one.
 
-Rules: what is missing is said in one line. Under `spark-submit` the master and the packages are the submitter's; started
-otherwise the job brings its own. Jars are fetched from Maven's central repository only when a job asks for them
-(`--connector`, Avro): what is in `~/.m2` is not used, since Ivy gives up at a POM there without its jar.
+Rules: what is missing is said in one line. Spark's own messages are shown when SPARK_LOG_LEVEL asks for them. Under
+`spark-submit` the master and the packages are the submitter's; started otherwise the job brings its own. Jars are fetched from
+Maven's central repository only when a job asks for them (`--connector`, Avro): what is in `~/.m2` is not used, since Ivy gives
+up at a POM there without its jar.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from barnabas.pipeline.jvm_output import JvmOutput, start_failure
 from barnabas.pipeline.options import is_submitted
+from barnabas.pipeline.progress import failure_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +33,7 @@ CENTRAL = "https://repo1.maven.org/maven2/"
 INSTALL = 'in a clone of Barnabas, pip install ".[spark]"'
 WORKERS = "barnabas.spark.daemon"
 """What forks Spark's Python workers."""
+NETWORK_LOGGER = "org.apache.kafka.clients.NetworkClient"
 
 
 class Unavailable(RuntimeError):
@@ -88,36 +92,84 @@ def spark_session(app_name: str, *, with_connector: bool = False, with_avro: boo
     Without spark-submit: SPARK_MASTER (local[2]), SPARK_IVY (the folder where jars are kept once they were fetched).
     """
     version = require_spark()
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    settings = {
+        "spark.app.name": app_name,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 is long deprecated
+    }
+    if not with_connector:
+        settings["spark.python.daemon.module"] = WORKERS
+    if is_submitted():
+        spark = _session(settings)
+    else:
+        spark = _own_session(settings, [connector(version)] * with_connector + [avro(version)] * with_avro)
+    if with_connector:
+        # All loggers may be off, but a Kafka client that reaches no broker says so: it waits, and nothing else tells.
+        log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001
+        log4j.core.config.Configurator.setLevel(NETWORK_LOGGER, log4j.Level.WARN)
+    return spark
+
+
+def _session(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")  # INT96 is long deprecated
-    if not with_connector:
-        builder = builder.config("spark.python.daemon.module", WORKERS)
-    packages = [connector(version)] * with_connector + [avro(version)] * with_avro
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level(os.environ))
+    return spark
+
+
+def log_level(environment: Mapping[str, str]) -> str:
+    """Return the level of Spark's log. A job says by itself why it fails; the rest is for who asks for it, and for the log of
+    a cluster."""
+    return environment.get("SPARK_LOG_LEVEL", "ERROR" if is_submitted(environment) else "OFF")
+
+
+def _own_session(settings: Mapping[str, str], packages: Sequence[str]) -> SparkSession:
+    """Return a session whose JVM is this process' own. Raises Unavailable."""
+    # Spark leaves folders (artifacts, spark-warehouse) where its JVM starts.
+    start_folder = tempfile.mkdtemp(prefix="barnabas-spark-")
+    atexit.register(shutil.rmtree, start_folder, ignore_errors=True)
+    ivy_settings = Path(start_folder, "ivysettings.xml")
+    ivy_settings.write_text(ivy_settings_text(os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", CENTRAL)), encoding="utf-8")
+    settings = {**settings, **own_settings(packages, str(ivy_settings), os.environ)}
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
+    with contextlib.chdir(start_folder), variables(worker_settings(os.environ)):
+        output = _start_jvm(settings, packages)
+        try:
+            return _session(settings)
+        except Py4JError as error:
+            raise Unavailable(f"Spark did not start: {failure_reason(str(error))}") from None
+        finally:
+            if output is not None:
+                output.started()
+
+
+def _start_jvm(settings: Mapping[str, str], packages: Sequence[str]) -> JvmOutput | None:
+    """Start the JVM, unless this process has one or its messages are asked for. Raises Unavailable."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is not None:  # noqa: SLF001
+        return None
+    output = None if "SPARK_LOG_LEVEL" in os.environ else JvmOutput()
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
     try:
-        if is_submitted():
-            spark = builder.getOrCreate()
-        else:
-            # Spark leaves folders (artifacts, spark-warehouse) where its JVM starts.
-            start_folder = tempfile.mkdtemp(prefix="barnabas-spark-")
-            atexit.register(shutil.rmtree, start_folder, ignore_errors=True)
-            ivy_settings = Path(start_folder, "ivysettings.xml")
-            ivy_settings.write_text(
-                ivy_settings_text(os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", CENTRAL)), encoding="utf-8"
-            )
-            for name, value in own_settings(packages, str(ivy_settings), os.environ).items():
-                builder = builder.config(name, value)
-            with contextlib.chdir(start_folder), variables(worker_settings(os.environ)):
-                spark = builder.getOrCreate()
+        gateway = launch_gateway(conf, {} if output is None else {"stderr": output.descriptor})
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
+        why = "its own message is above" if output is None else start_failure(output.failed())
         fetched = f"; it fetches {' and '.join(packages)} at the first start" if packages else ""
-        raise Unavailable(f"Spark did not start (its own message is above){fetched}") from None
-    spark.sparkContext.setLogLevel(os.environ.get("SPARK_LOG_LEVEL", "WARN"))
-    return spark
+        raise Unavailable(f"Spark did not start: {why}{fetched}") from None
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  a session takes the JVM that is there
+    return output
 
 
 def worker_settings(environment: Mapping[str, str]) -> dict[str, str]:

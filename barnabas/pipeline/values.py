@@ -27,12 +27,12 @@ def add_value_options(made: Parser) -> None:
     """Add the options that say what values are."""
     made.add_argument("--value-format", choices=FORMATS, default="bytes", help="what the values of records are")
     made.add_argument("--schema", metavar="FILE",
-                      help="of json: Spark's DDL (`id BIGINT, name STRING`) or JSON form, inferred without it; "
-                           "of avro: the .avsc file")  # fmt: skip
+                      help="the schema of the values: for json in Spark's DDL (`id BIGINT, name STRING`) or JSON form, which "
+                           "the job infers without this option; for avro an .avsc file")  # fmt: skip
     made.add_argument("--infer-from", type=positive, default=10_000, metavar="COUNT",
-                      help="records that a JSON schema is inferred from, at the first start of a checkpoint")  # fmt: skip
+                      help="how many records the job infers a JSON schema from, at the first start")  # fmt: skip
     made.add_argument("--avro-framing", choices=("none", "confluent"), default="none",
-                      help="confluent: five bytes of a schema registry come before each value")  # fmt: skip
+                      help="confluent: each value begins with five bytes of a schema registry")  # fmt: skip
 
 
 def check_value_options(options: argparse.Namespace) -> None:
@@ -69,9 +69,8 @@ def decoded(spark: SparkSession, records: DataFrame, options: argparse.Namespace
         value = f.when(~is_wrong, value)
     elif options.value_format == "json":
         schema = json_schema(spark, options, topics)
-        value = f.from_json(
-            f.col("value").cast("string"), schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        )
+        how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "timeZone": "UTC"}
+        value = f.from_json(f.col("value").cast("string"), schema, how)
         is_wrong = f.col("value").isNotNull() & value[_CORRUPT].isNotNull()
         value = f.when(~is_wrong, value.dropFields(_CORRUPT))
     else:

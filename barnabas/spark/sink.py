@@ -3,8 +3,9 @@
 Where it runs: `write` in a Python worker of an executor, once for each attempt of a task; `commit` and `abort` in a Python
 process beside the driver. They share options, and what tasks return, alone.
 
-Rules: this module joins; what is decided stands in `exactly_once`. PySpark passes rows to streaming writes and Arrow record
-batches to writers that ask for them; both become tuples of Python values, of which records are made.
+Rules: this module joins; what is decided stands in `exactly_once`. PySpark passes Arrow record batches to writers that ask for
+them, which become tuples of Python values, of which records are made. Both writers ask for them: in the rows that other writers
+get, times have lost their zone, and in the hour that a zone repeats each year nothing says which of two times is meant.
 Source: pyspark.sql.datasource; Spark KafkaStreamWriter.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from barnabas.spark.client.cluster_client import ClusterClient
@@ -26,6 +28,8 @@ from barnabas.spark.writing.rows import RowFormat
 from barnabas.spark.writing.transaction_calls import TransactionCalls
 from barnabas.spark.writing.write_options import WriteOptions
 
+_ArrowStreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceArrowWriter)
+"""What a streaming writer is, too, to be passed record batches: before PySpark 4.1 the class for batch writes says so."""
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 _RUN = "spark.jobGroup.id"
@@ -39,13 +43,19 @@ class TaskMessage(WriterCommitMessage):
         self.result = result
 
 
-def values_of(batches: Iterable[Any]) -> Iterator[Sequence[Any]]:
-    """The rows of Arrow record batches, as tuples; rows pass through."""
+def values_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Sequence[Any]]:
+    """The rows of Arrow record batches, as tuples. Times are in ms since 1970."""
     for batch in batches:
-        if isinstance(batch, pa.RecordBatch):
-            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        else:
-            yield batch
+        yield from zip(*map(_values, batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column; of a time in ms since 1970, of one without a zone as if its clock showed UTC."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        return [None if each is None else each // 1000 for each in column.to_pylist()]
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -71,7 +81,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Nothing: what was written stays."""
 
 
-class StreamWriter(DataSourceStreamWriter):
+class StreamWriter(_ArrowStreamWriter, DataSourceStreamWriter):
     """Writes the batches of a stream exactly once."""
 
     def __init__(self, options: WriteOptions, form: RowFormat) -> None:

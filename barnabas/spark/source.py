@@ -34,11 +34,12 @@ from barnabas.spark.client.ranges import OffsetRange, divide
 from barnabas.spark.files.log_files import LogPlanner, RangeInFiles, read_files
 from barnabas.spark.reading import streaming
 from barnabas.spark.reading.fetching import RangeReader
-from barnabas.spark.reading.planning import Planner
+from barnabas.spark.reading.planning import Planner, check_order
 from barnabas.spark.reading.read_options import ReadOptions, includes_headers, parse_read
 from barnabas.spark.reading.stream_offsets import StreamOffsets, ranges_of
 from barnabas.spark.reading.streaming import Stream, reported
 from barnabas.spark.sink import BatchWriter, StreamWriter
+from barnabas.spark.workers import choose_interpreter
 from barnabas.spark.writing.rows import RowFormat, row_format
 from barnabas.spark.writing.write_options import WriteOptions, parse_write
 
@@ -52,6 +53,8 @@ class BarnabasDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format. Spark asks for it first when the source is registered."""
+        choose_interpreter()
         return NAME
 
     def schema(self) -> str:
@@ -84,9 +87,15 @@ class RangePartition(InputPartition):
         self.range = range
 
 
+def is_nothing(part: InputPartition | None) -> bool:
+    """Whether this stands for no partition: Spark starts one task where a batch has nothing to read. It passes None before
+    PySpark 4.2, and from then on an input partition without a value."""
+    return part is None or part.value is None
+
+
 def read_range(options: ReadOptions, part: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """The rows of one task. Raises what `fetching` says."""
-    if part is None:  # Spark starts one task where there is nothing to read
+    if is_nothing(part):
         return
     assert isinstance(part, RangePartition)
     assert options.client is not None
@@ -109,6 +118,7 @@ class BatchReader(DataSourceReader):
             keys = [(name, number) for name, topic in planner.topics().items() for number in topic.partitions]
             starts = planner.resolve(options.start, keys, is_start=True)
             ends = planner.resolve(options.end, keys, is_start=False)
+        check_order(options.start, starts, options.end, ends)
         ranges = divide(ranges_of(starts, ends), options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in ranges]
 
@@ -135,11 +145,15 @@ class FileReader(DataSourceReader):
         return [FilePartition(each) for each in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
-        if partition is None:
+        if is_nothing(partition):
             return
         assert isinstance(partition, FilePartition)
+        options = self._options
         yield from read_files(
-            partition.part, include_headers=self._options.include_headers, check_crcs=self._options.checks_crcs
+            partition.part,
+            reported(options),
+            include_headers=options.include_headers,
+            check_crcs=options.checks_crcs,
         )
 
 

@@ -68,7 +68,7 @@ def test_an_audit_finds_gaps_repetitions_and_latencies(
         "arrived  p1        3              3",
         "arrived  p1        50             51",
         "arrived  97       49.0    94.2    98.0    99.0",
-        "verdict: 3 sequence numbers are missing and 1 records are repeated, of 1 of 3 producers",
+        "verdict: 3 sequence numbers are missing and 1 record is repeated, of 1 of 3 producers",
     ):
         assert line in printed, printed
     rows = spark.read.parquet(str(tmp_path / "minutes")).where("topic = 'arrived'").orderBy("minute").collect()

@@ -46,6 +46,11 @@ def has_effect(name: str) -> bool:
     return plain in OWN or plain not in WITHOUT_EFFECT
 
 
+def by_lower_name(options: Mapping[str, str]) -> dict[str, str]:
+    """Options by their names in lower case. Values of `kafka.*` lose the blanks around them, as in Kafka's own clients."""
+    return {name.lower(): text.strip() if is_client_option(name) else text for name, text in options.items()}
+
+
 def parse_client(options: Mapping[str, str]) -> SparkClientSettings:
     """The settings among `options`, whose names are in lower case. Raises SourceOptionError."""
     names = [name for name in options if is_client_option(name)]

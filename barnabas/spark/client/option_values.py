@@ -32,6 +32,14 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str, also: Ite
             )
 
 
+def trimmed(name: str, text: str) -> str:
+    """A text without the blanks around it, which must not be empty."""
+    found = text.strip()
+    if not found:
+        raise SourceOptionError(f"{name} is empty: {text!r}")
+    return found
+
+
 def boolean(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise SourceOptionError(f"{name} is true or false, not {text!r}")
@@ -61,15 +69,13 @@ def words(name: str, text: str) -> tuple[str, ...]:
 
 
 def partitions(name: str, text: str) -> tuple[TopicPartition, ...]:
-    """`{"topic": [0, 1]}`."""
+    """`{"topic": [0, 1]}`; no partition at all is valid, and chooses nothing."""
     form = f'{name} is JSON such as {{"topic": [0, 1]}}, not {text!r}'
     found: list[TopicPartition] = []
     for topic, numbers in _json_object(text, form).items():
         if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
             raise SourceOptionError(form)
         found += [(topic, number) for number in numbers]
-    if not found:
-        raise SourceOptionError(form)
     return tuple(dict.fromkeys(found))
 
 

@@ -23,10 +23,12 @@ import pyarrow as pa
 from barnabas.spark.client.option_values import Offsets, SourceOptionError
 from barnabas.spark.client.ranges import EARLIEST, OffsetRange, divide
 from barnabas.spark.files.log_summary import LogSummary, Mark, pieces_of, summarise
-from barnabas.spark.reading.columns import RangeDecoder
+from barnabas.spark.reading.columns import MAX_DECOMPRESSED_BYTES, RangeDecoder
 from barnabas.spark.reading.committed import CommittedFilter
-from barnabas.spark.reading.planning import check_covers, late_error
+from barnabas.spark.reading.planning import check_covers, check_order, late_error
 from barnabas.spark.reading.read_options import Position, ReadOptions
+from protocol.primitives import Buffer
+from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.topic_partition import TopicPartition
 from storage.checkpoint import CorruptCheckpoint, decode_offsets
 
@@ -73,6 +75,7 @@ class LogPlanner:
         logs = self._logs()
         starts = self._resolve(self._options.start, logs, is_start=True)
         ends = self._resolve(self._options.end, logs, is_start=False)
+        check_order(self._options.start, starts, self._options.end, ends)
         ranges = [
             self._bounded(OffsetRange(*key, starts[key], ends[key]), log.summary) for key, log in sorted(logs.items())
         ]
@@ -195,12 +198,22 @@ def offset_at(whole: OffsetRange, summary: LogSummary, timestamp_ms: int) -> int
         if mark.max_timestamp < timestamp_ms or end <= summary.start:
             continue
         wanted = OffsetRange(whole.topic, whole.partition, max(mark.offset, summary.start), end)
-        part = RangeInFiles(wanted, _pieces(summary, wanted), ())
-        for rows in read_files(part, include_headers=False, check_crcs=False):
-            times = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
-            late = (times >= timestamp_ms).nonzero()[0]
-            if late.size:
-                return int(rows.column("offset")[int(late[0])].as_py())
+        for piece in _pieces(summary, wanted):
+            for buffer in pieces_of(piece.path, piece.position, piece.end):
+                found = _first_from(buffer, wanted, timestamp_ms)
+                if found is not None:
+                    return found
+    return None
+
+
+def _first_from(buffer: Buffer, wanted: OffsetRange, timestamp_ms: int) -> int | None:
+    """The first offset in the range whose record has this time or a later one, None without one."""
+    for position, header in iter_any_headers(buffer):
+        if header.is_control or header.last_offset < wanted.start or header.max_timestamp < timestamp_ms:
+            continue
+        for record in iter_any_records(buffer, position, header, MAX_DECOMPRESSED_BYTES):
+            if record.timestamp >= timestamp_ms and wanted.start <= record.offset < wanted.end:
+                return record.offset
     return None
 
 
@@ -236,9 +249,11 @@ def _pieces(summary: LogSummary, part: OffsetRange) -> tuple[FilePiece, ...]:
     return tuple(found)
 
 
-def read_files(part: RangeInFiles, *, include_headers: bool, check_crcs: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. Raises OSError, InvalidBatch."""
-    decoder = RangeDecoder(part.range, include_headers=include_headers, check_crcs=check_crcs)
+def read_files(
+    part: RangeInFiles, lost: Callable[[str], None], *, include_headers: bool, check_crcs: bool
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task. `lost` as `RangeDecoder` says. Raises OSError, InvalidBatch."""
+    decoder = RangeDecoder(part.range, lost, include_headers=include_headers, check_crcs=check_crcs)
     batches = CommittedFilter(part.aborted)
     for piece in part.pieces:
         for buffer in pieces_of(piece.path, piece.position, piece.end):

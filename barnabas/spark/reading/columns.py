@@ -7,13 +7,14 @@ offsets of an Arrow array over the block itself, of which every second element i
 Rules: pure. A batch v2 is decoded here; messages of the formats v0 and v1 go through `protocol.records.legacy`, record by
 record.
 Invariants: rows have rising offsets inside [start, end) of the range; control batches and aborted batches give no rows; a batch
-whose checksum is wrong gives InvalidBatch, never rows.
+whose checksum is wrong gives InvalidBatch, never rows. A timestamp that Spark cannot represent is reported, and null where the
+report is not an error: it never becomes another time.
 Source: Spark KafkaRecordToRowConverter for names, types and order of the columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,8 @@ ROWS = 16 * 1024
 """An Arrow record batch is complete when it has so many rows or more."""
 BLOCK_BYTES = 4 * 1024 * 1024
 """Or when its record batches have so many plain bytes or more."""
+_MAX_MS = ((1 << 63) - 1) // 1000
+"""Spark's timestamps are microseconds since 1970 in 64 bits; -_MAX_MS is the first one, as well."""
 
 _FIELDS = [
     pa.field("key", pa.binary()),
@@ -56,8 +59,17 @@ class RangeDecoder:
     `next_offset` is the offset to go on reading from. It is at or above the range's end when everything has been read.
     """
 
-    def __init__(self, range: OffsetRange, *, include_headers: bool, check_crcs: bool = True) -> None:  # noqa: A002
+    def __init__(
+        self,
+        range: OffsetRange,  # noqa: A002
+        lost: Callable[[str], None],
+        *,
+        include_headers: bool,
+        check_crcs: bool = True,
+    ) -> None:
+        """`lost` is called with a text when a record's timestamp cannot be represented; the timestamp is null if it returns."""
         self._range = range
+        self._lost = lost
         self._include_headers = include_headers
         self._check_crcs = check_crcs
         self.next_offset = range.start
@@ -81,7 +93,7 @@ class RangeDecoder:
 
     def decode(self, buffer: Buffer, batches: CommittedFilter) -> Iterator[pa.RecordBatch]:
         """The rows of the whole batches in `buffer` that `batches` keeps. Raises InvalidBatch."""
-        block = _Block(self._range, include_headers=self._include_headers)
+        block = self._new_block()
         for position, header in iter_any_headers(buffer):
             if header.last_offset < self.next_offset:
                 # Also a batch that is skipped may abort a transaction, or end one.
@@ -98,14 +110,17 @@ class RangeDecoder:
                 if header.magic == MAGIC_V2:
                     if block.is_full or not block.takes(header):
                         yield from block.rows()
-                        block = _Block(self._range, include_headers=self._include_headers)
+                        block = self._new_block()
                     block.add(buffer, position, header)
                 else:
                     yield from block.rows()
-                    block = _Block(self._range, include_headers=self._include_headers)
+                    block = self._new_block()
                     yield from self._legacy_rows(buffer, position, header)
             self.next_offset = header.next_offset
         yield from block.rows()
+
+    def _new_block(self) -> _Block:
+        return _Block(self._range, self._lost, include_headers=self._include_headers)
 
     def _legacy_rows(self, buffer: Buffer, position: int, header: BatchHeader) -> Iterator[pa.RecordBatch]:
         records = [
@@ -115,18 +130,27 @@ class RangeDecoder:
         ]
         if records:
             kind = -1 if header.magic == 0 else int(header.is_log_append_time)
-            yield rows_of(self._range, records, kind, include_headers=self._include_headers)
+            yield rows_of(self._range, records, kind, self._lost, include_headers=self._include_headers)
 
 
-def rows_of(range: OffsetRange, records: list[Record], timestamp_type: int, *, include_headers: bool) -> pa.RecordBatch:  # noqa: A002
+def rows_of(
+    range: OffsetRange,  # noqa: A002
+    records: list[Record],
+    timestamp_type: int,
+    lost: Callable[[str], None],
+    *,
+    include_headers: bool,
+) -> pa.RecordBatch:
     """The rows of records that are objects already."""
     count = len(records)
+    offsets = np.array([record.offset for record in records], np.int64)
+    timestamps_ms = np.array([record.timestamp for record in records], np.int64)
     columns = [
         pa.array([record.key for record in records], pa.binary()),
         pa.array([record.value for record in records], pa.binary()),
         *_places(range, count),
-        pa.array([record.offset for record in records], pa.int64()),
-        _timestamps(np.array([record.timestamp for record in records], np.int64)),
+        pa.array(offsets),
+        _timestamps(range, offsets, timestamps_ms, lost),
         pa.array(np.full(count, timestamp_type, np.int32)),
     ]
     if include_headers:
@@ -140,8 +164,9 @@ class _Block:
     Batches that are not compressed stay where they are: their buffer is the block. Those that are compressed are joined.
     """
 
-    def __init__(self, range: OffsetRange, *, include_headers: bool) -> None:  # noqa: A002
+    def __init__(self, range: OffsetRange, lost: Callable[[str], None], *, include_headers: bool) -> None:  # noqa: A002
         self._range = range
+        self._lost = lost
         self._include_headers = include_headers
         self._headers: list[BatchHeader] = []
         self._buffer: Buffer | None = None
@@ -208,7 +233,7 @@ class _Block:
             _pick(pieces, 2, no_value, kept),
             *_places(self._range, len(offsets)),
             pa.array(offsets),
-            _timestamps(timestamps),
+            _timestamps(self._range, offsets, timestamps, self._lost),
             pa.array(types),
         ]
         if self._include_headers:
@@ -282,5 +307,20 @@ def _places(range: OffsetRange, count: int) -> Iterable[pa.Array]:  # noqa: A002
     return topics, pa.array(np.full(count, range.partition, np.int32))
 
 
-def _timestamps(timestamps_ms: Positions) -> pa.TimestampArray:
-    return pa.array(timestamps_ms * 1000).cast(pa.timestamp("us", tz="UTC"))
+def _timestamps(
+    range: OffsetRange,  # noqa: A002
+    offsets: Positions,
+    timestamps_ms: Positions,
+    lost: Callable[[str], None],
+) -> pa.TimestampArray:
+    """The column timestamp. A time beyond what Spark can represent is null, when `lost` returns."""
+    beyond = (timestamps_ms > _MAX_MS) | (timestamps_ms < -_MAX_MS)
+    mask = None
+    if beyond.any():
+        first, mask = int(beyond.argmax()), beyond
+        lost(
+            f"{range.topic}-{range.partition}: the record at offset {offsets[first]} has the timestamp "
+            f"{timestamps_ms[first]} ms, which is beyond the times that Spark can represent"
+        )
+        timestamps_ms = np.where(beyond, 0, timestamps_ms)
+    return pa.array(timestamps_ms * 1000, mask=mask).cast(pa.timestamp("us", tz="UTC"))

@@ -29,14 +29,15 @@ FIRST_FETCH_BYTES = 1024 * 1024
 
 
 class DataLost(RuntimeError):
-    """Records that the query should have read are gone."""
+    """Records that the query should have read are gone, or have a timestamp that no row can hold."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}. Set option failOnDataLoss to false to read what is left.")
 
 
 class RangeReader:
-    """Reads one range. `lost` is called with a text when records are gone, and raises DataLost where that is an error."""
+    """Reads one range. `lost` is called with a text when records are gone, or a timestamp cannot be represented, and raises
+    DataLost where that is an error."""
 
     def __init__(
         self, client: ClusterClient, range: OffsetRange, lost: Callable[[str], None], *, include_headers: bool  # noqa: A002
@@ -44,7 +45,9 @@ class RangeReader:
         self._client = client
         self._range = range
         self._lost = lost
-        self._decoder = RangeDecoder(range, include_headers=include_headers, check_crcs=client.settings.checks_crcs)
+        self._decoder = RangeDecoder(
+            range, lost, include_headers=include_headers, check_crcs=client.settings.checks_crcs
+        )
         self._attempts = self._new_attempts()
         self._fetch_bytes = min(FIRST_FETCH_BYTES, client.settings.fetch_bytes)
 

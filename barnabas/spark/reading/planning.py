@@ -78,6 +78,15 @@ class Planner:
         return {key: ends[key].offset if key in ends else each.offset for key, each in found.items()}
 
 
+def check_order(start: Position, starts: Offsets, end: Position, ends: Offsets) -> None:
+    """A read must not begin behind its end. Raises SourceOptionError."""
+    for (topic, number), offset in sorted(starts.items()):
+        if offset > ends[topic, number]:
+            raise SourceOptionError(
+                f"{topic}-{number}: {start.name} is offset {offset}, behind {end.name}, which is offset {ends[topic, number]}"
+            )
+
+
 def late_error(name: str, late: Iterable[TopicPartition]) -> SourceOptionError:
     places = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(late))
     return SourceOptionError(

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.spark.client.client_options import is_client_option, parse_client
+from barnabas.spark.client.client_options import by_lower_name, is_client_option, parse_client
 from barnabas.spark.client.option_values import (
     Offsets,
     SourceOptionError,
@@ -26,6 +26,7 @@ from barnabas.spark.client.option_values import (
     integer,
     partitions,
     read,
+    trimmed,
     words,
 )
 from barnabas.spark.client.ranges import EARLIEST, LATEST
@@ -111,7 +112,7 @@ class ReadOptions:
 
 def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
     """Raises SourceOptionError."""
-    given = {name.lower(): text for name, text in options.items()}
+    given = by_lower_name(options)
     check_names((name for name in given if not is_client_option(name)), KNOWN, "Option")
     paths = read(given, "path", words, ())
     if paths and is_streaming:
@@ -153,8 +154,7 @@ def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
 
 def includes_headers(options: Mapping[str, str]) -> bool:
     """Whether there is a column of headers. Raises SourceOptionError."""
-    given = {name.lower(): text for name, text in options.items()}
-    found: bool = read(given, "includeHeaders", boolean, False)
+    found: bool = read(by_lower_name(options), "includeHeaders", boolean, False)
     return found
 
 
@@ -174,11 +174,12 @@ def _selection(given: Mapping[str, str]) -> Selection:
         return Selection(topics=words(name, text))
     if name == "assign":
         return Selection(partitions=partitions(name, text))
+    pattern = trimmed(name, text)
     try:
-        re.compile(text)
+        re.compile(pattern)
     except re.error as error:
         raise SourceOptionError(f"subscribePattern is a regular expression, not {text!r}: {error}") from None
-    return Selection(pattern=text)
+    return Selection(pattern=pattern)
 
 
 def _position(given: Mapping[str, str], names: tuple[str, ...], default: int) -> Position:

@@ -45,12 +45,12 @@ def most_rows(given: Any) -> int | None:
 
 
 def reported(options: ReadOptions) -> Callable[[str], None]:
-    """What is done about records that are gone: an error, or a warning in the log."""
+    """What is done about records that are gone and times that cannot be represented: an error, or a warning in the log."""
 
     def lost(what: str) -> None:
         if options.fails_on_loss:
             raise DataLost(what)
-        logger.warning("records were lost: reason=%s", what)
+        logger.warning("data was lost: reason=%s", what)
 
     return lost
 

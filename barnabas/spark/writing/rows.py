@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from barnabas.spark.client.option_values import SourceOptionError
@@ -26,7 +25,6 @@ COLUMNS: Final = {
     "timestamp": ("timestamp", "timestamp_ntz"),
 }
 """The columns, and the types that they may have, in Spark's short form."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +44,21 @@ class RowFormat:
     topic: str | None
 
     def outgoing(self, rows: Iterable[Sequence[Any]], now_ms: Callable[[], int]) -> Iterator[OutgoingRow]:
-        """Raises SourceOptionError for a row without a topic."""
+        """Records of `rows`, whose values stand in the order of `columns`, a timestamp in ms since 1970. Raises
+        SourceOptionError for a row without a topic."""
         places = [self.columns.index(name) if name in self.columns else None for name in COLUMNS]
         key_at, value_at, topic_at, partition_at, headers_at, timestamp_at = places
         for row in rows:
             topic = self.topic or (None if topic_at is None else row[topic_at])
             if not topic:
-                raise SourceOptionError("A row has null as its topic, and the option 'topic' is not given")
+                raise SourceOptionError("A row names no topic, and the option 'topic' is not given")
             stamp = None if timestamp_at is None else row[timestamp_at]
             yield OutgoingRow(
                 topic,
                 None if partition_at is None else row[partition_at],
                 Record(
                     0,
-                    now_ms() if stamp is None else _milliseconds(stamp),
+                    now_ms() if stamp is None else stamp,
                     None if key_at is None else _bytes(row[key_at]),
                     None if value_at is None else _bytes(row[value_at]),
                     [] if headers_at is None or not row[headers_at] else [_header(each) for each in row[headers_at]],
@@ -93,9 +92,3 @@ def _header(header: Any) -> tuple[str, bytes | None]:
         return header["key"], _bytes(header["value"])
     key, value = header
     return key, _bytes(value)
-
-
-def _milliseconds(stamp: datetime) -> int:
-    """A time without a zone is in UTC."""
-    delta = (stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC)) - _EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1000 + delta.microseconds // 1000

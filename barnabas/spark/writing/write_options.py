@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.spark.client.client_options import is_client_option, parse_client
-from barnabas.spark.client.option_values import SourceOptionError, check_names, choice, integer, read
+from barnabas.spark.client.client_options import by_lower_name, is_client_option, parse_client
+from barnabas.spark.client.option_values import SourceOptionError, check_names, choice, integer, read, trimmed
 from barnabas.spark.client.settings import SparkClientSettings
 from protocol.records.compression import Compression
 
@@ -37,7 +37,7 @@ class WriteOptions:
 
 def parse_write(options: Mapping[str, str]) -> WriteOptions:
     """Raises SourceOptionError."""
-    given = {name.lower(): text for name, text in options.items()}
+    given = by_lower_name(options)
     check_names((name for name in given if not is_client_option(name)), KNOWN, "Option")
     client = parse_client(given)
     if given.get("kafka.acks", "all").lower() not in ("all", "-1"):
@@ -45,7 +45,7 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
     max_request_bytes = read(given, "kafka.max.request.size", integer, MAX_REQUEST_BYTES, 1024, 1 << 30)
     return WriteOptions(
         client=client,
-        topic=given.get("topic"),
+        topic=read(given, "topic", trimmed, None),
         compression=read(
             given, "kafka.compression.type", choice, Compression.NONE, {each.name.lower(): each for each in Compression}
         ),
@@ -54,5 +54,5 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
         transaction_timeout_ms=read(
             given, "kafka.transaction.timeout.ms", integer, TRANSACTION_TIMEOUT_MS, 1, (1 << 31) - 1
         ),
-        decision_topic=given.get("decisiontopic", DECISION_TOPIC),
+        decision_topic=read(given, "decisionTopic", trimmed, DECISION_TOPIC),
     )

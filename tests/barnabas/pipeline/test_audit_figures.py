@@ -26,6 +26,8 @@ def test_a_verdict_adds_up() -> None:
     assert (
         verdict([good, gap, twice]) == "3 sequence numbers are missing and 2 records are repeated, of 2 of 3 producers"
     )
+    once = Sequences("t", "d", 3, 2, 0, 2)
+    assert verdict([once]) == "1 sequence number is missing and 1 record is repeated, of 1 of 1 producer"
 
 
 def test_a_table_has_columns_and_says_what_it_leaves_out() -> None:
@@ -38,3 +40,4 @@ def test_a_table_has_columns_and_says_what_it_leaves_out() -> None:
         "  ... and 1 more",
     ])  # fmt: skip
     assert table("none", ("name",), [], 2) == "none\n  name"
+    assert table("hostile", ("producer",), [("a\x1b[2J\n",)], 1) == "hostile\n  producer\n  a\\x1b[2J\\n"

@@ -1,8 +1,10 @@
-"""What a program gets when it runs a job to its end."""
+"""What a program gets when it runs a job to its end, and what a job prints while it runs."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,3 +22,66 @@ def test_a_job_that_a_program_runs_is_bounded(name: str, monkeypatch: pytest.Mon
     settings: dict[str, Any] = dict(zip((word[2:] for word in words[::2]), words[1::2], strict=True))
     job.run(None, **settings)  # type: ignore[arg-type]
     assert getattr(found[0], "trigger", "available-now") == "available-now"
+
+
+class Tracker:
+    """Spark's StatusTracker, with these stages: number, tasks, tasks that are done. One has ended since it was listed."""
+
+    def __init__(self, *stages: tuple[int, int, int]) -> None:
+        self._stages = {
+            each[0]: SimpleNamespace(stageId=each[0], numTasks=each[1], numCompletedTasks=each[2]) for each in stages
+        }
+
+    def getActiveStageIds(self) -> list[int]:  # noqa: N802, RUF100  Spark's names
+        return [*self._stages, 99]
+
+    def getStageInfo(self, number: int) -> SimpleNamespace | None:  # noqa: N802, RUF100
+        return self._stages.get(number)
+
+
+def test_a_report_shows_its_tasks_every_few_seconds_off_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(frame.time, "monotonic", lambda: now_s)
+    run = frame.Run("inspect", is_report=True)
+    run.announce("starting Spark")
+    for _ in range(12):
+        frame.show_tasks(Tracker((4, 12, int(now_s - 100))), run, now_s - 100)
+        now_s += 1
+    frame.show_tasks(Tracker(), run, 15)
+    run.report("a table")
+    run.say("done")
+    printed = capsys.readouterr()
+    assert printed.out == "a table\n"
+    assert printed.err.splitlines() == [
+        "inspect: starting Spark",
+        "inspect: stage 4: 0 of 12 tasks done; 0 s",
+        "inspect: stage 4: 5 of 12 tasks done; 5 s",
+        "inspect: stage 4: 10 of 12 tasks done; 10 s",
+        "inspect: done",
+    ]
+
+
+def test_a_job_that_waits_shows_no_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    frame.show_tasks(Tracker(), frame.Run("retry"), 15)
+    frame.show_tasks(Tracker((1, 1, 0)), frame.Run("retry", is_quiet=True), 15)
+    assert capsys.readouterr().err == ""
+    frame.show_tasks(Tracker((1, 2, 1)), frame.Run("retry"), 15)
+    assert capsys.readouterr().err == "retry: stage 1: 1 of 2 tasks done; 15 s\n"
+
+
+def test_on_a_terminal_the_progress_line_gives_way_to_the_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run = frame.Run("audit", is_report=True)
+    frame.show_tasks(Tracker(), run, 1)
+    frame.show_tasks(Tracker(), run, 2)
+    run.report("a table")
+    run.report("another")
+    run.say("done")
+    printed = capsys.readouterr()
+    assert printed.out == "a table\nanother\n"
+    line = f"{frame.CLEAR_LINE}Spark plans the next step;"
+    assert printed.err == f"{line} 1 s{line} 2 s{frame.CLEAR_LINE}audit: done\n"

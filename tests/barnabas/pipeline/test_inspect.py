@@ -46,7 +46,10 @@ def test_figures_of_batches_become_ratios() -> None:
     [
         ({"value": "binary"}, "value"),
         ({"value": "string", "undecoded": "binary"}, "COALESCE(CAST(value AS BINARY), undecoded)"),
-        ({"value": "struct<n:int>", "undecoded": "binary"}, "COALESCE(CAST(TO_JSON(value) AS BINARY), undecoded)"),
+        (
+            {"value": "struct<n:int>", "undecoded": "binary"},
+            "COALESCE(CAST(TO_JSON(value, MAP('timeZone', 'UTC')) AS BINARY), undecoded)",
+        ),
     ],
 )
 def test_a_replay_writes_values_of_every_form(types: dict[str, str], sql: str) -> None:

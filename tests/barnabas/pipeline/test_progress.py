@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from barnabas.pipeline.progress import Batch, Totals, bar, failure_reason, parse_batch, progress_line, prometheus_page
+from barnabas.pipeline.progress import (
+    Batch,
+    Stage,
+    Totals,
+    bar,
+    failure_reason,
+    parse_batch,
+    progress_line,
+    prometheus_page,
+    stages_line,
+)
 
 REPORT: dict[str, Any] = {
     "batchId": 4,
@@ -124,6 +134,10 @@ def test_metrics_have_the_text_form_of_prometheus() -> None:
         ("", "it failed without a message"),
         ("one line", "one line"),
         (
+            "[FAILED]\nTraceback (most recent call last):\n  File a\nbarnabas.spark.reading.fetching.DataLost: orders-0: gone",
+            "orders-0: gone",
+        ),
+        (
             "first\n\tat a.b(C.java:1)\nCaused by: x.Y: middle\n\tat d\nCaused by: z.W: the cause\n\t... 5 more",
             "z.W: the cause",
         ),
@@ -136,4 +150,14 @@ def test_metrics_have_the_text_form_of_prometheus() -> None:
     ],
 )
 def test_the_reason_of_a_failure_is_its_deepest_cause(text: str, reason: str) -> None:
-    assert failure_reason(text) == reason
+    """Spark's own words may explain more, but not more than Barnabas' own."""
+    is_ours = "barnabas." in text
+    assert failure_reason(text) == reason + ("" if is_ours else " (SPARK_LOG_LEVEL=ERROR shows Spark's own messages)")
+
+
+def test_running_stages_are_a_line() -> None:
+    stages = [Stage(4, 12, 3), Stage(5, 8, 2)]
+    line = "stage 4: 3 of 12 tasks done, stage 5: 2 of 8 tasks done; 45 s"
+    assert stages_line(stages, 45.4, with_bar=False) == line
+    assert stages_line(stages, 45.4, with_bar=True) == f"{bar(5, 20)} {line}"
+    assert stages_line([], 7, with_bar=True) == "Spark plans the next step; 7 s"

@@ -156,6 +156,12 @@ def test_variables_are_as_before_after_the_start(monkeypatch: pytest.MonkeyPatch
     assert "BARNABAS_B" not in os.environ
 
 
+def test_spark_is_quiet_unless_its_messages_are_asked_for() -> None:
+    assert session.log_level({}) == "OFF"
+    assert session.log_level({"PYSPARK_GATEWAY_PORT": "1"}) == "ERROR", "the log of a cluster"
+    assert session.log_level({"SPARK_LOG_LEVEL": "INFO", "PYSPARK_GATEWAY_PORT": "1"}) == "INFO"
+
+
 @pytest.mark.parametrize(
     ("told", "version"),
     [

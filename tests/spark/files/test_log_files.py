@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,11 @@ def plan(path: Path | str, **options: str) -> list[Any]:
     return LogPlanner(parsed, reported(parsed)).plan()
 
 
-def offsets(path: Path | str, **options: str) -> list[int]:
+def offsets(path: Path | str, *, lost: Callable[[str], None] = pytest.fail, **options: str) -> list[int]:
     return [
         offset
         for part in plan(path, **options)
-        for rows in read_files(part, include_headers=True, check_crcs=True)
+        for rows in read_files(part, lost, include_headers=True, check_crcs=True)
         for offset in rows.column("offset").to_pylist()
     ]
 
@@ -102,6 +103,26 @@ def test_bounds_by_time(plain: Path, time: int) -> None:
     first = max(time - 1000, 0)
     assert offsets(plain, startingTimestamp=str(time)) == list(range(first, 100))
     assert offsets(plain, endingTimestamp=str(time)) == list(range(first))
+
+
+def test_a_read_cannot_begin_behind_its_end(plain: Path) -> None:
+    with pytest.raises(
+        SourceOptionError, match="orders-0: startingOffsets is offset 7, behind endingTimestamp, which is offset 5"
+    ):
+        plan(plain, startingOffsets='{"orders": {"0": 7}}', endingTimestamp="1005")
+    with pytest.raises(SourceOptionError, match="startingOffsets is offset 101, behind endingOffsets"):
+        plan(plain, startingOffsets='{"orders": {"0": 101}}')
+    assert plan(plain, startingOffsets='{"orders": {"0": 100}}') == []
+
+
+def test_a_time_beyond_those_of_spark_is_reported_but_is_a_time_to_begin_at(tmp_path: Path) -> None:
+    times = (1000, 1_700_000_000_123_456_789, 2000)
+    write(tmp_path, encode_batch([Record(n, time, None, b"v") for n, time in enumerate(times)]))
+    lost: list[str] = []
+    assert offsets(tmp_path, lost=lost.append) == [0, 1, 2]
+    assert "orders-0: the record at offset 1 has the timestamp 1700000000123456789 ms" in lost[0]
+    assert offsets(tmp_path, lost=lost.append, startingTimestamp="1001") == [1, 2]
+    assert offsets(tmp_path, startingTimestamp="1001", endingTimestamp="1001") == []
 
 
 def test_a_time_behind_the_last_record(plain: Path) -> None:
@@ -185,6 +206,14 @@ def test_several_directories_and_the_longest_copy(tmp_path: Path) -> None:
     assert offsets(paths, subscribe="other") == []
     parsed = parse_read({"path": paths, "subscribePattern": ".*"}, is_streaming=False)
     assert {part.range.topic for part in LogPlanner(parsed, reported(parsed)).plan()} == {"orders"}
+
+
+def test_nothing_to_read_is_no_part(plain: Path) -> None:
+    (plain / "empty-0").mkdir()
+    write(plain, key=("emptied", 0))
+    for chosen in ({"subscribe": "empty"}, {"subscribe": "emptied"}, {"assign": "{}"}, {"subscribePattern": "no.*"}):
+        parsed = parse_read({"path": str(plain), **chosen}, is_streaming=False)
+        assert LogPlanner(parsed, reported(parsed)).plan() == []
 
 
 def test_what_is_not_there(plain: Path) -> None:

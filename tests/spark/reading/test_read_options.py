@@ -53,11 +53,21 @@ def test_names_have_any_case_and_values_their_types() -> None:
     [
         ({"subscribe": "a, b,a"}, Selection(topics=("a", "b"))),
         ({"subscribePattern": "a.*"}, Selection(pattern="a.*")),
+        ({"subscribePattern": " a.* "}, Selection(pattern="a.*")),
+        ({"assign": ' {"a": [0]} '}, Selection(partitions=(("a", 0),))),
+        ({"assign": "{}"}, Selection()),
+        ({"assign": '{"a": []}'}, Selection()),
         ({"assign": '{"a": [0, 2], "b": [1]}'}, Selection(partitions=(("a", 0), ("a", 2), ("b", 1)))),
     ],
 )
 def test_selections(options: dict[str, str], selection: Selection) -> None:
     assert parse(SERVERS | options).selection == selection
+
+
+def test_values_of_kafkas_clients_have_no_blanks_around_them() -> None:
+    given = {"kafka.check.crcs": " false ", "kafka.isolation.level": " read_uncommitted", "kafka.client.id": " me "}
+    found = parse(READ | given)
+    assert (found.checks_crcs, found.reads_committed, found.client.connection.client_id) == (False, False, "me")
 
 
 def test_what_a_selection_chooses() -> None:
@@ -119,9 +129,13 @@ def test_positions(options: dict[str, str], start: Position, end: Position) -> N
         (READ | {"kafka.bootstrap.servers": " , "}, "HOST:PORT"),
         (SERVERS, "Exactly one of the options subscribe, subscribePattern, assign is needed; none was given"),
         (READ | {"assign": "{}"}, "'subscribe' and 'assign' was given"),
-        (SERVERS | {"assign": "{}"}, r"assign is JSON such as"),
+        (SERVERS | {"assign": "[]"}, r"assign is JSON such as"),
         (SERVERS | {"assign": '{"a": ["0"]}'}, r"assign is JSON such as"),
         (SERVERS | {"subscribePattern": "("}, "regular expression"),
+        (SERVERS | {"subscribePattern": ""}, "subscribePattern is empty: ''"),
+        (SERVERS | {"subscribePattern": "  "}, "subscribePattern is empty: '  '"),
+        (SERVERS | {"subscribe": " , "}, "subscribe names nothing: ' , '"),
+        (READ | {"startingOffsets": " "}, "startingOffsets is earliest, latest or JSON"),
         (READ | {"startingOffsets": "now"}, "startingOffsets is earliest, latest or JSON"),
         (READ | {"startingOffsets": "{"}, "startingOffsets is JSON such as"),
         (READ | {"startingOffsets": '{"t": {"x": 1}}'}, "startingOffsets is JSON such as"),
