@@ -130,6 +130,7 @@ bench-spark: $(DEV)/.spark ## Spark reads through its own connector, through our
 fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
 	$(PY) -m tests.fuzz.messages --cases $(CASES)
 	$(PY) -m tests.fuzz.records --cases $(CASES)
+	$(PY) -m tests.fuzz.key_stores --cases $(CASES)
 
 sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS) $(ARGS)

@@ -116,7 +116,13 @@ class Broker:
         self._version = inter_broker_version(settings)
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._access = AccessControl(settings, dependencies, self._tasks)
-        self._sasl = SaslSources(dependencies.randomness, dependencies.documents, dependencies.clock, self._tasks)
+        self._sasl = SaslSources(
+            dependencies.randomness,
+            dependencies.documents,
+            dependencies.filesystem,
+            dependencies.clock,
+            self._tasks,
+        )
         self._metrics = BrokerMetrics(dependencies.clock)
         self._store: Store | None = None
         self._store_path: str | None = None

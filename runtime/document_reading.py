@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable
 
 from runtime.documents import DocumentRequest
+from runtime.tls.context import client_context_of
 
 CHUNK_BYTES = 64 * 1024
 HEADERS = {"Accept": "application/json", "Cache-Control": "no-cache", "User-Agent": "barnabas"}
@@ -44,7 +45,7 @@ def _fetched(request: DocumentRequest, now_ms: Callable[[], int]) -> bytes:
     asked = urllib.request.Request(request.url, data=request.form, headers={**HEADERS, **request.headers})  # noqa: S310 - checked
     handlers: list[urllib.request.BaseHandler] = [
         urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=request.trusted_path)),
+        urllib.request.HTTPSHandler(context=_context(request)),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
     ]
@@ -62,6 +63,12 @@ def _fetched(request: DocumentRequest, now_ms: Callable[[], int]) -> bytes:
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
     return content
+
+
+def _context(request: DocumentRequest) -> ssl.SSLContext:
+    if request.tls is not None:
+        return client_context_of(request.tls, checks_host=request.checks_host)
+    return ssl.create_default_context()
 
 
 def _bounded(request: DocumentRequest, content: bytes) -> bytes:

@@ -9,20 +9,24 @@ import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from runtime.tls.context import TlsMaterial
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentRequest:
     """`url` begins with file:, http: or https:. With `form` it is posted as the body of a form. `headers` may have secrets.
-    `trusted_path` is a PEM file of authorities in place of the operating system's."""
+    `tls` is used for https, in place of the operating system's authorities; names in certificates count if `checks_host`."""
 
     url: str
     max_bytes: int
     timeout_ms: int
     form: bytes | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    trusted_path: str | None = None
+    tls: TlsMaterial | None = None
+    checks_host: bool = True
 
 
 class Documents(Protocol):

@@ -12,70 +12,107 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from security.stores import jks
+from security.stores import ber
+from security.stores.entries import KeyEntry, PasswordError
+from security.stores.forms import JKS, PEM, form_of
+from security.stores.java_order import order_of_jks, order_of_pkcs12
+from security.stores.jks import read_jks
+from security.stores.pkcs12 import read_pkcs12
 
 _ENTRY = re.compile(r"-+BEGIN\s+([A-Z0-9 ]*?)\s*-+\s+(?:[^\r\n:]*:[^\r\n]*[\r\n]+)*([a-zA-Z0-9/+=\s]*?)-+END\s+\1\s*-+")
 _CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
-_JCEKS = b"\xce\xce\xce\xce"
-_CONVERSION = (
-    "keytool -importkeystore -srckeystore STORE -srcstoretype {} -destkeystore STORE.p12 -deststoretype PKCS12"
-)
 _BASE64_LINE = 64
+# EC, Ed25519, Ed448, RSA, RSA with PSS, DSA
+_KINDS = tuple(
+    map(
+        ber.object_name,
+        (
+            "1.2.840.10045.2.1",
+            "1.3.101.112",
+            "1.3.101.113",
+            "1.2.840.113549.1.1.1",
+            "1.2.840.113549.1.1.10",
+            "1.2.840.10040.4.1",
+        ),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """A private key, in PEM form and not encrypted, and its certificates in DER form, its own first."""
+    """A private key, in PEM form and not encrypted, and its certificates in DER form, its own first. `others` are keys of other
+    kinds (RSA beside EC), each with its chain, for clients that cannot use this one."""
 
     key: bytes = field(repr=False)
     chain: tuple[bytes, ...]
+    others: tuple[KeyStore, ...] = ()
 
     def as_pem(self) -> bytes:
-        """Return all of it, for OpenSSL."""
+        """Return the key and its chain, for OpenSSL."""
         return self.key + b"\n" + pem_of(self.chain)
 
 
 def read_key_store(data: bytes, password: str | None, key_password: str | None) -> KeyStore:
-    """Return the private key of a store and its chain. `data` is PEM, PKCS12 or JKS; `password` is the store's, which PEM has
-    none of; `key_password` is the key's, None where it is the store's. Raises ValueError."""
-    if _is_pem(data):
+    """Return the private key of a store and its chain, as Java's key manager chooses it among several. `data` is PEM, PKCS12 or
+    JKS; `password` is the store's, which PEM has none of; `key_password` is that of all its keys, None where it is the store's.
+    Raises ValueError (PasswordError is one)."""
+    form = form_of(data)
+    if form == PEM:
         text = data.decode("utf-8", "replace")
         return read_pem_keys(text, text, key_password)
-    if not data.startswith(jks.MAGIC):
-        return read_pkcs12_keys(data, password or "", key_password)
-    keys = jks.read_jks(data, password).keys
-    if not keys or not keys[0].chain:
-        raise ValueError("no private key in it")
-    if key_password is None and password is None:
-        raise ValueError("the password of the private key is not set")
-    key = keys[0].decrypted(key_password if key_password is not None else password or "")
-    return KeyStore(_pem("PRIVATE KEY", key), keys[0].chain)
+    entries = read_jks(data, password) if form == JKS else read_pkcs12(data, password)
+    if not any(each.chain for each in entries.keys):
+        raise ValueError("no private key with a certificate in it")
+    by_alias = {each.alias: each for each in entries.keys}
+    order = (order_of_jks if form == JKS else order_of_pkcs12)(tuple(by_alias))
+    chosen: dict[int, KeyStore] = {}
+    for alias in order:  # Java, too, needs the password of each key, whichever it shows
+        key = _decrypted_entry(by_alias[alias], password, key_password)
+        if by_alias[alias].chain:
+            chosen.setdefault(_rank(key), KeyStore(_pem("PRIVATE KEY", key), by_alias[alias].chain))
+    first, *others = (chosen[rank] for rank in sorted(chosen))
+    return replace(first, others=tuple(others))
 
 
 def read_trust_store(data: bytes, password: str | None) -> tuple[bytes, ...]:
-    """Return the trusted certificates of a store in DER form. `data` is PEM, PKCS12 or JKS; `password` is the store's, None
-    for PEM and where a store is read without a check of its integrity. Raises ValueError."""
-    if _is_pem(data):
+    """Return the certificates of a store that Java trusts, in DER form. `data` is PEM, PKCS12 or JKS; `password` is the
+    store's, None for PEM and where the integrity is not checked. Raises ValueError (PasswordError is one)."""
+    form = form_of(data)
+    if form == PEM:
         return read_pem_certificates(data.decode("utf-8", "replace"))
-    if not data.startswith(jks.MAGIC):
-        return read_pkcs12_certificates(data, password)
-    entries = jks.read_jks(data, password)
-    certificates = (
-        *(each.certificate for each in entries.trusted),
-        *(each.chain[0] for each in entries.keys if each.chain),
-    )
+    entries = read_jks(data, password) if form == JKS else read_pkcs12(data, password)
+    certificates = (*entries.trusted, *(each.chain[0] for each in entries.keys if each.chain))
+    if not certificates and entries.unmarked:
+        raise ValueError(
+            f"no trusted certificate in it: {entries.unmarked} in it lack the attribute trustedKeyUsage, without which Java "
+            "trusts none; keytool -importcert makes stores with it"
+        )
     if not certificates:
         raise ValueError("no certificate in it")
     return certificates
 
 
-def _is_pem(data: bytes) -> bool:
-    """Whether a store is PEM. Raises ValueError for one of Java's that is not read."""
-    if data.startswith(_JCEKS):
-        raise ValueError(f"it is a JCEKS store, which is not read; {_CONVERSION.format('JCEKS')} converts it")
-    return b"-----BEGIN" in data
+def _decrypted_entry(entry: KeyEntry, password: str | None, key_password: str | None) -> bytes:
+    """Raises ValueError."""
+    try:
+        return entry.decrypted(password if key_password is None else key_password)
+    except PasswordError as error:
+        if key_password is not None or password is None:
+            raise PasswordError(f"{error} (alias {entry.alias!r})", of_key=True) from None
+        raise PasswordError(
+            f"the private key has another password than the store (alias {entry.alias!r})", of_key=True
+        ) from None
+
+
+def _rank(key: bytes) -> int:
+    """Which of several keys goes first, by its kind: the order in which clients of today prefer them. `key` is PKCS #8."""
+    try:
+        kind = ber.parse(key).parts(2, 5)[1].parts(1, 2)[0].content
+    except ValueError:
+        return len(_KINDS)
+    return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
 
 def pem_of(certificates: tuple[bytes, ...]) -> bytes:
@@ -98,7 +135,7 @@ def read_pem_keys(key: str, chain: str, password: str | None) -> KeyStore:
     is_encrypted = kind == "ENCRYPTED PRIVATE KEY" or "ENCRYPTED" in text.partition("\n\n")[0].partition(kind)[2]
     if is_encrypted:
         if password is None:
-            raise ValueError("the private key is encrypted, and ssl.key.password is not set")
+            raise PasswordError("the private key is encrypted, and its password is not set", of_key=True)
         plain = _decrypted(_pem(kind, content) if kind == "ENCRYPTED PRIVATE KEY" else text.encode(), password)
     else:
         plain = _pem(kind, content)
@@ -111,45 +148,6 @@ def read_pem_certificates(text: str) -> tuple[bytes, ...]:
     if not found:
         raise ValueError("no certificate in it")
     return found
-
-
-def read_pkcs12_keys(data: bytes, password: str, key_password: str | None) -> KeyStore:
-    """Return the key of a PKCS12 store, and its certificate with those that lead to its authority. Raises ValueError."""
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415  see the rules
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-    )
-
-    store = _pkcs12(data, password)
-    if store.key is None or store.cert is None:
-        raise ValueError("no private key with a certificate in it")
-    if key_password not in (None, password):
-        raise ValueError(
-            "ssl.key.password is another one than the store's: keys of PKCS12 have the password of the store"
-        )
-    key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    own = store.cert.certificate
-    others = [additional.certificate for additional in store.additional_certs]
-    chain = [own]
-    while chain[-1].issuer != chain[-1].subject:
-        issuer = next((each for each in others if each.subject == chain[-1].issuer and each not in chain), None)
-        if issuer is None:
-            break
-        chain.append(issuer)
-    return KeyStore(key, tuple(each.public_bytes(Encoding.DER) for each in chain))
-
-
-def read_pkcs12_certificates(data: bytes, password: str | None) -> tuple[bytes, ...]:
-    """Return all certificates of a PKCS12 store in DER form. Raises ValueError."""
-    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415  see the rules
-
-    store = _pkcs12(data, password)
-    found = [] if store.cert is None else [store.cert, *()]
-    certificates = tuple(each.certificate.public_bytes(Encoding.DER) for each in (*found, *store.additional_certs))
-    if not certificates:
-        raise ValueError("no certificate in it")
-    return certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,24 @@ def certificate_names(certificate: bytes) -> CertificateNames:
 
 def check_replacement(old: KeyStore, new: KeyStore, *, allows_names: bool, allows_alternatives: bool) -> None:
     """Check that a store may be replaced while the broker runs. Raises ValueError."""
-    was, now = certificate_names(old.chain[0]), certificate_names(new.chain[0])
+    if len(old.others) != len(new.others):
+        raise ValueError(
+            f"Keystore entries do not match, existing store contains {len(old.others) + 1} entries, "
+            f"new store contains {len(new.others) + 1} entries"
+        )
+    for was, now in zip((old, *old.others), (new, *new.others), strict=True):
+        _check_names(
+            certificate_names(was.chain[0]),
+            certificate_names(now.chain[0]),
+            allows_names=allows_names,
+            allows_alternatives=allows_alternatives,
+        )
+
+
+def _check_names(
+    was: CertificateNames, now: CertificateNames, *, allows_names: bool, allows_alternatives: bool
+) -> None:
+    """Raises ValueError."""
     if not allows_names and was.owner != now.owner and was.owner_text.lower() != now.owner_text.lower():
         raise ValueError(
             f"Keystore DistinguishedName does not match: existing={was.owner_text}, new={now.owner_text}; "
@@ -188,19 +203,6 @@ def check_replacement(old: KeyStore, new: KeyStore, *, allows_names: bool, allow
         raise ValueError(
             f"Keystore SubjectAltNames do not match: the new certificate lacks {missing}; ssl.allow.san.changes allows it"
         )
-
-
-def _pkcs12(data: bytes, password: str | None):  # type: ignore[no-untyped-def]
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: PLC0415
-
-    try:
-        return pkcs12.load_pkcs12(data, None if password is None else password.encode())
-    except UnsupportedAlgorithm as error:
-        raise ValueError(f"its encryption is not supported: {error}") from None
-    except ValueError:
-        problem = "it has a password, which is not set" if password is None else "the password is wrong"
-        raise ValueError(f"{problem}, or it is not PKCS12") from None
 
 
 def _decrypted(pem: bytes, password: str) -> bytes:
@@ -217,7 +219,7 @@ def _decrypted(pem: bytes, password: str) -> bytes:
     except UnsupportedAlgorithm as error:
         raise ValueError(f"the encryption of the private key is not supported: {error}") from None
     except (ValueError, TypeError):
-        raise ValueError("ssl.key.password is not the private key's") from None
+        raise PasswordError("the password of the private key is wrong", of_key=True) from None
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 

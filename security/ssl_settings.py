@@ -10,18 +10,17 @@ Source: Kafka SslConfigs, DefaultSslEngineFactory, ChannelBuilders.serverChannel
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from config.definition import Password
 from config.errors import ConfigError
 from security.cipher_suites import ChosenSuites, chosen_suites
+from security.store_settings import StoreSettings, StoreTexts, key_store, trust_store
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues
 
-PEM, PKCS12 = "PEM", "PKCS12"
-_JAVA_STORES = ("JKS", "JCEKS")
 # The newest version that each value of ssl.protocol allows, if ssl.enabled.protocols names none.
 _PROTOCOLS = {"TLS": "TLSv1.3", "TLSV1.3": "TLSv1.3", "TLSV1.2": "TLSv1.2"}
 _VERSIONS = ("TLSv1.2", "TLSv1.3")
@@ -31,20 +30,6 @@ class ClientAuth(enum.Enum):
     NONE = "none"
     REQUESTED = "requested"
     REQUIRED = "required"
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """A store, in a file (`location`) or in line: `key` with `certificates`, or these alone for a trust store. `setting` is the
-    name of the setting that says where it is."""
-
-    setting: str
-    kind: str
-    location: str | None = None
-    password: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    key: str | None = field(default=None, repr=False)
-    certificates: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +49,15 @@ class SslSettings:
     @classmethod
     def of(cls, values: ListenerValues, *, has_sasl: bool) -> SslSettings:
         """Read the settings of a listener. Raises ConfigError."""
+        texts = _texts(values)
         try:
             suites = chosen_suites(tuple(filter(None, values.value("ssl.cipher.suites"))))
         except ValueError as error:
             raise ConfigError(f"listener {values.listener}: {error}") from error
         return cls(
             listener=values.listener,
-            keys=_key_store(values),
-            trusted=_trust_store(values),
+            keys=key_store(texts),
+            trusted=trust_store(texts),
             client_auth=_client_auth(values, has_sasl=has_sasl),
             versions=_versions(values, suites),
             suites=suites,
@@ -120,76 +106,9 @@ def _versions(values: ListenerValues, suites: ChosenSuites) -> tuple[str, ...]:
     return usable
 
 
-# --- stores ---
+def _texts(values: ListenerValues) -> StoreTexts:
+    def text(name: str) -> str | None:
+        value = values.value(name)
+        return value.value if isinstance(value, Password) else value
 
-
-def _text(values: ListenerValues, name: str) -> str | None:
-    value = values.value(name)
-    return value.value if isinstance(value, Password) else value
-
-
-def _kind(values: ListenerValues, setting: str, location: str | None) -> str:
-    given = values.value(setting)
-    kind: str = given.upper()
-    if kind in _JAVA_STORES and location is not None:
-        raise ConfigError(
-            f"{values.shown_name(setting)}={given}: Java's own stores are not read ({location}); convert it by: keytool "
-            f"-importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12, and set it to PKCS12"
-        )
-    if kind not in (PEM, PKCS12, *_JAVA_STORES):
-        raise ConfigError(f"{values.shown_name(setting)}={given} must be PEM or PKCS12")
-    return kind
-
-
-def _key_store(values: ListenerValues) -> StoreSettings | None:
-    location, password = values.value("ssl.keystore.location"), _text(values, "ssl.keystore.password")
-    key, chain = _text(values, "ssl.keystore.key"), _text(values, "ssl.keystore.certificate.chain")
-    kind, key_password = _kind(values, "ssl.keystore.type", location), _text(values, "ssl.key.password")
-    where = values.shown_name("ssl.keystore.location")
-    if key is None and chain is not None:
-        raise ConfigError("SSL certificate chain is specified, but private key is not specified")
-    if key is not None:
-        if kind != PEM:
-            raise ConfigError(f"SSL private key can be specified only for PEM, but key store type is {kind}.")
-        if chain is None:
-            raise ConfigError("SSL private key is specified, but certificate chain is not specified.")
-        if location is not None:
-            raise ConfigError("Both SSL key store location and separate private key are specified.")
-        if password is not None:
-            raise ConfigError(
-                "SSL key store password cannot be specified with PEM format, only key password may be specified."
-            )
-        return StoreSettings(values.shown_name("ssl.keystore.key"), PEM, None, None, key_password, key, chain)
-    if location is None:
-        if password is not None:
-            raise ConfigError("SSL key store is not specified, but key store password is specified.")
-        return None
-    if kind == PEM and password is not None:
-        raise ConfigError(
-            "SSL key store password cannot be specified with PEM format, only key password may be specified"
-        )
-    if kind != PEM and password is None:
-        raise ConfigError("SSL key store is specified, but key store password is not specified.")
-    return StoreSettings(where, kind, location, password, key_password)
-
-
-def _trust_store(values: ListenerValues) -> StoreSettings | None:
-    location, password = values.value("ssl.truststore.location"), _text(values, "ssl.truststore.password")
-    certificates = _text(values, "ssl.truststore.certificates")
-    kind = _kind(values, "ssl.truststore.type", location)
-    if certificates is not None:
-        if kind != PEM:
-            raise ConfigError(f"SSL trust store certs can be specified only for PEM, but trust store type is {kind}.")
-        if location is not None:
-            raise ConfigError("Both SSL trust store location and separate trust certificates are specified.")
-        if password is not None:
-            raise ConfigError("SSL trust store password cannot be specified for PEM format.")
-        name = values.shown_name("ssl.truststore.certificates")
-        return StoreSettings(name, PEM, certificates=certificates)
-    if location is None:
-        if password is not None:
-            raise ConfigError("SSL trust store is not specified, but trust store password is specified.")
-        return None
-    if kind == PEM and password is not None:
-        raise ConfigError("SSL trust store password cannot be specified for PEM format.")
-    return StoreSettings(values.shown_name("ssl.truststore.location"), kind, location, password)
+    return StoreTexts(text, values.shown_name)

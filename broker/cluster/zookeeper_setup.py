@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.cluster.zookeeper_tls import zookeeper_tls
 from broker.dependencies import Dependencies
 from broker.network.listening.host_name import own_host_name
 from metadata.store.zookeeper.client import ClientDependencies
@@ -30,7 +31,7 @@ def zookeeper_dependencies(
     settings: BrokerSettings, clock: Clock, randomness: Randomness, filesystem: FileSystem, disk: Disk, network: Network
 ) -> Dependencies:
     """Make the dependencies. Raises ConfigError."""
-    options = ZooKeeperOptions.of(settings)
+    options = ZooKeeperOptions.of(settings, zookeeper_tls(settings, filesystem))
 
     async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
         session_file = LogDirectorySessionFile(directory, filesystem, queue)

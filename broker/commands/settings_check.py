@@ -121,15 +121,16 @@ def _steps(settings: BrokerSettings, plans: Sequence[ListenerPlan]) -> Iterator[
         yield lambda: _check_zookeeper(settings)
     if plans:
         timer = Timer(clock, asyncio.get_running_loop().call_later)
-        sources = SaslSources(randomness, NoDocuments(), clock, tasks)
+        sources = SaslSources(randomness, NoDocuments(), OsFileSystem(), clock, tasks)
         yield lambda: logins(settings, plans, inter_broker_version(settings), sources)
         yield lambda: TlsListeners(settings, plans, OsFileSystem(), TlsWork(), timer=timer)
 
 
 def _check_zookeeper(settings: BrokerSettings) -> None:
-    from metadata.store.zookeeper.options import ZooKeeperOptions  # noqa: PLC0415  as at a start, only with ZooKeeper
+    from broker.cluster.zookeeper_tls import zookeeper_tls  # noqa: PLC0415  as at a start, only with ZooKeeper
+    from metadata.store.zookeeper.options import ZooKeeperOptions  # noqa: PLC0415
 
-    ZooKeeperOptions.of(settings)
+    ZooKeeperOptions.of(settings, zookeeper_tls(settings, OsFileSystem()))
 
 
 def _settings_of_no_listener(settings: BrokerSettings, plans: Sequence[ListenerPlan]) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
+from broker.cluster.zookeeper_tls import zookeeper_tls
 from broker.commands.client_network import client_network
 from broker.commands.output import print_problem
 from broker.settings.scram_users import user_of_path, user_path
@@ -47,6 +48,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.schema import Request, Response
 from runtime.clock import SystemClock
 from runtime.disk.os_disk_queue import OsDisk
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
 from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.network.transport import Network
@@ -229,7 +231,8 @@ async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
 
 @asynccontextmanager
 async def _zookeeper(given: Mapping[str, str], network: Network, tasks: TaskScope) -> AsyncIterator[Store]:
-    zookeeper = ZooKeeperOptions.of(BrokerSettings.from_sources(given, {}, {}))
+    settings = BrokerSettings.from_sources(given, {}, {})
+    zookeeper = ZooKeeperOptions.of(settings, zookeeper_tls(settings, OsFileSystem()))
     dependencies = ClientDependencies(network, SystemClock(), system_randomness(), tasks)
     store = await open_zookeeper_store(zookeeper, dependencies, NoSessionFile())
     try:

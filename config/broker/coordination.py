@@ -51,22 +51,23 @@ class CoordinationSettings(SettingTable):
         "zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", effective=True,
         doc="How ZooKeeper's host name is checked.")
     zookeeper_ssl_keystore_location: str | None = setting("zookeeper.ssl.keystore.location", STRING, None, effective=True,
-        doc="Key store towards ZooKeeper: a PEM file with certificate and key.")
+        doc="Key store towards ZooKeeper, with certificate and key: JKS, PKCS12 or PEM.")
     zookeeper_ssl_keystore_password: Password | None = setting(
         "zookeeper.ssl.keystore.password", PASSWORD, None, effective=True,
-        doc="Password of that key store.")
+        doc="Password of that key store, and of its key.")
     zookeeper_ssl_keystore_type: str | None = setting("zookeeper.ssl.keystore.type", STRING, None, effective=True,
-        doc="Type of that key store.")
+        doc="Type of that key store; the file's content decides.")
     zookeeper_ssl_ocsp_enable: bool = setting("zookeeper.ssl.ocsp.enable", BOOLEAN, False, effective=True,
         doc="Whether OCSP is asked towards ZooKeeper; not supported.")
     zookeeper_ssl_protocol: str = setting("zookeeper.ssl.protocol", STRING, "TLSv1.2",
         doc="TLS version used towards ZooKeeper.")
     zookeeper_ssl_truststore_location: str | None = setting("zookeeper.ssl.truststore.location", STRING, None, effective=True,
-        doc="Trust store towards ZooKeeper: a PEM file of authorities.")
-    zookeeper_ssl_truststore_password: Password | None = setting("zookeeper.ssl.truststore.password", PASSWORD, None,
+        doc="Trust store towards ZooKeeper: JKS, PKCS12 or PEM.")
+    zookeeper_ssl_truststore_password: Password | None = setting(
+        "zookeeper.ssl.truststore.password", PASSWORD, None, effective=True,
         doc="Password of that trust store.")
     zookeeper_ssl_truststore_type: str | None = setting("zookeeper.ssl.truststore.type", STRING, None, effective=True,
-        doc="Type of that trust store.")
+        doc="Type of that trust store; the file's content decides.")
     zookeeper_metadata_migration_enable: bool = setting("zookeeper.metadata.migration.enable", BOOLEAN, False,
         doc="Whether metadata moves from ZooKeeper to a quorum controller.")
     zookeeper_metadata_migration_min_batch_size: int = setting(

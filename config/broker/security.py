@@ -211,7 +211,7 @@ class SecuritySettings(SettingTable):
         effective=True,
         doc="Password of the key store.")
     ssl_keystore_type: str = setting("ssl.keystore.type", STRING, "JKS", None, PER_BROKER, effective=True,
-        doc="Type of the key store: PEM or PKCS12. JKS stops the start with the conversion.")
+        doc="Type of the key store: JKS, PKCS12 or PEM. The content of a file decides what it is read as.")
     ssl_principal_mapping_rules: str = setting("ssl.principal.mapping.rules", STRING, "DEFAULT", effective=True,
         doc="Rules from certificate names to users.")
     ssl_protocol: str = setting("ssl.protocol", STRING, "TLSv1.3", None, PER_BROKER, effective=True,
@@ -234,4 +234,4 @@ class SecuritySettings(SettingTable):
         effective=True,
         doc="Password of the trust store.")
     ssl_truststore_type: str = setting("ssl.truststore.type", STRING, "JKS", None, PER_BROKER, effective=True,
-        doc="Type of the trust store: PEM or PKCS12. JKS stops the start with the conversion.")
+        doc="Type of the trust store: JKS, PKCS12 or PEM. The content of a file decides what it is read as.")

@@ -20,12 +20,14 @@ TICKETS_PER_HANDSHAKE = 1
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
     """`keys` are a private key and its certificates in PEM form; `trusted` certificates in DER form, None for those of the
-    operating system. `versions` are names as in "TLSv1.3", oldest first; `ciphers` is in OpenSSL's form."""
+    operating system. `versions` are names as in "TLSv1.3", oldest first; `ciphers` is in OpenSSL's form. `other_keys` are keys
+    of other kinds (RSA beside EC), each with its certificates, of which the peer's algorithms decide."""
 
     keys: bytes | None = field(repr=False)
     trusted: tuple[bytes, ...] | None
     versions: Sequence[str]
     ciphers: str | None = None
+    other_keys: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 def server_context(material: TlsMaterial, verify_mode: ssl.VerifyMode) -> ssl.SSLContext:
@@ -59,7 +61,8 @@ def _configure(context: ssl.SSLContext, material: TlsMaterial) -> None:
     else:
         context.load_verify_locations(cadata=b"".join(material.trusted))
     if material.keys is not None:
-        _load_keys(context, material.keys)
+        for keys in (material.keys, *material.other_keys):
+            _load_keys(context, keys)
 
 
 def _load_keys(context: ssl.SSLContext, keys: bytes) -> None:

@@ -8,37 +8,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from runtime.network.transport import Connection, ConnectionHandler, Listener, Network
 from runtime.tls.stream import TlsStream, TlsWork
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """PEM files. Without `trusted` the operating system's authorities are used; `own` contains certificate and key."""
-
-    trusted: str | None = None
-    own: str | None = None
-    own_password: str | None = None
-
-
-def client_context(
-    files: TlsFiles, *, min_version: ssl.TLSVersion, max_version: ssl.TLSVersion, checks_host: bool
-) -> ssl.SSLContext:
-    """Create the context of a client. Raises OSError (ssl.SSLError is one) for files that cannot be used."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = checks_host
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.minimum_version, context.maximum_version = min_version, max_version
-    if files.trusted is None:
-        context.load_default_certs()
-    else:
-        context.load_verify_locations(files.trusted)
-    if files.own is not None:
-        # Without a password OpenSSL would prompt for one on the terminal.
-        context.load_cert_chain(files.own, password=files.own_password or "")
-    return context
 
 
 class TlsNetwork:

@@ -16,39 +16,39 @@ import hashlib
 import hmac
 from functools import partial
 
-from security.stores.entries import KeyEntry, StoreEntries, TrustedEntry
+from security.stores import ber
+from security.stores.entries import KeyEntry, PasswordError, StoreEntries
 
-MAGIC = b"\xfe\xed\xfe\xed"
+ENTRIES_MAX = 10_000
+"""More than any store has."""
+_MAGIC_BYTES = 4
 _KEY, _TRUSTED = 1, 2
 _DIGEST_BYTES = 20
 _SALT_BYTES = 20
 _DIGEST_PHRASE = b"Mighty Aphrodite"
-# AlgorithmIdentifier of 1.3.6.1.4.1.42.2.17.1.1, with parameters NULL or without.
-_PROTECTORS = (bytes.fromhex("300e060a2b060104012a021101010500"), bytes.fromhex("300c060a2b060104012a02110101"))
+_PROTECTOR = ber.object_name("1.3.6.1.4.1.42.2.17.1.1")
 
 
 def read_jks(data: bytes, password: str | None) -> StoreEntries:
-    """Return the entries of a key store. Raises ValueError: it is damaged, or the password is wrong."""
+    """Return the entries of a store. Raises ValueError, of which PasswordError is one."""
     reader = _Reader(data)
-    if reader.take(len(MAGIC)) != MAGIC:
-        raise ValueError("it is not a Java key store (JKS)")
+    reader.take(_MAGIC_BYTES)  # `forms` has looked at it
     version, count = reader.number(4), reader.number(4)
     if version not in (1, 2):
         raise ValueError(f"it is a Java key store (JKS) of the unknown version {version}")
-    keys: dict[str, KeyEntry] = {}
-    trusted: dict[str, TrustedEntry] = {}
-    for _ in range(count):  # each entry takes bytes, so that a false count ends at the end of the file
+    if count > ENTRIES_MAX:
+        raise ValueError(f"the Java key store is damaged: it has {count} entries by its own account")
+    entries: dict[str, KeyEntry | bytes] = {}  # by alias; bytes are a trusted certificate
+    for _ in range(count):
         tag = reader.number(4)
         alias = _alias(reader)
         reader.take(8)  # the time of its creation
-        keys.pop(alias, None)
-        trusted.pop(alias, None)
         if tag == _KEY:
             protected = reader.block()
             chain = tuple(_certificate(reader, version) for _ in range(reader.number(4)))
-            keys[alias] = KeyEntry(alias, partial(_decrypted, protected), chain)
+            entries[alias] = KeyEntry(alias, partial(_decrypted, protected), chain)
         elif tag == _TRUSTED:
-            trusted[alias] = TrustedEntry(alias, _certificate(reader, version))
+            entries[alias] = _certificate(reader, version)
         else:
             raise ValueError(f"the Java key store is damaged: an entry has the unknown kind {tag}")
     end = reader.position
@@ -56,8 +56,11 @@ def read_jks(data: bytes, password: str | None) -> StoreEntries:
     if password is not None:
         expected = hashlib.sha1(_text(password) + _DIGEST_PHRASE + data[:end], usedforsecurity=False).digest()
         if not hmac.compare_digest(digest, expected):
-            raise ValueError("the password of the Java key store is wrong, or its bytes were changed")
-    return StoreEntries(tuple(keys.values()), tuple(trusted.values()))
+            raise PasswordError("the password of the store is wrong, or its bytes were changed")
+    return StoreEntries(
+        tuple(each for each in entries.values() if isinstance(each, KeyEntry)),
+        tuple(each for each in entries.values() if isinstance(each, bytes)),
+    )
 
 
 class _Reader:
@@ -81,7 +84,11 @@ class _Reader:
         return self.take(self.number(4))
 
     def text(self) -> str:
-        return self.take(self.number(2)).decode("utf-8", "replace")
+        """Characters beyond the first plane are two surrogates, in Java as here. Raises ValueError."""
+        try:
+            return self.take(self.number(2)).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise ValueError("the Java key store is damaged: a text in it is not UTF-8") from None
 
 
 def _alias(reader: _Reader) -> str:
@@ -93,11 +100,15 @@ def _certificate(reader: _Reader, version: int) -> bytes:
     content = reader.block()
     if kind not in ("X.509", "X509"):
         raise ValueError("the Java key store has a certificate that is not X.509")
+    if not ber.is_whole(content, ber.SEQUENCE):
+        raise ValueError("the Java key store is damaged: a certificate is not in the expected form")
     return content
 
 
-def _decrypted(protected: bytes, password: str) -> bytes:
+def _decrypted(protected: bytes, password: str | None) -> bytes:
     """Return the key, in the form of PKCS #8. Raises ValueError."""
+    if password is None:
+        raise PasswordError("the private key has a password, which is not set", of_key=True)
     content = _protected_content(protected)
     salt, encrypted, digest = content[:_SALT_BYTES], content[_SALT_BYTES:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     secret = _text(password)
@@ -108,32 +119,22 @@ def _decrypted(protected: bytes, password: str) -> bytes:
     mask = int.from_bytes(stream[: len(encrypted)])
     key = (int.from_bytes(encrypted) ^ mask).to_bytes(len(encrypted))
     if not hmac.compare_digest(hashlib.sha1(secret + key, usedforsecurity=False).digest(), digest):
-        raise ValueError("the password of the private key is wrong")
+        raise PasswordError("the password of the private key is wrong", of_key=True)
     return key
 
 
 def _protected_content(protected: bytes) -> bytes:
     """Return the octets of an EncryptedPrivateKeyInfo: SEQUENCE { algorithm, OCTET STRING }. Raises ValueError."""
-    rest = _element(protected, 0x30)
-    protector = next((each for each in _PROTECTORS if rest.startswith(each)), None)
-    if protector is None:
-        raise ValueError("a private key is protected by another algorithm than that of Java key stores")
-    content = _element(rest[len(protector) :], 0x04)
+    try:
+        algorithm, octets = ber.parse(protected).parts(2, 2)
+        protector, content = algorithm.parts(1, 2)[0].content, octets.octets()
+    except ValueError:
+        raise ValueError("the Java key store is damaged: a private key is not in the expected form") from None
+    if protector != _PROTECTOR:
+        raise ValueError(f"a private key is protected by an unknown algorithm ({ber.object_text(protector)})")
     if len(content) <= _SALT_BYTES + _DIGEST_BYTES:
         raise ValueError("the Java key store is damaged: a private key is too short")
     return content
-
-
-def _element(data: bytes, tag: int) -> bytes:
-    """Return the content of the DER element that `data` consists of. Raises ValueError."""
-    if len(data) > 2 and data[0] == tag:
-        length, start = data[1], 2
-        if length > 0x80:
-            start += length - 0x80
-            length = int.from_bytes(data[2:start])
-        if length != 0x80 and len(data) == start + length:
-            return data[start:]
-    raise ValueError("the Java key store is damaged: a private key is not in the expected form")
 
 
 def _text(password: str) -> bytes:

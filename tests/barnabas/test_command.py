@@ -240,9 +240,9 @@ def test_settings_are_listed() -> None:
     effective, _, others = answer.partition("Accepted, without effect:")
     assert "log.segment.bytes = 1073741824\n    Size at which" in effective
     assert "\n    int, [14,...]\n" in effective
-    assert "    zookeeper.ssl.truststore.password" in others
+    assert "    zookeeper.clientCnxnSocket" in others
     everything = run("settings", "--all").stdout
-    assert "zookeeper.ssl.truststore.password = null (no effect)" in everything
+    assert "zookeeper.clientCnxnSocket = null (no effect)" in everything
 
 
 def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
@@ -250,6 +250,7 @@ def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "num.partitions=5\nlog.dirs=/from/file\nlog.segmnt.bytes=7\nzookeeper.ssl.truststore.password=hunter2\n"
+        "zookeeper.clientCnxnSocket=x\n"
     )
     environment = {"KAFKA_LOG_DIRS": "/from/environment", "KAFKA_BROKER_ID": "2"}
     answer = run("settings", "--all", str(file), "--override", "broker.id=3", environment=environment)
@@ -261,9 +262,10 @@ def test_settings_are_those_that_a_start_would_have(tmp_path: Path) -> None:
     assert blocks["broker.id"][0] == "broker.id = 3"
     assert blocks["inter.broker.protocol.version"][2] == "    string, a Kafka version"
     assert blocks["zookeeper.ssl.truststore.password"][0::2] == [
-        "zookeeper.ssl.truststore.password = [hidden] (no effect)",
+        "zookeeper.ssl.truststore.password = [hidden]",
         "    password; default null",
     ]
+    assert blocks["zookeeper.clientCnxnSocket"][0] == "zookeeper.clientCnxnSocket = x (no effect)"
     assert "hunter2" not in answer.stdout
     assert answer.stderr == "barnabas: unknown setting log.segmnt.bytes: did you mean log.segment.bytes?\n"
     refused = run("settings", "--override", "log.segment.bytes=1")
@@ -331,7 +333,8 @@ def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> No
     file.write_text("broker.id=1\nnum.partitions=5\nlog.segmnt.bytes=7\n")
     environment = {"KAFKA_BROKER_ID": "2", "KAFKA_CREATE_TOPICS": "from-environment:2", "KAFKA_OPTS": "-Xmx1g"}
     arguments = [str(file), "--override", "broker.id=3", "--topic", "from-option", "--log-level", "warn"]
-    arguments += ["--override", "background.threads=7", "--override", "zookeeper.ssl.truststore.password=hunter2"]
+    arguments += ["--override", "background.threads=7", "--override", "zookeeper.clientCnxnSocket=x"]
+    arguments += ["--override", "zookeeper.ssl.truststore.password=hunter2"]
     with started(tmp_path, *arguments, environment=environment) as (process, banner):
         assert "broker    3" in banner
         assert f"data      {tmp_path}/data" in banner
@@ -341,7 +344,7 @@ def test_sources_in_order_of_strength_and_topics_from_both(tmp_path: Path) -> No
     log = (tmp_path / "log").read_text()
     assert 'reason=unknown setting log.segmnt.bytes: did you mean log.segment.bytes?"' in log
     assert "settings without effect, this broker lacks what they configure: " in log
-    assert "settings=background.threads, zookeeper.ssl.truststore.password" in log
+    assert "settings=background.threads, zookeeper.clientCnxnSocket" in log
     assert "hunter2" not in log
     assert "opts" not in log.lower()
 

@@ -16,7 +16,7 @@ import pytest
 from runtime.clock import SystemClock
 from runtime.documents import DocumentRequest
 from runtime.os_documents import OsDocuments
-from tests.tls_certificates import authority, issued
+from tests.tls_certificates import issued, material
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -143,20 +143,21 @@ def test_https_verifies_the_server(tmp_path: Path) -> None:
         ("other", "127.0.0.1", "two"),
     ):
         (tmp_path / name).write_text(issued(name, host, by=authority_name).both)
-    trusted = tmp_path / "trusted.pem"
-    trusted.write_text(authority("one").certificate)
-    for name, is_trusted in (("good", True), ("other-host", False), ("other", False)):
+    for name, checks_host, is_trusted in (
+        ("good", True, True),
+        ("other-host", True, False),
+        ("other-host", False, True),
+        ("other", False, False),
+    ):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(tmp_path / name)
         with server(context) as (base, seen):
             if is_trusted:
-                assert read(f"{base}/document", trusted_path=str(trusted)) == b"document"
+                assert read(f"{base}/document", tls=material(None, by="one"), checks_host=checks_host) == b"document"
             else:
                 with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
-                    read(f"{base}/document", trusted_path=str(trusted))
+                    read(f"{base}/document", tls=material(None, by="one"), checks_host=checks_host)
                 assert seen == []
-    with pytest.raises(OSError, match="No such file"):
-        read("https://127.0.0.1:1/x", trusted_path=str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "", "x", "http://127.0.0.1:1/x", "http://127.0.0.1:99999/x"])

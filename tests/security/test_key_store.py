@@ -1,13 +1,11 @@
-"""Keys and certificates of PEM and PKCS12 stores, also of those that Java's keytool makes; what may replace what."""
+"""Keys and certificates of PEM, PKCS12 and JKS stores; what may replace what."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from pathlib import Path
+import base64
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -23,11 +21,13 @@ from hypothesis import strategies as st
 from security.key_store import (
     certificate_names,
     check_replacement,
+    read_key_store,
     read_pem_certificates,
     read_pem_keys,
-    read_pkcs12_certificates,
-    read_pkcs12_keys,
+    read_trust_store,
 )
+from security.stores.java_order import order_of_jks
+from tests.jks_writer import Entry, jks
 from tests.tls_certificates import authority, issued
 
 SECRET = "s3cret-words"
@@ -57,9 +57,9 @@ def test_an_encrypted_key_needs_its_password() -> None:
     one = issued("broker", "localhost")
     key = encrypted(one.key)
     assert read_pem_keys(key, one.certificate, SECRET).key == read_pem_keys(one.key, one.certificate, None).key
-    with pytest.raises(ValueError, match=r"encrypted, and ssl.key.password is not set"):
+    with pytest.raises(ValueError, match=r"encrypted, and its password is not set"):
         read_pem_keys(key, one.certificate, None)
-    with pytest.raises(ValueError, match=r"ssl.key.password is not the private key's"):
+    with pytest.raises(ValueError, match=r"the password of the private key is wrong"):
         read_pem_keys(key, one.certificate, "wrong")
 
 
@@ -97,47 +97,32 @@ def store(*, key: bool, password: str = SECRET) -> bytes:
 
 
 def test_pkcs12_has_the_key_with_its_chain() -> None:
-    keys = read_pkcs12_keys(store(key=True), SECRET, SECRET)
+    keys = read_key_store(store(key=True), SECRET, SECRET)
     assert [certificate_names(each).owner_text for each in keys.chain] == ["CN=broker", "CN=test authority"]
-    assert read_pkcs12_certificates(store(key=False), SECRET) == read_pem_certificates(authority().certificate)
-    assert len(read_pkcs12_certificates(store(key=True), SECRET)) == 2
 
 
-@pytest.mark.parametrize(
-    ("data", "password", "key_password", "message"),
-    [
-        (store(key=True), "wrong", None, "the password is wrong, or it is not PKCS12"),
-        (b"nonsense", SECRET, None, "the password is wrong, or it is not PKCS12"),
-        (store(key=False), SECRET, None, "no private key"),
-        (store(key=True), SECRET, "another", "keys of PKCS12 have the password of the store"),
-    ],
-)
-def test_why_pkcs12_is_refused(data: bytes, password: str, key_password: str | None, message: str) -> None:
-    with pytest.raises(ValueError, match=message) as refused:
-        read_pkcs12_keys(data, password, key_password)
-    assert SECRET not in str(refused.value)
+def test_a_trust_store_has_what_java_trusts() -> None:
+    """Not the certificates that only lead from a key to its authority, nor those that OpenSSL exports without keys."""
+    assert [certificate_names(each).owner_text for each in read_trust_store(store(key=True), SECRET)] == ["CN=broker"]
+    with pytest.raises(ValueError, match=r"1 in it lack the attribute trustedKeyUsage, .*keytool -importcert"):
+        read_trust_store(store(key=False), SECRET)
+    with pytest.raises(ValueError, match="no private key with a certificate"):
+        read_key_store(store(key=False), SECRET, None)
 
 
-def test_a_trust_store_without_its_password() -> None:
-    with pytest.raises(ValueError, match="it has a password, which is not set, or it is not PKCS12"):
-        read_pkcs12_certificates(store(key=False), None)
-
-
-def test_stores_of_javas_keytool(tmp_path: Path) -> None:
-    if shutil.which("keytool") is None:
-        pytest.skip("keytool is not installed")
-
-    def keytool(*arguments: str) -> None:
-        common = ["-storetype", "PKCS12", "-storepass", SECRET]
-        subprocess.run(["keytool", *arguments, *common], cwd=tmp_path, check=True, capture_output=True)
-
-    names = ["-dname", "CN=localhost,OU=x", "-ext", "SAN=dns:localhost"]
-    keytool("-genkeypair", "-alias", "own", "-keyalg", "EC", *names, "-keystore", "keys.p12")
-    keytool("-exportcert", "-alias", "own", "-rfc", "-file", "own.pem", "-keystore", "keys.p12")
-    keytool("-importcert", "-noprompt", "-alias", "ca", "-file", "own.pem", "-keystore", "trust.p12")
-    trusted = read_pem_certificates((tmp_path / "own.pem").read_text())
-    assert read_pkcs12_keys((tmp_path / "keys.p12").read_bytes(), SECRET, None).chain == trusted
-    assert read_pkcs12_certificates((tmp_path / "trust.p12").read_bytes(), SECRET) == trusted
+def test_keys_of_several_kinds_are_all_there() -> None:
+    """In the order in which clients prefer them; of one kind it is the one that Java's key manager chooses."""
+    trusted = read_pem_certificates(authority().certificate)
+    kinds = {
+        "rsa": rsa.generate_private_key(65537, 2048), "ed": ed25519.Ed25519PrivateKey.generate(),
+        "ec": ec.generate_private_key(ec.SECP256R1()), "other": ec.generate_private_key(ec.SECP256R1()),
+    }  # fmt: skip
+    ders = {name: key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()) for name, key in kinds.items()}
+    found = read_key_store(jks([Entry(name, trusted, der, SECRET) for name, der in ders.items()], SECRET), SECRET, None)
+    first_of_ec = next(name for name in order_of_jks(list(kinds)) if name in ("ec", "other"))
+    assert [base64.b64decode("".join(each.key.decode().splitlines()[1:-1])) for each in (found, *found.others)] == [
+        ders[name] for name in (first_of_ec, "ed", "rsa")
+    ]
 
 
 def test_no_secret_is_in_a_repr() -> None:
@@ -168,9 +153,3 @@ def test_any_text_is_read_or_refused(text: str) -> None:
             read_pem_certificates(framed)
         except ValueError:
             continue
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_no_pkcs12(data: bytes) -> None:
-    with pytest.raises(ValueError, match=r"PKCS12"):
-        read_pkcs12_keys(data, SECRET, None)

@@ -7,7 +7,8 @@ import pytest
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
-from security.ssl_settings import ClientAuth, SslSettings, StoreSettings
+from security.ssl_settings import ClientAuth, SslSettings
+from security.store_settings import StoreSettings
 
 IN_LINE = {"ssl.keystore.key": "K", "ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": "C"}
 
@@ -30,7 +31,12 @@ def test_a_listeners_own_settings_come_first() -> None:
             "listener.name.outside.ssl.keystore.location": "/other.pem",
         }
     )  # fmt: skip
-    assert found.keys == StoreSettings("listener.name.inside.ssl.keystore.location", "PEM", "/own.pem")
+    assert found.keys == StoreSettings(
+        "listener.name.inside.ssl.keystore.location",
+        "/own.pem",
+        password_setting="ssl.keystore.password",
+        key_password_setting="ssl.key.password",
+    )
     assert found.client_auth is ClientAuth.REQUESTED
     assert found.files == ("/own.pem",)
 
@@ -46,13 +52,15 @@ def test_stores_in_line() -> None:
     found = settings(
         {
             "ssl.keystore.type": "PEM", "ssl.keystore.key": "KEY", "ssl.keystore.certificate.chain": "CHAIN",
-            "ssl.key.password": "word", "ssl.truststore.type": "pem", "ssl.truststore.certificates": "CA",
+            "ssl.key.password": "hunter2", "ssl.truststore.type": "pem", "ssl.truststore.certificates": "CA",
         }
     )  # fmt: skip
-    assert found.keys == StoreSettings("ssl.keystore.key", "PEM", None, None, "word", "KEY", "CHAIN")
-    assert found.trusted == StoreSettings("ssl.truststore.certificates", "PEM", certificates="CA")
+    assert found.keys == StoreSettings(
+        "ssl.keystore.key", None, None, "hunter2", "KEY", "CHAIN", key_password_setting="ssl.key.password"
+    )
+    assert found.trusted == StoreSettings("ssl.truststore.certificates", certificates="CA")
     assert found.files == ()
-    assert "word" not in repr(found)
+    assert "hunter2" not in repr(found)
     assert "KEY" not in repr(found).replace("ssl.keystore.key", "")
 
 
@@ -73,12 +81,8 @@ def test_versions(given: dict[str, str], versions: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"ssl.keystore.location": "/k.jks", "ssl.keystore.password": "x"},
-            r"ssl.keystore.type=JKS: .*keytool -importkeystore",
-        ),
-        ({"ssl.truststore.location": "/t.jks"}, r"ssl.truststore.type=JKS: Java's own stores are not read \(/t.jks\)"),
-        ({"ssl.keystore.type": "BKS"}, r"ssl.keystore.type=BKS must be PEM or PKCS12"),
+        ({"ssl.keystore.type": "BKS"}, r"ssl.keystore.type=BKS must be JKS, PKCS12 or PEM"),
+        ({"ssl.keystore.location": "/k"}, "key store password is not specified"),
         ({"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/k"}, "key store password is not specified"),
         ({"ssl.keystore.password": "x"}, "SSL key store is not specified, but key store password is specified"),
         ({"ssl.truststore.password": "x"}, "SSL trust store is not specified, but trust store password"),

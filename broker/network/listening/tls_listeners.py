@@ -25,19 +25,12 @@ from config.broker import SASL_LISTENER_SETTINGS, base_name
 from config.errors import ConfigError
 from config.layers import CLUSTER_LEVEL_LISTENER_SETTINGS, LISTENER_ONLY_SETTINGS
 from config.listener_values import ListenerValues
-from runtime.error_texts import reason_of
 from runtime.tls.context import TlsMaterial, check_handshake, client_context_of, server_context
 from runtime.tls.stream import TlsStream, TlsWork, reason_of_failure
-from security.key_store import (
-    KeyStore,
-    check_replacement,
-    read_pem_certificates,
-    read_pem_keys,
-    read_pkcs12_certificates,
-    read_pkcs12_keys,
-)
+from security.key_store import KeyStore, check_replacement
 from security.ssl_principal import SslPrincipalMapper
-from security.ssl_settings import PEM, ClientAuth, SslSettings, StoreSettings
+from security.ssl_settings import ClientAuth, SslSettings
+from security.store_settings import StoreSettings, read_certificates, read_keys
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestConnection
@@ -299,9 +292,11 @@ class TlsListeners:
                 "ssl.keystore.certificate.chain, must be set: a listener with TLS needs a certificate"
             )
         stats = self._stats(settings)
-        keys = self._keys(settings.keys)
-        trusted = None if settings.trusted is None else self._certificates(settings.trusted)
-        material = TlsMaterial(keys.as_pem(), trusted, settings.versions, settings.suites.ciphers)
+        read_file = self._filesystem.read_bytes
+        keys = read_keys(settings.keys, read_file)
+        trusted = None if settings.trusted is None else read_certificates(settings.trusted, read_file)
+        others = tuple(each.as_pem() for each in keys.others)
+        material = TlsMaterial(keys.as_pem(), trusted, settings.versions, settings.suites.ciphers, others)
         try:
             server = server_context(material, _VERIFY_MODES[settings.client_auth])
             client = client_context_of(material, checks_host=settings.checks_host) if is_brokers else None
@@ -328,42 +323,9 @@ class TlsListeners:
                 continue  # reading it says why
         return stats
 
-    def _keys(self, store: StoreSettings) -> KeyStore:
-        try:
-            if store.key is not None:
-                return read_pem_keys(store.key, store.certificates or "", store.key_password)
-            data = self._read(store)
-            if store.kind == PEM:
-                text = data.decode("utf-8", "replace")
-                return read_pem_keys(text, text, store.key_password)
-            return read_pkcs12_keys(data, store.password or "", store.key_password)
-        except ValueError as error:
-            raise ConfigError(f"{_where(store)}: {error}") from error
-
-    def _certificates(self, store: StoreSettings) -> tuple[bytes, ...]:
-        try:
-            if store.certificates is not None:
-                return read_pem_certificates(store.certificates)
-            data = self._read(store)
-            if store.kind == PEM:
-                return read_pem_certificates(data.decode("utf-8", "replace"))
-            return read_pkcs12_certificates(data, store.password)
-        except ValueError as error:
-            raise ConfigError(f"{_where(store)}: {error}") from error
-
-    def _read(self, store: StoreSettings) -> bytes:
-        assert store.location is not None
-        try:
-            return self._filesystem.read_bytes(store.location)
-        except OSError as error:
-            raise ConfigError(f"{_where(store)}: {reason_of(error)}") from error
-
 
 def _where(store: StoreSettings | None) -> str:
-    """Return the setting and the file of a store; a secret in line is not shown."""
-    if store is None:
-        return "the authorities of the operating system"
-    return store.setting if store.location is None else f"{store.setting}={store.location}"
+    return "the authorities of the operating system" if store is None else store.where
 
 
 def _ssl_settings(settings: BrokerSettings, plan: ListenerPlan) -> SslSettings:

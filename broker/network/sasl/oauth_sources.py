@@ -3,6 +3,9 @@
     sasl.oauthbearer.jwks.endpoint.url     file:, http: or https:, the keys
     sasl.oauthbearer.token.endpoint.url    file: the token itself; http:, https: where clientId and clientSecret get one
 
+The options `ssl.truststore.*`, `ssl.keystore.*` and `ssl.key.password` of the login module are for https, as Apache Kafka has
+them: the stores are read once.
+
 Rules: sources are made with the settings, and read from `start` on; listeners with the same settings share one. A file that
 cannot be read prevents the start, as in Apache Kafka; a provider that does not respond does not, and is asked again. Nothing
 that a client sends causes more than one read in ten seconds.
@@ -11,6 +14,7 @@ Source: Kafka RefreshingHttpsJwks, JwksFileVerificationKeyResolver, FileTokenRet
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +23,7 @@ from urllib.parse import urlsplit
 from config.errors import ConfigError
 from runtime.documents import DocumentRequest
 from runtime.refreshed import Refreshed, RefreshTimes
+from runtime.tls.context import TlsMaterial, client_context_of
 from security.oauth_keys import DOCUMENT_BYTES_MAX, KeySet
 from security.oauth_login import (
     TOKEN_BYTES_MAX,
@@ -29,6 +34,7 @@ from security.oauth_login import (
     granted_token,
 )
 from security.sasl import OAUTHBEARER, AuthenticationFailed
+from security.store_settings import StoreTexts, key_store, read_certificates, read_keys, trust_store
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues
@@ -41,8 +47,17 @@ TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the nam
 TIMEOUT_MS: Final = 10_000
 # A token in a file is replaced by whoever writes the file, at any time.
 FILE_PAUSE_MS: Final = 60_000
-_TRUSTED: Final = "ssl.truststore.location"
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_CHECKED_NAMES: Final = "ssl.endpoint.identification.algorithm"
 _NO_KEYS: Final = KeySet()
+
+
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    """Of connections by https: None for the operating system's authorities; whether names in certificates count."""
+
+    material: TlsMaterial | None = None
+    checks_host: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +67,15 @@ class KeySource:
     url: str
     refresh_ms: int
     times: RefreshTimes
-    trusted_path: str | None = None
+    tls: _Tls
 
 
 class OAuthSources:
-    """Makes the sources, and starts them."""
+    """Makes the sources, and starts them. `read_file` reads the stores that options name; it blocks, and raises OSError."""
 
-    def __init__(self, documents: Documents, clock: Clock, tasks: TaskScope) -> None:
+    def __init__(self, documents: Documents, read_file: Callable[[str], bytes], clock: Clock, tasks: TaskScope) -> None:
         self._documents = documents
+        self._read_file = read_file
         self._clock = clock
         self._tasks = tasks
         self._keys: dict[KeySource, Refreshed[KeySet]] = {}
@@ -69,19 +85,23 @@ class OAuthSources:
 
     def keys(self, values: ListenerValues, options: Mapping[str, str]) -> Refreshed[KeySet]:
         """Return the keys that clients' tokens of a listener are verified with. Raises ConfigError."""
+        url = _url(values, KEYS_URL)
         source = KeySource(
-            url=_url(values, KEYS_URL),
+            url=url,
             refresh_ms=_value(values, "sasl.oauthbearer.jwks.endpoint.refresh.ms"),
             times=RefreshTimes(
                 _value(values, "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
                 _value(values, "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
             ),
-            trusted_path=_trusted_path(values, options),
+            tls=self._tls(url, values, options),
         )
         if source.refresh_ms <= 0:
             raise ConfigError("sasl.oauthbearer.jwks.endpoint.refresh.ms must be positive")
         if source not in self._keys:
-            request = DocumentRequest(source.url, DOCUMENT_BYTES_MAX, TIMEOUT_MS, trusted_path=source.trusted_path)
+            tls = source.tls
+            request = DocumentRequest(
+                source.url, DOCUMENT_BYTES_MAX, TIMEOUT_MS, tls=tls.material, checks_host=tls.checks_host
+            )
 
             async def load() -> KeySet:
                 return KeySet.parse(await self._documents.read(request))
@@ -126,9 +146,8 @@ class OAuthSources:
 
         return current
 
-    @staticmethod
     def _token_request(
-        url: str, values: ListenerValues, options: Mapping[str, str], *, is_file: bool
+        self, url: str, values: ListenerValues, options: Mapping[str, str], *, is_file: bool
     ) -> DocumentRequest:
         if is_file:
             return DocumentRequest(url, TOKEN_BYTES_MAX, TIMEOUT_MS)
@@ -137,14 +156,26 @@ class OAuthSources:
             raise ConfigError(
                 f"{TOKEN_URL}={url} needs the options clientId and clientSecret of the login module, for this broker's token"
             )
+        tls = self._tls(url, values, options)
         return DocumentRequest(
             url,
             TOKEN_BYTES_MAX,
             _value(values, "sasl.login.read.timeout.ms") or TIMEOUT_MS,
             credentials_form(options.get("scope")),
             credentials_headers(client_id, client_secret),
-            _trusted_path(values, options),
+            tls.material,
+            tls.checks_host,
         )
+
+    def _tls(self, url: str, values: ListenerValues, options: Mapping[str, str]) -> _Tls:
+        """Read what the options of the login module name for https. Raises ConfigError."""
+        if urlsplit(url).scheme != "https":
+            return _Tls()
+        try:
+            material = _material(options, self._read_file)
+        except ConfigError as error:
+            raise ConfigError(f"{values.setting_name('sasl.jaas.config', OAUTHBEARER)}: {error}") from error
+        return _Tls(material, options.get(_CHECKED_NAMES, "https").strip() != "")
 
     # --- reading ---
 
@@ -185,10 +216,22 @@ def _url(values: ListenerValues, name: str) -> str:
     return url
 
 
-def _trusted_path(values: ListenerValues, options: Mapping[str, str]) -> str | None:
-    """Return the PEM file of authorities that the login module names for https. Raises ConfigError for other types."""
-    path = options.get(_TRUSTED)
-    if path is not None and options.get("ssl.truststore.type", "JKS").upper() != "PEM":
-        setting = values.setting_name("sasl.jaas.config", OAUTHBEARER)
-        raise ConfigError(f"{setting}: {_TRUSTED} must be a PEM file, with ssl.truststore.type=PEM")
-    return path
+def _material(options: Mapping[str, str], read_file: Callable[[str], bytes]) -> TlsMaterial | None:
+    """Read the stores that the options of a login module name; None if they name none. Raises ConfigError."""
+    texts = StoreTexts(options.get, lambda name: name)
+    key_settings, trust_settings = key_store(texts), trust_store(texts)
+    if key_settings is None and trust_settings is None:
+        return None
+    keys = None if key_settings is None else read_keys(key_settings, read_file)
+    material = TlsMaterial(
+        None if keys is None else keys.as_pem(),
+        None if trust_settings is None else read_certificates(trust_settings, read_file),
+        TLS_VERSIONS,
+        other_keys=() if keys is None else tuple(each.as_pem() for each in keys.others),
+    )
+    try:
+        client_context_of(material, checks_host=True)
+    except ssl.SSLError as error:
+        named = ", ".join(store.where for store in (key_settings, trust_settings) if store is not None)
+        raise ConfigError(f"{named}: {error.reason or error}") from error
+    return material

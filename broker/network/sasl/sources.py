@@ -14,6 +14,7 @@ from broker.settings.scram_users import ScramUsers
 if TYPE_CHECKING:
     from broker.cluster.logins.delegation_tokens import DelegationTokens
     from runtime.clock import Clock
+    from runtime.disk.filesystem import FileSystem
     from runtime.documents import Documents
     from runtime.randomness import Randomness
     from runtime.tasks import TaskScope
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 class SaslSources:
     """`users` are the SCRAM credentials, `oauth` what OAUTHBEARER reads from elsewhere."""
 
-    def __init__(self, randomness: Randomness, documents: Documents, clock: Clock, tasks: TaskScope) -> None:
+    def __init__(
+        self, randomness: Randomness, documents: Documents, filesystem: FileSystem, clock: Clock, tasks: TaskScope
+    ) -> None:
         self.randomness = randomness
         self.clock = clock
         self.users = ScramUsers()
-        self.oauth = OAuthSources(documents, clock, tasks)
+        self.oauth = OAuthSources(documents, filesystem.read_bytes, clock, tasks)
 
     async def start_tokens(self, tokens: DelegationTokens | None) -> None:
         """Read the delegation tokens, and let clients log in with them. Raises StoreError."""

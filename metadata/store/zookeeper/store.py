@@ -75,7 +75,7 @@ async def open_zookeeper_store(
     A broker calls it when it has locked its log directories:
 
         store = await open_zookeeper_store(
-            ZooKeeperOptions.of(settings),
+            ZooKeeperOptions.of(settings, tls),
             ClientDependencies(dependencies.network, dependencies.clock, dependencies.randomness, store_tasks),
             LogDirectorySessionFile(directory, dependencies.filesystem, dependencies.disk.queue(f"{directory}#store")),
         )

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-
-import pytest
 
 from runtime.network.os_transport import OsNetwork
 from runtime.network.transport import Connection
-from runtime.tls.context import server_context
-from runtime.tls.network import TlsFiles, TlsNetwork, client_context
+from runtime.tls.context import client_context_of, server_context
+from runtime.tls.network import TlsNetwork
 from runtime.tls.stream import TlsStream, TlsWork, reason_of_failure
 from tests.tls_certificates import NOT_ASKED, material
-
-NEWEST = {"min_version": ssl.TLSVersion.TLSv1_2, "max_version": ssl.TLSVersion.TLSv1_3}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """server.pem: a certificate of localhost that vouches for itself, and server.key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -keyout server.key -out server.pem -days 2 -subj /CN=localhost"
-    names = ["-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True)
-    return folder
 
 
 class Ear:
@@ -66,11 +47,11 @@ class Ear:
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def tell(folder: Path, serve: Serve, story: Callable[[Ear, TlsNetwork, int], Awaitable[None]]) -> None:
-    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    own.load_cert_chain(folder / "server.pem", folder / "server.key")
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=own)
-    context = client_context(TlsFiles(str(folder / "server.pem")), **NEWEST, checks_host=True)  # type: ignore[arg-type]
+async def tell(serve: Serve, story: Callable[[Ear, TlsNetwork, int], Awaitable[None]]) -> None:
+    server = await asyncio.start_server(
+        serve, "127.0.0.1", 0, ssl=server_context(material("server", "localhost"), NOT_ASKED)
+    )
+    context = client_context_of(material(None), checks_host=True)
     try:
         async with asyncio.timeout(20):
             await story(Ear(), TlsNetwork(OsNetwork(), context), server.sockets[0].getsockname()[1])
@@ -84,7 +65,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-def test_bytes_go_both_ways_whole_and_in_order(folder: Path) -> None:
+def test_bytes_go_both_ways_whole_and_in_order() -> None:
     async def story(ear: Ear, network: TlsNetwork, port: int) -> None:
         connection = await network.connect("localhost", port, ear)
         await ear.has_connected.wait()
@@ -98,10 +79,10 @@ def test_bytes_go_both_ways_whole_and_in_order(folder: Path) -> None:
         connection.close()
         await ear.has_ended.wait()
 
-    asyncio.run(tell(folder, echo, story))
+    asyncio.run(tell(echo, story))
 
 
-def test_a_peer_that_says_goodbye_ends_the_connection(folder: Path) -> None:
+def test_a_peer_that_says_goodbye_ends_the_connection() -> None:
     async def leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"bye")
         writer.close()
@@ -112,20 +93,20 @@ def test_a_peer_that_says_goodbye_ends_the_connection(folder: Path) -> None:
         await ear.has_ended.wait()
         assert (bytes(ear.data), ear.error) == (b"bye", None)
 
-    asyncio.run(tell(folder, leave, story))
+    asyncio.run(tell(leave, story))
 
 
-def test_a_name_that_the_certificate_does_not_have_is_refused(folder: Path) -> None:
+def test_a_name_that_the_certificate_does_not_have_is_refused() -> None:
     async def story(ear: Ear, network: TlsNetwork, port: int) -> None:
         await network.connect("127.0.0.1", port, ear)
         await ear.has_ended.wait()
         assert isinstance(ear.error, ssl.SSLCertVerificationError)
         assert ear.connection is None
 
-    asyncio.run(tell(folder, echo, story))
+    asyncio.run(tell(echo, story))
 
 
-def test_a_server_without_tls_is_refused(folder: Path) -> None:
+def test_a_server_without_tls_is_refused() -> None:
     async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
@@ -133,7 +114,7 @@ def test_a_server_without_tls_is_refused(folder: Path) -> None:
 
     async def run() -> None:
         server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
-        context = client_context(TlsFiles(str(folder / "server.pem")), **NEWEST, checks_host=False)  # type: ignore[arg-type]
+        context = client_context_of(material(None), checks_host=False)
         ear = Ear()
         await TlsNetwork(OsNetwork(), context).connect("localhost", server.sockets[0].getsockname()[1], ear)
         async with asyncio.timeout(20):
@@ -144,14 +125,7 @@ def test_a_server_without_tls_is_refused(folder: Path) -> None:
     asyncio.run(run())
 
 
-def test_files_that_are_none_are_told(tmp_path: Path) -> None:
-    (tmp_path / "empty.pem").write_text("")
-    for files in (TlsFiles(str(tmp_path / "missing.pem")), TlsFiles(str(tmp_path / "empty.pem"))):
-        with pytest.raises(OSError, match=r"."):
-            client_context(files, **NEWEST, checks_host=True)  # type: ignore[arg-type]
-
-
-def test_a_renegotiation_ends_the_connection(folder: Path) -> None:
+def test_a_renegotiation_ends_the_connection() -> None:
     context = server_context(material("broker", "localhost", versions=("TLSv1.2",)), NOT_ASKED)
     failures: list[Exception] = []
 

@@ -25,6 +25,7 @@ from protocol.header import decode_request_header, encode_response
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.documents import NoDocuments
 from runtime.network.transport import Address, Connection
 from runtime.tasks import TaskScope
@@ -52,7 +53,7 @@ SETTINGS = {
 def login_of(version: str = "3.9-IV0", **changes: str | None) -> BrokerLogin:
     given = {name: value for name, value in {**SETTINGS, **changes}.items() if value is not None}
     settings = BrokerSettings.from_sources(given, {}, {})
-    sources = SaslSources(random.Random(1), NoDocuments(), ManualClock(), TaskScope("test"))
+    sources = SaslSources(random.Random(1), NoDocuments(), OsFileSystem(), ManualClock(), TaskScope("test"))
     return broker_login(settings, "BROKERS", InterBrokerVersion.parse(version), sources)
 
 

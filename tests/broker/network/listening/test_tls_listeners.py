@@ -9,6 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from broker.composition import listener_plans
 from broker.network.listening.tls_listeners import WATCH_PERIOD_MS, TlsListeners
@@ -20,8 +26,10 @@ from runtime.timer import Timer
 from runtime.tls.context import client_context_of
 from runtime.tls.network import TlsNetwork
 from runtime.tls.stream import TlsStream, TlsWork
+from security.key_store import read_pem_certificates, read_pem_keys
 from security.principal import ANONYMOUS, Principal
 from tests.clocks import ManualClock, Turns
+from tests.jks_writer import Entry, jks
 from tests.runtime.tls.test_stream import Later, Line, User
 from tests.tls_certificates import authority, issued, material
 
@@ -31,17 +39,18 @@ BASE = {"listeners": "SSL://localhost:0", "security.inter.broker.protocol": "SSL
 class Files:
     """Files in memory, each with a time that a test changes."""
 
-    def __init__(self, **files: str) -> None:
+    def __init__(self, **files: str | bytes) -> None:
         self.contents = {f"/{name}.pem": text for name, text in files.items()}
         self.times: dict[str, int] = {}
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str | bytes) -> None:
         self.contents[f"/{name}.pem"] = text
         self.times[f"/{name}.pem"] = self.times.get(f"/{name}.pem", 0) + 1_000
 
     def read_bytes(self, path: str) -> bytes:
         self._check(path)
-        return self.contents[path].encode()
+        content = self.contents[path]
+        return content.encode() if isinstance(content, str) else content
 
     def stat(self, path: str) -> FileStat:
         self._check(path)
@@ -153,6 +162,23 @@ STORES = {
 }  # fmt: skip
 
 
+JKS_STORES = {  # of the type JKS, the default
+    "ssl.keystore.location": "/keys.pem", "ssl.keystore.password": "of the store", "ssl.key.password": "of the key",
+    "ssl.truststore.location": "/trust.pem",
+}  # fmt: skip
+
+
+def key_jks(name: str, *hosts: str) -> bytes:
+    both = issued(name, *(hosts or ("localhost",))).both
+    keys = read_pem_keys(both, both, None)
+    private = load_pem_private_key(keys.key, None).private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    return jks([Entry("own", keys.chain, private, "of the key")], "of the store")
+
+
+def trust_jks() -> bytes:
+    return jks([Entry("ca", read_pem_certificates(authority().certificate))], "of the trust store")
+
+
 def test_a_client_without_a_certificate_is_anonymous() -> None:
     connection = World(pem_files(), STORES).connect()
     assert connection.is_secured
@@ -248,7 +274,11 @@ def client_hello() -> bytes:
     [
         ({}, {}, r"listener SSL: ssl.keystore.location, or ssl.keystore.key .* must be set"),
         (STORES, {}, r"ssl.keystore.location=/keys.pem: No such file or directory"),
-        (STORES, {"keys": "x", "trust": ""}, r"ssl.keystore.location=/keys.pem: no private key in it"),
+        (
+            STORES,
+            {"keys": authority().certificate, "trust": ""},
+            r"ssl.keystore.location=/keys.pem: no private key in it",
+        ),
         (
             {**STORES, "listener.name.ssl.ssl.truststore.location": "/none.pem"},
             {"keys": issued("broker", "localhost").both},
@@ -268,7 +298,34 @@ def client_hello() -> bytes:
         (
             {**STORES, "ssl.keystore.type": "PKCS12", "ssl.keystore.password": "hunter2"},
             {"keys": "x", "trust": authority().certificate},
-            r"ssl.keystore.location=/keys.pem: the password is wrong, or it is not PKCS12",
+            r"ssl.keystore.location=/keys.pem: it is neither PEM nor PKCS12 nor a Java key store",
+        ),
+        (
+            {**JKS_STORES, "listener.name.ssl.ssl.keystore.password": "hunter2"},
+            {"keys": key_jks("broker"), "trust": trust_jks()},
+            r"ssl.keystore.location=/keys.pem: the password of the store is wrong, or its bytes were changed "
+            r"\(see listener.name.ssl.ssl.keystore.password\)",
+        ),
+        (
+            {name: text for name, text in JKS_STORES.items() if name != "ssl.key.password"},
+            {"keys": key_jks("broker"), "trust": trust_jks()},
+            r"ssl.keystore.location=/keys.pem: the private key has another password than the store \(alias 'own'\) "
+            r"\(see ssl.key.password\)",
+        ),
+        (
+            {**JKS_STORES, "ssl.truststore.password": "hunter2"},
+            {"keys": key_jks("broker"), "trust": trust_jks()},
+            r"ssl.truststore.location=/trust.pem: the password of the store is wrong.* \(see ssl.truststore.password\)",
+        ),
+        (
+            JKS_STORES,
+            {"keys": key_jks("broker")[:-40], "trust": trust_jks()},
+            r"ssl.keystore.location=/keys.pem: the Java key store is damaged",
+        ),
+        (
+            JKS_STORES,
+            {"keys": key_jks("broker"), "trust": b"\xce\xce\xce\xce"},
+            r"ssl.truststore.location=/trust.pem: it is a JCEKS store, which is not read; .*keytool -importkeystore",
         ),
         ({**STORES, "ssl.principal.mapping.rules": "FOO"}, None, r"ssl.principal.mapping.rules: Invalid rule: `FOO`"),
         (
@@ -279,7 +336,7 @@ def client_hello() -> bytes:
     ],
 )
 def test_what_cannot_be_served_stops_the_start(
-    given: dict[str, str], files: dict[str, str] | None, message: str
+    given: dict[str, str], files: dict[str, str | bytes] | None, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message) as refused:
         World(pem_files() if files is None else Files(**files), given)
@@ -323,12 +380,36 @@ def test_a_changed_file_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
                 await look()
                 await look()
             assert [record.getMessage() for record in caplog.records] == [
-                "certificates not replaced: listener=SSL error=ssl.keystore.location=/keys.pem: no private key in it"
+                "certificates not replaced: listener=SSL error=ssl.keystore.location=/keys.pem: "
+                "it is neither PEM nor PKCS12 nor a Java key store (JKS)"
             ]
             assert world.issuer_seen() == "CN=renamed"
             files.write("keys", issued("broker", "localhost").both)
             await look()
             assert world.issuer_seen() == "CN=broker"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM"])
+def test_java_stores_are_served_under_every_type_and_replaced(kind: str) -> None:
+    """The type is the default one, JKS, or one that the file is not."""
+
+    async def run() -> None:
+        files = Files(keys=key_jks("broker"), trust=trust_jks())
+        given = {**JKS_STORES, "ssl.keystore.type": kind}
+        if kind == "PEM":
+            del given["ssl.keystore.password"]
+        world = World(files, given)
+        assert world.issuer_seen() == "CN=broker"
+        async with TaskScope("test") as tasks:
+            world.listeners.watch(Queue(), tasks)  # type: ignore[arg-type]
+            files.write("keys", key_jks("broker", "localhost", "more"))
+            before = world.listeners.brokers_context()
+            world.turns.advance(WATCH_PERIOD_MS)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert world.listeners.brokers_context() is not before
 
     asyncio.run(run())
 

@@ -13,6 +13,7 @@ from broker.network.sasl.sources import SaslSources
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.unknown_settings import unknown_settings
+from runtime.disk.os_filesystem import OsFileSystem
 from runtime.documents import NoDocuments
 from runtime.tasks import TaskScope
 from tests.clocks import ManualClock
@@ -33,7 +34,7 @@ PLAIN = {
 def rules_of(given: dict[str, str]) -> dict[str, SaslRules]:
     settings = BrokerSettings.from_sources({**LISTENERS, **given}, {}, {})
     assert not unknown_settings(settings)
-    sources = SaslSources(random.Random(1), NoDocuments(), ManualClock(), TaskScope("test"))
+    sources = SaslSources(random.Random(1), NoDocuments(), OsFileSystem(), ManualClock(), TaskScope("test"))
     return sasl_rules(settings, listener_plans(settings), sources)
 
 

@@ -15,11 +15,14 @@ from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from runtime.documents import DocumentRequest
 from runtime.tasks import TaskScope
+from security.key_store import read_pem_certificates
 from security.oauth_exchange import FirstMessage
 from security.principal import Principal
 from security.sasl import AuthenticationFailed, Identity, SaslServerFactory
 from tests.clocks import ManualClock
+from tests.jks_writer import Entry, jks
 from tests.security.bearer_tokens import NOW_S, document, rsa_key, rsa_row, signed, unsecured
+from tests.tls_certificates import authority, issued
 
 PREFIX = "listener.name.l.oauthbearer."
 URL = "sasl.oauthbearer.jwks.endpoint.url"
@@ -47,7 +50,13 @@ class World:
     def __init__(self, served: Served, tasks: TaskScope) -> None:
         self.served = served
         self.clock = ManualClock(NOW_S * 1000)
-        self.sources = OAuthSources(served, self.clock, tasks)
+        self.files: dict[str, bytes] = {}
+        self.sources = OAuthSources(served, self.read_file, self.clock, tasks)
+
+    def read_file(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
 
     def values(self, given: dict[str, str], listener: str = "L") -> ListenerValues:
         return ListenerValues(BrokerSettings(given), listener)
@@ -139,11 +148,9 @@ def test_a_provider_that_does_not_respond_does_not(caplog: pytest.LogCaptureFixt
     async def case(world: World) -> None:
         url = "https://provider/keys"
         world.served.documents[url] = OSError(113, "unreachable")
-        options = {"ssl.truststore.location": "/ca.pem", "ssl.truststore.type": "pem"}
         retries = {"sasl.oauthbearer.jwks.endpoint.retry.backoff.ms": "1"}
-        exchanges = world.exchanges({URL: url, **retries}, **options)
+        exchanges = world.exchanges({URL: url, **retries})
         await world.sources.start()
-        assert world.served.requests[0].trusted_path == "/ca.pem"
         assert login(exchanges, signed(rsa_key(), key_id="one")) is None
         world.served.documents[url] = KEYS
         async with asyncio.timeout(60):
@@ -153,6 +160,30 @@ def test_a_provider_that_does_not_respond_does_not(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING):
         run(case)
     assert "unreachable" in caplog.text
+
+
+def test_stores_of_the_login_module_are_for_https() -> None:
+    """Of any form; they are read once, and matter for https alone."""
+
+    async def case(world: World) -> None:
+        trusted = read_pem_certificates(authority().certificate)
+        world.files["/t"] = jks([Entry("ca", trusted)], "word")
+        world.files["/k"] = issued("broker").both.encode()
+        options = {"ssl.truststore.location": "/t", "ssl.truststore.password": "word"}
+        own = {"ssl.keystore.location": "/k", "ssl.keystore.type": "PEM", "ssl.endpoint.identification.algorithm": ""}
+        world.served.documents["https://provider/keys"] = KEYS
+        world.exchanges({URL: "https://provider/keys"}, **options, **own)
+        world.exchanges({URL: "file:///keys"}, **{**options, "ssl.truststore.location": "/none"})
+        await world.sources.start()
+        request, plain = world.served.requests
+        assert request.tls is not None and request.tls.keys is not None
+        assert (request.tls.trusted, request.checks_host, plain.tls) == (trusted, False, None)
+        with pytest.raises(
+            ConfigError, match=r"ssl.truststore.location=/t: the password of the store is wrong.*password"
+        ):
+            world.exchanges({URL: "https://provider/other"}, **{**options, "ssl.truststore.password": "other"})
+
+    run(case, keys=KEYS)
 
 
 # --- unsecured tokens ---
@@ -195,7 +226,13 @@ def test_keys_rule_unsecured_tokens_out() -> None:
         ({URL: "http://"}, {}, f"{URL} must be a URL"),
         ({URL: "http://[x"}, {}, f"{URL} must be a URL"),
         ({URL: "file:///k", "sasl.oauthbearer.jwks.endpoint.refresh.ms": "0"}, {}, "must be positive"),
-        ({URL: "https://x"}, {"ssl.truststore.location": "/x.jks"}, "must be a PEM file"),
+        (
+            {URL: "https://x"},
+            {"ssl.truststore.location": "/x.jks"},
+            "jaas.config: ssl.truststore.location=/x.jks: No such",
+        ),
+        ({URL: "https://x"}, {"ssl.truststore.type": "BKS"}, "jaas.config: ssl.truststore.type=BKS must be JKS"),
+        ({URL: "https://x"}, {"ssl.keystore.location": "/x.jks"}, "key store password is not specified"),
         ({}, {"unsecuredValidatorAllowableClockSkewMs": "x"}, "AllowableClockSkewMs"),
     ],
 )
