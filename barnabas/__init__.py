@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from barnabas.embedded import BrokerStartError, EmbeddedBroker
+    from barnabas.embedded import BrokerStartError, EmbeddedBroker, UnknownUserError
 
-__all__ = ["BrokerStartError", "EmbeddedBroker"]
+__all__ = ["BrokerStartError", "EmbeddedBroker", "UnknownUserError"]
 __version__ = "0.1.0"
 
 

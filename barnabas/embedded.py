@@ -20,7 +20,9 @@ from typing import Self
 
 from barnabas.launch import command
 from barnabas.properties import write_properties
-from barnabas.security import ADMIN, GeneratedSecurity
+from barnabas.security import ADMIN, PROTOCOLS, GeneratedSecurity, UnknownUserError, require_protocol
+
+__all__ = ["BrokerStartError", "EmbeddedBroker", "UnknownUserError"]
 
 START_TIMEOUT_S = 30.0
 LOG_LINES_SHOWN = 20
@@ -43,9 +45,10 @@ class EmbeddedBroker:
     """A running broker between `start` and `close`, or inside `with`.
 
     `topics` are created before it is ready: names, or names with their number of partitions. `settings` are broker
-    settings by their Kafka names. `security` is "ssl", "sasl_plaintext" or "sasl_ssl": the broker has one listener with that
-    protocol, and certificates and passwords that are generated for `admin` and for `users` (`barnabas.security`). Safe to use
-    from any thread; not to be shared with a forked process.
+    settings by their Kafka names; one that does not exist, or has an invalid value, is refused. `security` is "ssl",
+    "sasl_plaintext" or "sasl_ssl": the broker has one listener with that protocol, and certificates and passwords that are
+    generated for `admin` and for `users` (`barnabas.security`). Safe to use from any thread; not to be shared with a forked
+    process. Raises ValueError for `users` without `security`, and for an unknown `security`.
     """
 
     def __init__(
@@ -61,6 +64,10 @@ class EmbeddedBroker:
         self._topics = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
         self._protocol, self._users = security, tuple(users)
+        if security is None and self._users:
+            raise ValueError(f"users need security: one of {', '.join(PROTOCOLS)}")
+        if security is not None:
+            require_protocol(security)
         self._security: GeneratedSecurity | None = None
         self._log_level = log_level
         self._start_timeout_s = start_timeout_s
@@ -89,7 +96,9 @@ class EmbeddedBroker:
 
     def client_settings(self, user: str = ADMIN) -> dict[str, str]:
         """Return the settings of a user's clients of confluent-kafka, `bootstrap.servers` among them. Without `security` there
-        are no users."""
+        are no users, and `admin` stands for everybody. Raises UnknownUserError."""
+        if self._security is None and user != ADMIN:
+            raise UnknownUserError(f"there is no user {user!r}: the broker was made without security")
         secured = {} if self._security is None else self._security.client_settings(user)
         return {"bootstrap.servers": self.bootstrap_servers, **secured}
 
@@ -118,7 +127,8 @@ class EmbeddedBroker:
         self.close()
 
     def start(self) -> None:
-        """Return when topics exist and clients are served. Raises BrokerStartError, without leaving anything behind."""
+        """Return when topics exist and clients are served. Raises BrokerStartError, also for settings that are refused, without
+        leaving anything behind."""
         assert self._process is None, "the broker is running"
         self._folder = tempfile.mkdtemp(prefix="barnabas-")
         try:
@@ -143,13 +153,16 @@ class EmbeddedBroker:
         self._security = None
 
     def _secured_settings(self) -> dict[str, str]:
-        """Generate what the broker is secured with; return its settings."""
+        """Generate what the broker is secured with; return its settings. Only an authorizer knows super users."""
         if self._protocol is None:
             return {}
         folder = os.path.join(self._folder, "security")
         os.mkdir(folder, 0o700)
         self._security = GeneratedSecurity(self._protocol, folder, self._users)
-        return {"listeners": f"{self._protocol.upper()}://localhost:0", **self._security.broker_settings()}
+        settings = {"listeners": f"{self._protocol.upper()}://localhost:0", **self._security.broker_settings()}
+        if not self._settings.get("authorizer.class.name"):
+            del settings["super.users"]
+        return settings
 
     def _launch(self) -> None:
         properties = os.path.join(self._folder, "server.properties")
@@ -159,7 +172,7 @@ class EmbeddedBroker:
         write_properties(properties, settings)
         lifeline_end, self._lifeline = os.pipe()
         ready, ready_end = os.pipe()
-        arguments = ["start", properties, "--log-level", self._log_level, "--no-banner"]
+        arguments = ["start", properties, "--log-level", self._log_level, "--no-banner", "--refuse-unknown"]
         arguments += ["--ready-fd", str(ready_end), "--lifeline-fd", str(lifeline_end), "--discard", self._folder]
         for name, partitions in self._topics.items():
             arguments += ["--topic", f"{name}:{partitions}"]

@@ -35,6 +35,16 @@ _MADE = "made.json"
 _CERTIFICATE = "-----BEGIN CERTIFICATE"
 
 
+def require_protocol(protocol: str) -> None:
+    """Raises ValueError for an unknown protocol."""
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"security {protocol!r} must be one of {', '.join(PROTOCOLS)}")
+
+
+class UnknownUserError(LookupError):
+    """A user that was not asked for; the text says who was."""
+
+
 class GeneratedSecurity:
     """`folder` must exist. `users` are those beside `admin`, `hosts` the names and addresses of the brokers. Raises ValueError
     for an unknown protocol."""
@@ -42,8 +52,7 @@ class GeneratedSecurity:
     def __init__(
         self, protocol: str, folder: str | os.PathLike[str], users: Iterable[str] = (), hosts: Iterable[str] = HOSTS
     ) -> None:
-        if protocol not in PROTOCOLS:
-            raise ValueError(f"security {protocol!r} must be one of {', '.join(PROTOCOLS)}")
+        require_protocol(protocol)
         self.protocol = protocol
         self.folder = Path(folder)
         wanted = tuple(dict.fromkeys((ADMIN, BROKER, *users)))
@@ -98,7 +107,8 @@ class GeneratedSecurity:
         return settings
 
     def client_settings(self, user: str = ADMIN) -> dict[str, str]:
-        """Return the settings of a user's clients that are made of librdkafka (confluent-kafka)."""
+        """Return the settings of a user's clients that are made of librdkafka (confluent-kafka). Raises UnknownUserError."""
+        self._require(user)
         settings = {"security.protocol": self.protocol}
         if self.has_tls:
             settings["ssl.ca.location"] = self.path("authority.pem")
@@ -110,7 +120,9 @@ class GeneratedSecurity:
         return settings
 
     def java_settings(self, user: str = ADMIN, *, in_line: bool = False) -> dict[str, str]:
-        """Return the settings of a user's clients in Java, also those of Apache Kafka's tools, and of `barnabas`."""
+        """Return the settings of a user's clients in Java, also those of Apache Kafka's tools, and of `barnabas`. Raises
+        UnknownUserError."""
+        self._require(user)
         settings = {"security.protocol": self.protocol.upper()}
         if self.has_sasl:
             login = f'{_PLAIN} required username="{user}" password="{self.passwords[user]}";'
@@ -124,6 +136,11 @@ class GeneratedSecurity:
         write_properties(self.folder / f"{BROKER}.properties", self.broker_settings(listeners, in_line=True))
         for user in self.users:
             write_properties(self.folder / f"{user}.properties", self.java_settings(user, in_line=True))
+
+    def _require(self, user: str) -> None:
+        """Raises UnknownUserError."""
+        if user not in self.passwords:
+            raise UnknownUserError(f"there is no user {user!r}; there are {', '.join(self.users)}")
 
     # --- files ---
 

@@ -22,6 +22,7 @@ from broker.commands.users_options import USERS, add_users_command
 from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import VERSION, StartOptions
 from config.errors import ConfigError
+from config.unknown_settings import unknown_settings
 from runtime.clock import SystemClock
 
 EXIT_USAGE = 2
@@ -57,6 +58,9 @@ def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = Map
     try:
         settings = settings_of(options.properties, _start_overrides(options), os.environ)
         set_up_logging(settings.barnabas_log_level, settings.barnabas_log_format)
+        unknown = unknown_settings(settings) if options.refuse_unknown else ()
+        if unknown:
+            raise ConfigError("; ".join(map(str, unknown)))
         topics = [topic for text in options.topic for topic in parse_topics(text)]
         topics += parse_topics(os.environ.get(CREATE_TOPICS_VARIABLE, ""))
         start = StartOptions(tuple(topics), options.banner, options.ready_fd, options.lifeline_fd, options.discard)
@@ -98,6 +102,7 @@ def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     start.add_argument("--ready-fd", type=int, default=-1, help=argparse.SUPPRESS)
     start.add_argument("--lifeline-fd", type=int, default=-1, help=argparse.SUPPRESS)
     start.add_argument("--discard", help=argparse.SUPPRESS)
+    start.add_argument("--refuse-unknown", action="store_true", help=argparse.SUPPRESS)
     add_settings_command(commands, _EPILOG)
     add_log_commands(commands)
     add_users_command(commands)

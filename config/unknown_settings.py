@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from config.acl_settings import READ_BY_AUTHORIZER
 from config.broker import BrokerSettings, is_listener_setting
 from config.name_hints import similar_name
 from config.topic import LogConfig
@@ -40,6 +41,8 @@ def unknown_settings(settings: BrokerSettings) -> tuple[UnknownSetting, ...]:
 def broker_setting_hint(name: str, others: Iterable[str] = ()) -> str:
     """Return what may be meant by an unknown name of a broker's setting, as half a sentence; empty if nothing is similar.
     `others` are names that are known beside the settings of a broker."""
+    if name in READ_BY_AUTHORIZER:
+        return "only an authorizer reads it, and authorizer.class.name is not set"
     if name in _OF_TOPICS:
         return f"it is a topic's, the broker's is {_OF_TOPICS[name]}"
     return similar_name(name, (*BrokerSettings.definitions, *others), _OF_TOPICS)

@@ -92,9 +92,20 @@ def test_settings_with_strange_characters_arrive() -> None:
         assert read_properties(file.read_text(encoding="latin-1"))["broker.rack"] == odd
 
 
-def test_a_bad_setting_is_told_and_nothing_is_left() -> None:
-    with pytest.raises(BrokerStartError, match=r"log.segment.bytes: Value must be at least 14"):
-        EmbeddedBroker(settings={"log.segment.bytes": 1}).start()
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"log.segment.bytes": 1}, r"log.segment.bytes: Value must be at least 14"),
+        ({"log.segmnt.bytes": 100}, r"unknown setting log\.segmnt\.bytes: did you mean log\.segment\.bytes\?$"),
+        (
+            {"retention.ms": 100, "zzz": 1},
+            r"unknown setting retention\.ms: it is a topic's, the broker's is log\.retention\.ms; unknown setting zzz$",
+        ),
+    ],
+)
+def test_a_bad_setting_is_told_and_nothing_is_left(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(BrokerStartError, match=message):
+        EmbeddedBroker(settings=settings).start()
     assert _folders() == set()
 
 

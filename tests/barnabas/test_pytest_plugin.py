@@ -32,6 +32,31 @@ def test_it_serves(kafka_broker, turn):
 """
 
 
+def test_the_fixtures_say_what_they_are(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--fixtures",
+            "-p",
+            "barnabas.pytest_plugin",
+            "-p",
+            "no:cacheprovider",
+            str(tmp_path),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    listed = answer.stdout.split("fixtures defined from barnabas.pytest_plugin")[1]
+    assert "kafka_broker.bootstrap_servers` is its address" in listed
+    assert "override this fixture" in listed
+    assert "no docstring" not in listed
+
+
 def test_one_broker_serves_all_tests_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(PROJECT)
     answer = subprocess.run(

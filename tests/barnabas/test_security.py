@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from barnabas import EmbeddedBroker
 from barnabas.launch import command
-from barnabas.security import PROTOCOLS, GeneratedSecurity, main
+from barnabas.security import PROTOCOLS, GeneratedSecurity, UnknownUserError, main
 from config.sources import read_properties
 from tests.oracle.ports import lasting_port
 
@@ -45,11 +45,26 @@ def test_without_an_authorizer_every_user_may_do_everything() -> None:
         assert producer.flush(PATIENCE_S) == 0
 
 
-def test_an_unknown_protocol_is_refused_and_leaves_nothing() -> None:
-    broker = EmbeddedBroker(security="tls")
-    with pytest.raises(ValueError, match="must be one of ssl, sasl_plaintext, sasl_ssl"):
-        broker.start()
-    assert not broker._folder
+def test_an_unknown_protocol_and_users_of_a_broker_without_security_are_refused() -> None:
+    with pytest.raises(ValueError, match="security 'tls' must be one of ssl, sasl_plaintext, sasl_ssl"):
+        EmbeddedBroker(security="tls")
+    with pytest.raises(ValueError, match="users need security: one of ssl, sasl_plaintext, sasl_ssl"):
+        EmbeddedBroker(users=["alice"])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_unknown_user_is_named_with_those_that_there_are(protocol: str, tmp_path: Path) -> None:
+    security = GeneratedSecurity(protocol, tmp_path, ["alice"])
+    for ask in (security.client_settings, security.java_settings):
+        with pytest.raises(UnknownUserError, match="there is no user 'bob'; there are admin, alice"):
+            ask("bob")
+
+
+def test_a_broker_without_security_has_no_users() -> None:
+    with EmbeddedBroker() as broker:
+        assert broker.client_settings() == {"bootstrap.servers": broker.bootstrap_servers}
+        with pytest.raises(UnknownUserError, match="there is no user 'alice': the broker was made without security"):
+            broker.client_settings("alice")
 
 
 def test_files_are_their_owners_only(tmp_path: Path) -> None:
@@ -83,6 +98,7 @@ def test_properties_have_everything_in_line(tmp_path: Path) -> None:
     for name in ("broker.properties", "alice.properties"):
         (folder / name).rename(moved / name)
     settings = read_properties((moved / "broker.properties").read_text())
+    assert settings.pop("super.users") == "User:admin;User:broker", "which only an authorizer reads"
     settings["listeners"] = f"INSIDE://localhost:{ports[0]},OUTSIDE://localhost:{ports[1]}"
     with EmbeddedBroker(["orders"], settings):
         for port in ports:

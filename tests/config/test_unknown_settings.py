@@ -31,6 +31,7 @@ def test_unknown_names_are_kept_and_the_nearest_is_named() -> None:
         ("segment.ms", "it is a topic's, the broker's is log.roll.ms", None),
         ("log.retention.hours", None, "it is a broker's, the topic's is retention.ms"),
         ("message.max.bytes", None, "it is a broker's, the topic's is max.message.bytes"),
+        ("super.users", "only an authorizer reads it, and authorizer.class.name is not set", ""),
         ("nonsense", "", ""),
         ("", "", ""),
     ],
