@@ -26,8 +26,8 @@ from config.definition import (
     setting,
 )
 from config.errors import ConfigError
-from config.name_hints import similar_name
 from config.validators import METADATA_VERSIONS, THROTTLED_REPLICAS, at_least, between, one_of
+from runtime.suggestions import nearest
 
 if TYPE_CHECKING:
     from config.broker import BrokerSettings
@@ -214,18 +214,19 @@ _OF_BROKERS = {synonym: name for name, row in LogConfig.definitions.items() for 
 
 
 def topic_setting_hint(name: str) -> str:
-    """Return what may be meant by an unknown name of a topic's setting, as half a sentence; empty if nothing is similar."""
+    """Return `: did you mean X?`, or the topic's name of a broker's setting, to go behind what is told about an unknown name of
+    a topic's setting; nothing where no name is like it."""
     if name in _OF_BROKERS:
-        return f"it is a broker's, the topic's is {_OF_BROKERS[name]}"
-    return similar_name(name, LogConfig.definitions, _OF_BROKERS)
+        return f": it is a broker's, the topic's is {_OF_BROKERS[name]}"
+    found = nearest(name.lower(), (*LogConfig.definitions, *_OF_BROKERS))
+    return "" if found is None else f": did you mean {_OF_BROKERS.get(found, found)}?"
 
 
 def check_topic_settings(given: Mapping[str, str], broker_settings: BrokerSettings) -> LogConfig:
     """Check `given` before CreateTopics or AlterConfigs stores it. Raises ConfigError."""
     for name in given:
         if name not in LogConfig.definitions:
-            hint = topic_setting_hint(name)
-            raise ConfigError(f"Unknown topic config name: {name}" + (f"; {hint}" if hint else ""))
+            raise ConfigError(f"Unknown topic config name: {name}{topic_setting_hint(name)}")
     config = LogConfig.from_settings(broker_settings, given)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise ConfigError(

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 from config.acl_settings import READ_BY_AUTHORIZER
 from config.broker import BrokerSettings, is_listener_setting
-from config.name_hints import similar_name
 from config.topic import LogConfig
+from runtime.suggestions import nearest
 
 _OF_TOPICS = {name: row.synonyms[0] for name, row in LogConfig.definitions.items() if row.synonyms}
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownSetting:
-    """An unknown name; `hint` says what may be meant, and is empty if nothing is similar."""
+    """An unknown name; `hint` says what may be meant, as `broker_setting_hint` does."""
 
     name: str
     hint: str
 
     def __str__(self) -> str:
-        return f"unknown setting {self.name}" + (f": {self.hint}" if self.hint else "")
+        return f"unknown setting {self.name}{self.hint}"
 
 
 def unknown_settings(settings: BrokerSettings) -> tuple[UnknownSetting, ...]:
@@ -39,10 +39,11 @@ def unknown_settings(settings: BrokerSettings) -> tuple[UnknownSetting, ...]:
 
 
 def broker_setting_hint(name: str, others: Iterable[str] = ()) -> str:
-    """Return what may be meant by an unknown name of a broker's setting, as half a sentence; empty if nothing is similar.
-    `others` are names that are known beside the settings of a broker."""
+    """Return `: did you mean X?`, or the broker's name of a topic's setting, to go behind what is told about an unknown name of
+    a broker's setting; nothing where no name is like it. `others` are names that are known beside the settings of a broker."""
     if name in READ_BY_AUTHORIZER:
-        return "only an authorizer reads it, and authorizer.class.name is not set"
+        return ": only an authorizer reads it, and authorizer.class.name is not set"
     if name in _OF_TOPICS:
-        return f"it is a topic's, the broker's is {_OF_TOPICS[name]}"
-    return similar_name(name, (*BrokerSettings.definitions, *others), _OF_TOPICS)
+        return f": it is a topic's, the broker's is {_OF_TOPICS[name]}"
+    found = nearest(name.lower(), (*BrokerSettings.definitions, *others, *_OF_TOPICS))
+    return "" if found is None else f": did you mean {_OF_TOPICS.get(found, found)}?"

@@ -7,8 +7,8 @@ settings that are removed, it is told that the name is not known here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
@@ -22,31 +22,28 @@ REFUSED = "INVALID_CONFIG"
 
 def unknown_names(kind: str, names: Iterable[str]) -> list[str]:
     """Return what is to be told of names that no setting of "topics" or "brokers" has."""
-    from runtime.suggestions import did_you_mean  # noqa: PLC0415  few commands need it
-
-    known, base = _known(kind)
-    return [
-        f"{name} is no known setting of {kind}{did_you_mean(name, known)}" for name in names if base(name) not in known
-    ]
+    known, base, hint = _known(kind)
+    return [f"{name} is no known setting of {kind}{hint(name)}" for name in names if base(name) not in known]
 
 
 def told_of_settings(error: KafkaError, kind: str, names: Iterable[str]) -> str:
-    """Return the text of an error, with the name that may be meant by the one that it names."""
-    from runtime.suggestions import did_you_mean  # noqa: PLC0415
-
+    """Return the text of an error, with the name that may be meant by the one that it names. A broker of this project has told
+    it by itself."""
     text = told(error)
-    if error.name() != REFUSED or "did you mean" in text:
+    if error.name() != REFUSED:
         return text
-    known, base = _known(kind)
-    return text + next((did_you_mean(name, known) for name in names if name in text and base(name) not in known), "")
+    known, base, hint = _known(kind)
+    hints = (hint(name) for name in names if name in text and base(name) not in known)
+    return text + next((found for found in hints if found not in text), "")
 
 
-def _known(kind: str) -> tuple[Mapping[str, Setting], Any]:
-    """Return the settings by name, and what turns a name into that of its setting."""
+def _known(kind: str) -> tuple[Mapping[str, Setting], Callable[[str], str], Callable[[str], str]]:
+    """Return the settings by name, what turns a name into that of its setting, and what says which name may be meant."""
     if kind == "topics":
-        from config.topic import LogConfig  # noqa: PLC0415
+        from config.topic import LogConfig, topic_setting_hint  # noqa: PLC0415  few commands need it
 
-        return LogConfig.definitions, str
+        return LogConfig.definitions, str, topic_setting_hint
     from config.broker import BrokerSettings, base_name  # noqa: PLC0415
+    from config.unknown_settings import broker_setting_hint  # noqa: PLC0415
 
-    return BrokerSettings.definitions, base_name
+    return BrokerSettings.definitions, base_name, broker_setting_hint

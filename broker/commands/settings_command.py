@@ -19,8 +19,8 @@ from config.broker import BrokerSettings
 from config.definition import Setting
 from config.document import valid_words
 from config.errors import HIDDEN, ConfigError
-from config.name_hints import similar_name
 from config.unknown_settings import broker_setting_hint, unknown_settings
+from runtime.suggestions import did_you_mean
 
 _EXIT_FAILED, _EXIT_USAGE = 1, 2
 
@@ -67,9 +67,8 @@ def _file_and_words(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def _nothing_found(words: Sequence[str], rows: Iterable[Setting]) -> int:
     parts = {part for row in rows for part in row.name.split(".")}
-    hints = (broker_setting_hint(word) if "." in word else similar_name(word, parts, {}) for word in words)
-    hint = next(filter(None, hints), "")
-    print_problem(f"barnabas: no setting has {' and '.join(words)} in its name" + (f"; {hint}" if hint else ""))
+    hints = (broker_setting_hint(word) if "." in word else did_you_mean(word, parts) for word in words)
+    print_problem(f"barnabas: no setting has {' and '.join(words)} in its name{next(filter(None, hints), '')}")
     return _EXIT_FAILED
 
 

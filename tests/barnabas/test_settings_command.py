@@ -35,11 +35,11 @@ def test_words_select_settings_by_name() -> None:
     assert "(no effect)" in run("settings", "background.threads").stdout
     absent = run("settings", "retntion")
     assert (absent.returncode, absent.stdout) == (1, "")
-    assert absent.stderr == "barnabas: no setting has retntion in its name; did you mean retention?\n"
+    assert absent.stderr == "barnabas: no setting has retntion in its name: did you mean retention?\n"
     similar = run("settings", "retention.mz").stderr
-    assert similar == "barnabas: no setting has retention.mz in its name; did you mean log.retention.ms?\n"
+    assert similar == "barnabas: no setting has retention.mz in its name: did you mean log.retention.ms?\n"
     of_topics = run("settings", "flush.ms").stderr
-    assert of_topics.endswith("in its name; it is a topic's, the broker's is log.flush.interval.ms\n")
+    assert of_topics.endswith("in its name: it is a topic's, the broker's is log.flush.interval.ms\n")
 
 
 def test_words_and_a_file_go_together(tmp_path: Path) -> None:

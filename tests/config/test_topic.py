@@ -38,7 +38,7 @@ def test_the_deprecated_timestamp_limit_counts_where_the_newer_is_not_used() -> 
     ("given", "reason"),
     [
         ({"nope": "1"}, "^Unknown topic config name: nope$"),
-        ({"retention.mz": "1"}, r"^Unknown topic config name: retention\.mz; did you mean retention\.ms\?$"),
+        ({"retention.mz": "1"}, r"^Unknown topic config name: retention\.mz: did you mean retention\.ms\?$"),
         ({"segment.bytes": "13"}, "Value must be at least 14"),
         ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, r"\(10\) > max.compaction.lag.ms \(5\)"),
         ({"remote.storage.enable": "true"}, "Tiered Storage"),

@@ -32,10 +32,14 @@ def test_the_nearest_name_is_told(tool: Tool) -> None:
         run = tool(*command)
         assert run.code == 1
         assert "Unknown topic config name: retention.mz: did you mean retention.ms?" in run.err
+    other = tool("topics", "create", "unmade", "--config", "log.retention.ms=1").err
+    assert other.count("it is a broker's, the topic's is retention.ms") == 1 and "did you mean" not in other
     # What brokers take without a word.
     removed = ok(tool("configs", "alter", "--topic", "misspelt", "--delete-config", "retention.mz"))
     assert removed.err == "retention.mz is no known setting of topics: did you mean retention.ms?\n"
     at = ("configs", "alter", "--broker", "0", "--add-config", "log.retention.mz=1", "--validate-only")
     assert "log.retention.mz is no known setting of brokers: did you mean log.retention.ms?" in ok(tool(*at)).err
+    at = ("configs", "alter", "--broker", "0", "--add-config", "segment.ms=1", "--validate-only")
+    assert "no known setting of brokers: it is a topic's, the broker's is log.roll.ms" in ok(tool(*at)).err
     quota = tool("quotas", "alter", "--client-id", "x", "--add", "producer_byte_rat=1")
     assert (quota.code, "did you mean producer_byte_rate?" in quota.err) == (1, True)
