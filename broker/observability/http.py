@@ -142,7 +142,8 @@ class HttpServer:
             if number % SAMPLES_PER_SLICE == SAMPLES_PER_SLICE - 1:
                 await asyncio.sleep(0)
             rows.append(json.dumps(row))
-        return f'{{"broker": {json.dumps(self._broker.broker_id)}, "conditions": [{", ".join(rows)}]}}\n'.encode()
+        who = json.dumps({"broker": self._broker.broker_id, "cluster_id": self._broker.cluster_id})
+        return f'{who[:-1]}, "conditions": [{", ".join(rows)}]}}\n'.encode()
 
     def _directory_conditions(self) -> Iterator[dict[str, Any]]:
         if not self._broker.is_ready:

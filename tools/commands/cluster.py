@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -20,8 +20,8 @@ from tools.command import BEGUN_MS
 from tools.exit_codes import EXIT_FAILED
 from tools.failures import Unreachable
 from tools.health.checks import Finding, findings
-from tools.health.since import Address, addresses_of, began, read_pages
-from tools.health.view import ClusterView, Since
+from tools.health.since import Address, addresses_of, began, read_pages, told_addresses
+from tools.health.view import BrokerView, ClusterView, Since
 from tools.output import Output
 
 DEFAULT_WINDOW_MS = 6_000
@@ -41,7 +41,8 @@ def command() -> None:
 @click.option("--window-ms", type=click.IntRange(0, DEFAULT_WINDOW_MS), default=DEFAULT_WINDOW_MS, metavar="N",
               help="how long a group that lags may commit nothing before it is called stuck [6000]")  # fmt: skip
 @click.option("--http", "http_addresses", metavar="HOST:PORT[,...]",
-              help="ports of brokers (barnabas.http.port) that tell since when [barnabas.http of the profile]")  # fmt: skip
+              help="where brokers tell since when, if not at the barnabas.http.port that they name [barnabas.http of the "
+              "profile]")  # fmt: skip
 @cluster_command
 def show_health(
     cluster: Cluster,
@@ -98,17 +99,27 @@ def _look(
     requests = BrokerRequests(cluster.settings, cluster.clock, CONNECT_LIMIT_MS)
     try:
         with ThreadPoolExecutor(1) as pool:
-            pages = pool.submit(read_pages, addresses)
+            pages = [pool.submit(read_pages, addresses)]
+
+            def read_told(brokers: Iterable[BrokerView]) -> None:
+                if not addresses:
+                    pages.append(pool.submit(read_pages, told_addresses(brokers)))
+
             asked_ms = cluster.clock.monotonic_ms()
             try:
                 limit_ms = LIMIT_MS - (asked_ms - begun_ms)
-                view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms)
+                view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told)
             except Unreachable:
                 is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang
                 if is_refused and cluster.settings.client.protocol != "PLAINTEXT":
                     cluster.admin  # noqa: B018  says why
                 raise
-            return replace(view, began=began(pages.result()), options=cluster.options)
+            found = {address: page for each in pages for address, page in each.result().items()}
+            own = {address: page for address, page in found.items() if page["cluster_id"] == view.cluster_id}
+            silent = [f"since when: {host}:{port} has no page /health of this cluster" for host, port in addresses
+                      if (host, port) not in own]  # fmt: skip
+            unseen = (*view.unseen, *silent)
+            return replace(view, began=began(own.values()), unseen=unseen, options=cluster.options)
     finally:
         requests.close()
 
@@ -138,6 +149,6 @@ def _show(output: Output, view: ClusterView, found: Sequence[Finding], *, watch:
     else:
         if watch and sys.stdout.isatty():
             click.clear()
-        for line in lines(view, found, shows_all=shows_all):
+        for line in lines(view, found, shows_all=shows_all, shows_time=watch):
             click.echo(line)
     sys.stdout.flush()

@@ -6,12 +6,12 @@ Rules: rows with errors are left out, and their partitions then are unknown.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from protocol.records.batch import NO_TIMESTAMP
-from tools.health.broker_checks import DISK_FLOOR, SEGMENT_BYTES
-from tools.health.partition_checks import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS, UNCLEAN
+from tools.health.settings import OF_BROKERS, OF_TOPICS
 from tools.health.view import STORAGE_ERROR, Key, LogDirectoryView, PartitionView, ReassignmentView, Statement
 from tools.log_dirs_request import by_topic
 
@@ -22,11 +22,19 @@ DYNAMIC_DEFAULT = 3
 """The source of a value that was set for all brokers."""
 OFFSET_FETCH_OF_MANY_VERSION = 8
 FETCH_BY_NAME_VERSION = 12
+NOT_CREATING_VERSION = 4
+UNKNOWN_TOPIC = 3
 UNREAD_BYTES = 64 * 1024
-TOPIC_SETTINGS = (MIN_ISR, UNCLEAN, *THROTTLED_REPLICAS)
-BROKER_SETTINGS = (DISK_FLOOR, SEGMENT_BYTES, *THROTTLED_RATES)
 
 Offsets = dict[Key, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstUnread:
+    """`is_there` is False where only markers are left; `time_ms` is None for a record without timestamp."""
+
+    is_there: bool
+    time_ms: int | None = None
 
 
 class UnreadableAssignment(Exception):
@@ -46,6 +54,22 @@ def partitions(metadata: Any) -> tuple[PartitionView, ...]:
         for topic in sorted(metadata.topics, key=lambda topic: str(topic.name))
         for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
     )
+
+
+def metadata_request(topics: Collection[str]) -> Any:
+    """Return a request about topics that creates none."""
+    from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
+
+    row = MetadataRequest.MetadataRequestTopic
+    return MetadataRequest(
+        topics=[row(name=topic) for topic in sorted(topics)], allow_auto_topic_creation=False,
+        min_version=NOT_CREATING_VERSION, max_version=9,
+    )  # fmt: skip
+
+
+def absent(metadata: Any) -> frozenset[str]:
+    """Return the topics that do not exist. Others that are asked for may be hidden from this user."""
+    return frozenset(topic.name for topic in metadata.topics if topic.error_code == UNKNOWN_TOPIC)
 
 
 def statement(metadata: Any) -> Statement:
@@ -107,7 +131,7 @@ def configs_request(resources: Iterable[tuple[int, str]]) -> Any:
         resources=[
             row(
                 resource_type=kind, resource_name=name,
-                configuration_keys=list(TOPIC_SETTINGS if kind == TOPIC else BROKER_SETTINGS),
+                configuration_keys=list(OF_TOPICS if kind == TOPIC else OF_BROKERS),
             )
             for kind, name in resources
         ]
@@ -262,25 +286,24 @@ def fetch_request(starts: Mapping[Key, int]) -> Any:
     )  # fmt: skip
 
 
-def oldest_unread(answer: Any, starts: Mapping[Key, int]) -> dict[Key, int | None]:
-    """Return the timestamp of the first record at or behind each start; None where only markers are behind it. Partitions that
-    were not read have no entry."""
+def first_unread(answer: Any, starts: Mapping[Key, int]) -> dict[Key, FirstUnread]:
+    """Return what is known of the first record at or behind each start. Partitions that were not read have no entry."""
     from kafka.errors import UnsupportedCodecError  # noqa: PLC0415
 
-    found: dict[Key, int | None] = {}
+    found: dict[Key, FirstUnread] = {}
     for topic in answer.responses:
         for each in topic.partitions:
             if each.error_code:
                 continue
             key = topic.topic, each.partition_index
             try:
-                found[key] = _first_timestamp(each.records or b"", starts[key])
+                found[key] = _first(each.records or b"", starts[key])
             except UnsupportedCodecError:  # the library that decompresses is not installed: unknown
                 continue
     return found
 
 
-def _first_timestamp(content: bytes, start: int) -> int | None:
+def _first(content: bytes, start: int) -> FirstUnread:
     from kafka.record import MemoryRecords  # noqa: PLC0415
 
     batches = MemoryRecords(content)
@@ -290,8 +313,9 @@ def _first_timestamp(content: bytes, start: int) -> int | None:
             continue
         for record in batch:
             if record.offset >= start:
-                return None if record.timestamp == NO_TIMESTAMP else int(record.timestamp)
-    return None
+                has_time = record.timestamp != NO_TIMESTAMP
+                return FirstUnread(is_there=True, time_ms=int(record.timestamp) if has_time else None)
+    return FirstUnread(is_there=False)
 
 
 def _known(size: int | None) -> int | None:

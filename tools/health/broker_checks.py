@@ -8,6 +8,7 @@ from statistics import median
 
 from config.disk_floor import default_floor_bytes
 from runtime.texts import count_text, size_text
+from tools.health.settings import DISK_FLOOR, SEGMENT_BYTES
 from tools.health.view import (
     TOPIC_SETTINGS,
     BrokerView,
@@ -16,6 +17,7 @@ from tools.health.view import (
     LogDirectoryView,
     Problem,
     Severity,
+    Shared,
     Since,
     Statement,
 )
@@ -26,8 +28,6 @@ SLOWER_MS = 250
 SLOWER_TIMES = 5
 FULL_PERCENT = 5
 ALMOST_FULL_PERCENT = 10
-DISK_FLOOR = "barnabas.disk.free.min.bytes"
-SEGMENT_BYTES = "log.segment.bytes"
 CERTIFICATE_WARNING = 14 * 86_400_000, 5
 CERTIFICATE_ERROR = 2 * 86_400_000, 20
 """With less time left, and with less than this part of its time: one that is valid for a day is renewed every day."""
@@ -59,15 +59,17 @@ def stalled(view: ClusterView) -> Iterator[Problem]:
     """They answer what they have in memory, and then no more: what they wait for is the store, a disk, or a lock."""
     for each in view.stalls:
         address = view.brokers[each.broker_id].address if each.broker_id in view.brokers else "its host"
-        next_step = f"look at its process and its log on {address}"
+        store = ""
         if each.what == TOPIC_SETTINGS and not view.has_controllers:
-            next_step = (
+            store = (
                 "check that ZooKeeper answers, from which brokers read these settings: without it no leader is elected and no "
-                f"topic created; {next_step}"
+                "topic created; "
             )
+        told = f"did not tell {each.what} within {each.waited_ms / 1000:.1f} s ({each.why})"
         yield Problem(
-            Severity.ERROR, f"broker {each.broker_id}",
-            f"it answers, but did not tell {each.what} within {each.waited_ms / 1000:.1f} s ({each.why})", next_step,
+            Severity.ERROR, f"broker {each.broker_id}", f"it answers, but {told}",
+            f"{store}look at its process and its log on {address}",
+            shared=Shared(f"they answer, but {told}", f"{store}look at their processes and their logs"),
         )  # fmt: skip
 
 
@@ -119,13 +121,17 @@ def disks_full(view: ClusterView) -> Iterator[Problem]:
         told = f"{size_text(usable)} of {size_text(total)} are free"
         if is_refusing:
             told += f", less than {DISK_FLOOR}={floor_bytes}: records are refused"
-        yield Problem(
-            Severity.ERROR if is_full else Severity.WARNING, _subject(broker, directory),
-            f"the disk is {'full' if is_full else 'almost full'}: {told}",
+        cause = f"the disk is {'full' if is_full else 'almost full'}: {told}"
+        next_step = (
             f"`{view.command('brokers', 'log-dirs', '--partitions')}` shows what is large; delete what is not needed "
             "(`barnabas topics delete`, `barnabas records delete`, a shorter retention.ms), or move replicas to emptier "
-            f"brokers: `{view.command('balance')}`",
+            f"brokers: `{view.command('balance')}`"
+        )
+        host = broker.address.rpartition(":")[0]
+        yield Problem(
+            Severity.ERROR if is_full else Severity.WARNING, _subject(broker, directory), cause, next_step,
             view.since(Condition.DISK_FULL, f"{broker.broker_id}:{directory.path}"),
+            Shared(f"{cause}, on {host}", next_step),
         )  # fmt: skip
 
 
@@ -175,11 +181,15 @@ def certificates_end(view: ClusterView) -> Iterator[Problem]:
         )
         if left_ms >= warned_ms:
             continue
+        shared = Shared(
+            f"their certificates expire in {_time_left(left_ms)}: then no client connects any more",
+            "put new ones into their keystores, and restart the brokers or set ssl.keystore.location anew",
+        )
         yield Problem(
             Severity.ERROR if left_ms < failed_ms else Severity.WARNING, f"broker {broker.broker_id}",
             f"its certificate at {broker.address} expires in {_time_left(left_ms)}: then no client connects any more",
             f"put a new one into the keystore of broker {broker.broker_id}, and restart it or set ssl.keystore.location anew",
-            Since(broker.certificate.until_ms - warned_ms, "since then little of its time is left"),
+            Since(broker.certificate.until_ms - warned_ms, "since then little of its time is left"), shared,
         )  # fmt: skip
 
 

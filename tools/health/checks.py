@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tools.health import broker_checks, client_checks, partition_checks
+from tools.health import broker_checks, client_checks, internal_topics, partition_checks
 from tools.health.view import ClusterView, Problem
 
 
@@ -29,6 +29,7 @@ CHECKS = (
     Check("disk full", broker_checks.disks_full),
     Check("partition without leader", partition_checks.without_leader),
     Check("under min ISR", partition_checks.under_min_isr),
+    Check("internal topic missing", internal_topics.internal_topics_missing),
     Check("racks incomplete", broker_checks.without_rack),
     Check("certificate expires", broker_checks.certificates_end),
     Check("brokers disagree", broker_checks.disagreeing),

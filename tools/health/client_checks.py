@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.health.view import ClusterView, GroupView, LagView, Problem, Severity, Since, TransactionView, name_of
+from tools.health.view import (
+    ClusterView,
+    GroupView,
+    LagView,
+    Problem,
+    Severity,
+    Shared,
+    Since,
+    TransactionView,
+    name_of,
+)
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 FRESH_MS = 60_000
@@ -20,6 +30,7 @@ what a user may not see, and a transaction that is younger may be one of those."
 LATE_MS = 30_000
 """So long after its timeout a coordinator should have aborted a transaction."""
 LONG_OPEN_MS = 60_000
+OLDEST = "time of the oldest record that it has not read"
 _PREPARED = ("PrepareCommit", "PrepareAbort")
 
 
@@ -39,7 +50,7 @@ def stuck_groups(view: ClusterView) -> Iterator[Problem]:
             f"{_partitions(standing)}; lag {sum(lag.lag for lag in standing)}"
             f"{f', {grown} more records came meanwhile' if grown else ''}",
             _next_for_stuck(view, group.group, worst),
-            Since(oldest_ms, "time of the oldest record that it has not read")
+            Since(oldest_ms, OLDEST)
             if oldest_ms is not None
             else Since(),
         )  # fmt: skip
@@ -90,17 +101,19 @@ def idle_groups(view: ClusterView) -> Iterator[Problem]:
         lag, unread = sum(each.lag for each in group.lags), sum(each.unread for each in group.lags)
         if unread:
             left = "" if unread == lag else f", of which {unread} are still there"
+            times = [each.oldest_unread_ms for each in group.lags if each.oldest_unread_ms is not None and each.unread]
             yield Problem(
                 Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}{left}",
                 _next_for_simple(view, group.group) if group.is_simple else _next_for_idle(view, group.group),
+                Since(min(times), OLDEST) if times else Since(),
             )  # fmt: skip
 
 
 def _next_for_simple(view: ClusterView, group: str) -> str:
     """Nobody sees whether its consumers are there: it must not be deleted for a notice."""
     return (
-        "its consumers choose their partitions themselves, so that it never has members: "
-        f"`{view.command('groups', 'describe', group)}`, twice, shows whether it goes on"
+        "no consumer has ever joined it: a tool has set its offsets (`groups reset`), or its consumers choose their partitions "
+        f"themselves; `{view.command('groups', 'describe', group)}`, twice, shows whether it goes on"
     )
 
 
@@ -116,15 +129,21 @@ def hanging_transactions(view: ClusterView) -> Iterator[Problem]:
         if each.is_known is not False:
             continue
         topic, partition = each.key
+        may_see = "if this user may describe all transactional ids: "
+        unknown = "no coordinator knows it, so nobody ends it, and read_committed consumers wait"
         is_old = each.last_written_ms is not None and view.now_ms - each.last_written_ms >= MAX_TIMEOUT_MS
         yield Problem(
             Severity.ERROR if is_old else Severity.WARNING, f"partition {name_of(each.key)}",
-            f"a transaction of producer id {each.producer_id} hangs in it from offset {each.start_offset} on: no coordinator "
-            "knows it, so nobody ends it, and read_committed consumers wait",
-            f"{'' if is_old else 'if this user may describe all transactional ids: '}"
+            f"a transaction of producer id {each.producer_id} hangs in it from offset {each.start_offset} on: {unknown}",
+            f"{'' if is_old else may_see}"
             + view.command("transactions", "abort", topic, "--partition", str(partition), "--start-offset",
                            str(each.start_offset), "--execute"),
             _last_written(each),
+            Shared(
+                f"a transaction of producer id {each.producer_id} hangs in them: {unknown}",
+                f"{'' if is_old else may_see}`{view.command('transactions', 'find-hanging')}` shows them; "
+                f"`barnabas transactions abort TOPIC --partition N --producer-id {each.producer_id} --execute` ends each",
+            ),
         )  # fmt: skip
 
 

@@ -13,12 +13,14 @@ answered, looks that follow soon do not ask again.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tools.health import answers
 from tools.health.asking import Asking
 from tools.health.requests import BrokerRequests, Unanswered
+from tools.health.settings import INTERNAL_REPLICAS
 from tools.health.view import TOPIC_SETTINGS, BrokerView, ClusterView, GroupView, Key, LagView, PartitionView
 from tools.health.watching import Watching
 from tools.log_dirs_request import log_dirs_request
@@ -48,9 +50,11 @@ def look(
     previous: ClusterView | None = None,
     *,
     limit_ms: int = LIMIT_MS,
+    on_brokers: Callable[[Collection[BrokerView]], None] = lambda _: None,
 ) -> ClusterView:
     """Return what a look has shown; at most `window_ms` are spent on what might stand still. `previous` is what the look before
-    has shown, if there was one. `limit_ms` is the time for everything. Raises Unreachable."""
+    has shown, if there was one. `limit_ms` is the time for everything. `on_brokers` is called with the brokers as soon as they
+    are known with their settings. Raises Unreachable."""
     from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
 
     asking = Asking(requests, clock, limit_ms)
@@ -59,13 +63,16 @@ def look(
     partitions = answers.partitions(metadata)
     controller = metadata.controller_id if metadata.controller_id >= 0 else None
     listed = asking.everybody("groups", answers.list_groups_request)
+    brokers = _with_disks_and_settings(asking, brokers)
+    on_brokers(brokers.values())
     view = ClusterView(
-        brokers=_with_disks_and_settings(asking, brokers),
+        brokers=brokers,
         controller=controller,
         partitions=partitions,
         cluster_id=metadata.cluster_id,
         has_controllers=requests.has_api(DESCRIBE_QUORUM),
         reassignments=_reassignments(asking, controller),
+        absent=_absent(asking, partitions),
     )
     groups = _described_groups(asking, listed)
     led = leaders_of(asking, partitions)
@@ -175,6 +182,16 @@ def _reassignments(asking: Asking, controller: int | None) -> Any:
         return None
     found = asking.each("reassignments", {broker: answers.reassignments_request(asking.left_ms)})
     return None if broker not in found else answers.reassignments(found[broker])
+
+
+def _absent(asking: Asking, partitions: tuple[PartitionView, ...]) -> frozenset[str]:
+    """Return the internal topics that do not exist: one that is not listed may be hidden from this user."""
+    wanted = INTERNAL_REPLICAS.keys() - {partition.topic for partition in partitions}
+    broker = min(asking.answering, default=None)
+    if not wanted or broker is None:
+        return frozenset()
+    found = asking.each("internal topics", {broker: answers.metadata_request(wanted)})
+    return answers.absent(found[broker]) if broker in found else frozenset()
 
 
 def _described_groups(asking: Asking, listed: dict[int, Any]) -> list[GroupView]:

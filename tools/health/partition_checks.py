@@ -10,12 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, Since, name_of
+from tools.health.settings import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS
+from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, Shared, Since, name_of
 
-MIN_ISR = "min.insync.replicas"
-UNCLEAN = "unclean.leader.election.enable"
-THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 IMBALANCE_PERCENT = 10
 """Kafka's default of leader.imbalance.per.broker.percentage."""
 
@@ -32,15 +29,15 @@ def without_leader(view: ClusterView) -> Iterator[Problem]:
     for partition in view.partitions:
         if partition.leader is not None:
             continue
-        cause, next_step = _reason(view, partition)
+        cause, next_step, shared = _reason(view, partition)
         yield Problem(
             Severity.ERROR, f"partition {partition.name}", f"it has no leader: nobody writes or reads it; {cause}",
-            next_step, view.since(Condition.NO_LEADER, partition.name),
+            next_step, view.since(Condition.NO_LEADER, partition.name), shared,
         )  # fmt: skip
 
 
-def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
-    """Return why a partition has no leader, and what helps."""
+def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str, Shared | None]:
+    """Return why a partition has no leader, what helps, and both for several for which it is the same."""
     isr, replicas = _listed(partition.isr), _listed(partition.replicas)
     gone = [broker for broker in partition.isr if broker not in view.brokers]
     broken = [broker for broker in partition.isr if broker in view.brokers and broker in partition.offline]
@@ -58,13 +55,23 @@ def _reason(view: ClusterView, partition: PartitionView) -> tuple[str, str]:
             if others
             else ""
         )
-        return f"{told}; gone: {_named(gone)}", f"start {_named(gone)}{unclean}"
-    if broken:
-        return (
-            f"{told}; its log directory is offline on {_named(broken)}",
-            f"repair the disk of {_named(broken)} and restart",
+        every = view.command("partitions", "elect", "--election-type", "unclean")
+        several = f"; only if they never come back, `{every}` shows which of them another replica could lead, and what it costs"
+        shared = Shared(
+            f"they have no leader: nobody writes or reads them; in sync were replicas on {_named(sorted(gone))}, gone by now",
+            f"start {_named(sorted(gone))}{several if others else ''}",
         )
-    return told, f"look at the controller's log; `{view.command('partitions', 'elect', '--topic', partition.topic)}`"
+        return f"{told}; gone: {_named(gone)}", f"start {_named(gone)}{unclean}", shared
+    if broken:
+        repair = f"repair the disk of {_named(broken)} and restart"
+        offline = f"their log directories are offline on {_named(sorted(broken))}"
+        shared = Shared(f"they have no leader: nobody writes or reads them; {offline}", repair)
+        return f"{told}; its log directory is offline on {_named(broken)}", repair, shared
+    return (
+        told,
+        f"look at the controller's log; `{view.command('partitions', 'elect', '--topic', partition.topic)}`",
+        None,
+    )
 
 
 def under_min_isr(view: ClusterView) -> Iterator[Problem]:
@@ -74,12 +81,15 @@ def under_min_isr(view: ClusterView) -> Iterator[Problem]:
             continue
         # Leaders ask for no more replicas than there are.
         if len(partition.isr) < min(int(text), len(partition.replicas)):
-            count = len(partition.isr)
+            count, next_step = len(partition.isr), _next_for_few(view, partition)
+            shared = Shared(
+                f"too few replicas are in sync for {MIN_ISR}={text}: records with acks=all are refused", next_step
+            )
             yield Problem(
                 Severity.ERROR, f"partition {partition.name}",
                 f"{count} {'replica is' if count == 1 else 'replicas are'} in sync and {MIN_ISR} is {text}: records with "
                 "acks=all are refused",
-                _next_for_few(view, partition), _since_behind(view, partition),
+                next_step, _since_behind(view, partition), shared,
             )  # fmt: skip
 
 
@@ -108,10 +118,11 @@ def replicas_behind(view: ClusterView) -> Iterator[Problem]:
         ]
         if partition.leader is None or not lagging:
             continue
+        cause = f"replicas on {_named(sorted(lagging))} are behind"
+        next_step = "wait until they have caught up; if that takes long, look at the log and the disk of these brokers"
         yield Problem(
-            Severity.WARNING, f"partition {partition.name}", f"replicas on {_named(lagging)} are behind",
-            "wait until they have caught up; if that takes long, look at the log and the disk of these brokers",
-            view.since(Condition.REPLICAS_BEHIND, partition.name),
+            Severity.WARNING, f"partition {partition.name}", cause, next_step,
+            view.since(Condition.REPLICAS_BEHIND, partition.name), Shared(cause, next_step),
         )  # fmt: skip
 
 
@@ -120,14 +131,19 @@ def standing_reassignments(view: ClusterView) -> Iterator[Problem]:
         gone = [broker for broker in each.adding if broker not in view.brokers]
         if gone:
             cause = f"it cannot be moved; gone, to which it moves: {_named(gone)}"
+            several = f"they cannot be moved; gone, to which they move: {_named(sorted(gone))}"
         elif each.stood_ms is not None:
-            cause = f"its move stands still: nothing was copied to {_named(each.adding)} for {_seconds(each.stood_ms)}"
+            copied = f"nothing was copied to {_named(sorted(each.adding))} for {_seconds(each.stood_ms)}"
+            cause, several = f"its move stands still: {copied}", f"their moves stand still: {copied}"
         else:
             continue
+        throttle = "look for a throttle (`{}`) and at the log of these brokers; `{}` ends all moves"
+        cancel = view.command("partitions", "cancel", "--execute")
+        of_all = view.command("configs", "describe", "--entity-type", "topics", "--changed")
         yield Problem(
             Severity.WARNING, f"partition {name_of(each.key)}", cause,
-            f"look for a throttle (`{view.command('configs', 'describe', '--topic', each.key[0], '--changed')}`) and at the "
-            f"log of these brokers; `{view.command('partitions', 'cancel', '--execute')}` ends all moves",
+            throttle.format(view.command("configs", "describe", "--topic", each.key[0], "--changed"), cancel),
+            shared=Shared(several, throttle.format(of_all, cancel)),
         )  # fmt: skip
 
 
@@ -150,9 +166,14 @@ def throttles_left(view: ClusterView) -> Iterator[Problem]:
 
 
 def _throttle_left(view: ClusterView, subject: str, names: list[str], option: tuple[str, ...]) -> Problem:
+    cause = f"{', '.join(names)} is set, and nothing is being moved: replication is slowed down"
+    all_of_them = (
+        f"`{view.command('partitions', 'cancel', '--execute')}` removes the throttles of all topics and brokers"
+    )
+    kind = subject.partition(" ")[0]
     return Problem(
-        Severity.WARNING, subject, f"{', '.join(names)} is set, and nothing is being moved: replication is slowed down",
-        view.command("configs", "alter", *option, "--delete-config", ",".join(names)),
+        Severity.WARNING, subject, cause, view.command("configs", "alter", *option, "--delete-config", ",".join(names)),
+        shared=Shared(f"{cause} of these {kind}s", all_of_them),
     )  # fmt: skip
 
 
@@ -171,10 +192,12 @@ def leaders_uneven(view: ClusterView) -> Iterator[Problem]:
             topics.setdefault(first, []).append(partition.name)
     for broker, count in sorted(led.items()):
         if count * 100 > preferred[broker] * IMBALANCE_PERCENT:
+            elect = view.command("partitions", "elect")
+            several = f"more than {IMBALANCE_PERCENT} % of the partitions that they should lead have another leader"
             yield Problem(
                 Severity.NOTICE, f"broker {broker}",
                 f"{count} of {preferred[broker]} partitions that it should lead have another leader ({_some(topics[broker])})",
-                view.command("partitions", "elect"),
+                elect, shared=Shared(several, elect),
             )  # fmt: skip
 
 

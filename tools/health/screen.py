@@ -1,6 +1,7 @@
 """What `barnabas cluster health` prints: one screen, or one JSON document. Pure.
 
-Rules: of many problems that one check has found the first few are shown, with the number of the others.
+Rules: on the screen, problems of one cause are one, and of many that one check has found the first few are shown, with the
+number of the others, unless all are asked for. A document has each.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from runtime.texts import count_text, time_text, visible
+from tools.health.causes import by_cause
 from tools.health.checks import Finding
 from tools.health.view import ClusterView, Severity, Since
 
@@ -50,7 +52,11 @@ def _brokers(view: ClusterView) -> str:
     return f"{count_text(len(view.brokers), 'broker')} ({ids})" if ids else "no brokers"
 
 
-def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = False) -> Iterator[str]:
+def lines(
+    view: ClusterView, found: Sequence[Finding], *, shows_all: bool = False, shows_time: bool = False
+) -> Iterator[str]:
+    """With `shows_time` the first line begins with the time of the look."""
+    found = found if shows_all else by_cause(found)
     counts = Counter(each.problem.severity for each in found)
     told = "healthy" if is_healthy(found) else "unhealthy"
     if view.unseen and is_healthy(found):
@@ -59,7 +65,7 @@ def lines(view: ClusterView, found: Sequence[Finding], *, shows_all: bool = Fals
         if counts[severity]:
             told += f", {count_text(counts[severity], severity.word)}"
     yield (
-        f"cluster {view.cluster_id}: {told}; {_brokers(view)}; controller "
+        f"{time_text(view.now_ms) + ' ' if shows_time else ''}cluster {view.cluster_id}: {told}; {_brokers(view)}; controller "
         f"{view.controller if view.controller is not None else 'none'}; {count_text(len(view.partitions), 'partition')}"
     )
     by_check: dict[tuple[str, Severity], list[Finding]] = defaultdict(list)

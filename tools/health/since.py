@@ -1,7 +1,9 @@
 """When problems began, as far as the brokers tell it: the page /health of brokers of this project (`barnabas.http.port`).
 
-Rules: addresses that do not answer within LIMIT_S, or have no such page, tell nothing. The earliest time of all brokers counts,
-because each knows only what it has seen since its own start.
+Where the pages are, brokers say themselves (DescribeConfigs), unless the user does.
+Rules: addresses that do not answer within LIMIT_S, or have no such page of this cluster, tell nothing: at the address that a
+broker names, somebody else may listen on this machine. The earliest time of all brokers counts, because each knows only what
+it has seen since its own start.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from client.settings.values import SettingsError
-from tools.health.view import Since
+from tools.health.settings import HTTP_HOST, HTTP_PORT
+from tools.health.view import BrokerView, Since
 
 LIMIT_S = 1.5
 MAX_PAGE_BYTES = 16 << 20
 _FIELDS = {"condition", "name", "since_ms", "seen_first"}
-
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104  what a broker listens on, not this command
 
 Address = tuple[str, int]
 
@@ -35,12 +38,25 @@ def addresses_of(text: str) -> list[Address]:
     return found
 
 
-def read_pages(addresses: Sequence[Address]) -> list[Any]:
+def told_addresses(brokers: Iterable[BrokerView]) -> list[Address]:
+    """Return the addresses that brokers name in their settings. One that listens on all of its addresses is asked where its
+    clients find it; one that listens on its own machine alone can be asked from there."""
+    found = []
+    for broker in brokers:
+        port = broker.settings.get(HTTP_PORT, "")
+        if port.isdecimal() and int(port):
+            host = broker.settings.get(HTTP_HOST, "")
+            found.append((broker.address.rpartition(":")[0] if host in _EVERY_ADDRESS else host, int(port)))
+    return list(dict.fromkeys(found))
+
+
+def read_pages(addresses: Sequence[Address]) -> dict[Address, Any]:
     """Return the documents of the pages /health, of the addresses that have one."""
     if not addresses:
-        return []
+        return {}
     with ThreadPoolExecutor(len(addresses)) as pool:
-        return [page for page in pool.map(_read, addresses) if page is not None]
+        pages = zip(addresses, pool.map(_read, addresses), strict=True)
+        return {address: page for address, page in pages if page is not None}
 
 
 def began(pages: Iterable[Any]) -> dict[tuple[str, str], Since]:
@@ -82,6 +98,7 @@ def _is_page(page: Any) -> bool:
     return (
         isinstance(page, dict)
         and isinstance(page.get("broker"), int)
+        and isinstance(page.get("cluster_id"), str)
         and isinstance(page.get("conditions"), list)
         and all(
             isinstance(row, dict) and row.keys() >= _FIELDS and isinstance(row["since_ms"], int)

@@ -55,14 +55,24 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """What is told of several problems that have one cause, instead of the cause and the next step of each."""
+
+    cause: str
+    next_step: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """`subject` is what it is about, `next_step` the command that helps or tells more."""
+    """`subject` is what it is about, a kind and a name, `next_step` the command that helps or tells more. Problems of one check
+    with the same `shared` have one cause; None where each stands for itself."""
 
     severity: Severity
     subject: str
     cause: str
     next_step: str
     since: Since = Since()
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +242,9 @@ class ReassignmentView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """`controller` is None while there is none. `topic_settings` has the settings that the checks read. `began` has what
-    brokers tell of starts, by condition and name. `unseen` are the parts that were not looked at, with the reason."""
+    """`controller` is None while there is none. `absent` are topics that were asked for by name and do not exist.
+    `topic_settings` has the settings that the checks read. `began` has what brokers tell of starts, by condition and name.
+    `unseen` are the parts that were not looked at, with the reason."""
 
     brokers: Mapping[int, BrokerView]
     controller: int | None
@@ -242,6 +253,7 @@ class ClusterView:
     cluster_id: str | None = None
     has_controllers: bool = False
     """The cluster has a quorum of controllers (KRaft), whose brokers name any broker as the controller."""
+    absent: frozenset[str] = frozenset()
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     stalls: tuple[Stall, ...] = ()
     groups: tuple[GroupView, ...] = ()

@@ -25,6 +25,8 @@ SETTLED_MS = 1_500
 ENOUGH_MS = 5_000
 """A consumer with the usual auto.commit.interval.ms commits within it. A look that had less time calls no group stuck, unless
 it was asked for less."""
+IDLE_PARTITIONS = 100
+"""Of so many partitions, at most, it is read since when groups without members lag: that is a notice."""
 MARGIN_MS = 600
 """What is left of the time of a look for the questions behind the window."""
 
@@ -45,6 +47,13 @@ class Watching:
             for lag in group.lags
             if group.members and lag.is_assigned and lag.unread
         }
+        idle = {
+            (group.group, lag.key): lag
+            for group in view.groups
+            for lag in group.lags
+            if not group.members and group.state not in REBALANCING and lag.unread
+        }
+        self._idle = idle if len(idle) <= IDLE_PARTITIONS else {}
         self._rebalancing = {group.group for group in view.groups if group.state in REBALANCING}
         self._sizes = self._sizes_now() if view.reassignments else {}
         self._moving = {each.key: frozenset(each.adding) for each in view.reassignments or () if each.adding}
@@ -137,20 +146,18 @@ class Watching:
 
     def _judged_groups(self, watched_ms: int) -> tuple[GroupView, ...]:
         standing = {key for _, key in self._standing}
+        places = {(lag.key, lag.place) for lag in (*self._standing.values(), *self._idle.values())}
         ends: dict[Key, int] = {}
-        unread: dict[tuple[Key, int], int | None] = {}
+        unread: dict[tuple[Key, int], answers.FirstUnread] = {}
         for broker, keys in self._led.items():
-            wanted = keys & standing
-            if not wanted:
-                continue
-            request = answers.list_offsets_request(wanted)
-            for answer in self._asking.each("offsets", {broker: request}).values():
-                ends |= answers.offsets(answer)
+            if keys & standing:
+                request = answers.list_offsets_request(keys & standing)
+                for answer in self._asking.each("offsets", {broker: request}).values():
+                    ends |= answers.offsets(answer)
             # Groups that wait at different offsets of a partition are asked for one after the other.
-            for asked in _rounds({(key, lag.place) for (_, key), lag in self._standing.items() if key in wanted}):
+            for asked in _rounds({place for place in places if place[0] in keys}):
                 for answer in self._asking.each("records", {broker: answers.fetch_request(asked)}).values():
-                    times = answers.oldest_unread(answer, asked)
-                    unread |= {(key, asked[key]): time_ms for key, time_ms in times.items()}
+                    unread |= {(key, asked[key]): first for key, first in answers.first_unread(answer, asked).items()}
         return tuple(
             replace(
                 group,
@@ -165,17 +172,16 @@ class Watching:
         group: GroupView,
         lag: LagView,
         ends: Mapping[Key, int],
-        unread: Mapping[tuple[Key, int], int | None],
+        unread: Mapping[tuple[Key, int], answers.FirstUnread],
         watched_ms: int,
     ) -> LagView:
-        place = lag.key, lag.place
-        only_markers = place in unread and unread[place] is None
-        if (group.group, lag.key) not in self._standing or only_markers:
-            return lag
+        first = unread.get((lag.key, lag.place), answers.FirstUnread(is_there=True))
+        if not first.is_there:
+            return replace(lag, start=lag.end)  # markers are nothing to read
+        if (group.group, lag.key) not in self._standing:
+            return replace(lag, oldest_unread_ms=first.time_ms)
         end = ends.get(lag.key, lag.end)
-        return replace(
-            lag, end=end, grown=max(end - lag.end, 0), stood_ms=watched_ms, oldest_unread_ms=unread.get(place)
-        )
+        return replace(lag, end=end, grown=max(end - lag.end, 0), stood_ms=watched_ms, oldest_unread_ms=first.time_ms)
 
     # --- transactions ---
 

@@ -57,6 +57,7 @@ def serve(
             services=services,
             metadata=MetadataCache(),
             broker_id=3,
+            cluster_id="c-1",
             acceptor=HarnessBroker([]).acceptor,
             request_budget=MemoryBudget(100),
             plain_budget=MemoryBudget(100),
@@ -110,7 +111,7 @@ def test_health_tells_since_when_conditions_hold() -> None:
     async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
         status, headers, body = await get(server, "/health")
         assert (status, headers["Content-Type"]) == ("HTTP/1.1 200 OK", "application/json")
-        assert json.loads(body) == {"broker": 3, "conditions": []}
+        assert json.loads(body) == {"broker": 3, "cluster_id": "c-1", "conditions": []}
         broker.is_ready = True
         rest = {1: BrokerImage(1, {})}
         broker.metadata.publish(ClusterImage(brokers={**rest, 2: BrokerImage(2, {})}))

@@ -6,6 +6,9 @@ import re
 import shlex
 from dataclasses import replace
 
+import pytest
+
+from tools.health.causes import by_cause
 from tools.health.checks import CHECKS, findings
 from tools.health.view import (
     TOPIC_SETTINGS,
@@ -97,6 +100,73 @@ def test_a_partition_whose_in_sync_replicas_are_gone_names_them_and_what_an_uncl
         in problem.next_step
     )
     assert "loses records" in problem.next_step
+
+
+def shown(view: ClusterView) -> dict[str, Problem]:
+    """What the screen shows, by check."""
+    return {each.check: each.problem for each in by_cause(findings(view))}
+
+
+def test_partitions_that_have_one_cause_are_one_problem() -> None:
+    lost = [PartitionView("lost", at, None, (3, at % 2 + 1), (3,)) for at in range(5)]
+    few = [PartitionView("few", at, 1, (1, 2, 3), (1,)) for at in range(4)]
+    settings = {"few": {"min.insync.replicas": "2"}}
+    view = replace(view_of(*lost, *few, brokers=(1,)), topic_settings=settings)
+    found = shown(view)
+    leaderless = found["partition without leader"]
+    assert leaderless.subject == "2 partitions (lost-1, lost-3)", "those of another broker have another cause"
+    [first] = [each.problem for each in by_cause(findings(view)) if "lost-0" in each.problem.subject]
+    assert first.subject == "3 partitions (lost-0, lost-2, lost-4)"
+    assert first.cause.endswith("in sync were replicas on broker 3, gone by now")
+    assert "`barnabas partitions elect --election-type unclean` shows which of them" in first.next_step
+    assert found["under min ISR"].subject == "4 partitions (few-0, few-1, few-2 ...)"
+    assert found["under min ISR"].next_step == "start brokers 2, 3"
+    behind = shown(view_of(*few, brokers=(1, 2, 3)))["replicas behind"]
+    assert (behind.subject, behind.cause) == (
+        "4 partitions (few-0, few-1, few-2 ...)", "replicas on brokers 2, 3 are behind"
+    )  # fmt: skip
+
+
+def test_brokers_on_one_disk_and_other_things_with_one_cause_are_one_problem() -> None:
+    full = LogDirectoryView("/d", total_bytes=100 * GiB, usable_bytes=GiB)
+    brokers = {at: replace(broker(at), address=f"host:{at}", directories=(full,)) for at in (1, 2, 3)}
+    disk = shown(replace(view_of(brokers=(1, 2, 3)), brokers=brokers))["disk full"]
+    assert disk.subject == "3 brokers (1, /d; 2, /d; 3, /d)"
+    assert disk.cause.endswith("are free, on host")
+    valid = Validity(NOW_MS - 86_400_000 * 90, NOW_MS + 86_400_000)
+    secured = {at: replace(broker(at), certificate=valid) for at in (1, 2)}
+    assert "their certificates expire" in shown(replace(view_of(), brokers=secured))["certificate expires"].cause
+    throttled = {name: {"leader.replication.throttled.replicas": "*"} for name in ("a", "b")}
+    left = shown(replace(view_of(), topic_settings=throttled))["throttle left behind"]
+    assert (left.subject, "`barnabas partitions cancel --execute`" in left.next_step) == ("2 topics (a, b)", True)
+    hanging = tuple(TransactionView(("t", at), 7, 42, None, is_known=False) for at in range(3))
+    hangs = shown(replace(view_of(), transactions=hanging))["hanging transaction"]
+    assert hangs.subject == "3 partitions (t-0, t-1, t-2)"
+    assert "--producer-id 42 --execute" in hangs.next_step
+
+
+@pytest.mark.parametrize(
+    ("settings", "absent", "found"),
+    [
+        ({}, {"__consumer_offsets"}, Severity.ERROR),
+        ({}, {"__transaction_state"}, Severity.NOTICE),
+        ({}, set(), None),  # it exists, perhaps hidden from this user
+        ({"offsets.topic.replication.factor": "2"}, {"__consumer_offsets"}, None),
+        # A broker of ours without ZooKeeper creates it with one replica.
+        ({"barnabas.disk.free.min.bytes": "", "zookeeper.connect": ""}, {"__consumer_offsets"}, None),
+        ({"barnabas.disk.free.min.bytes": "", "zookeeper.connect": "zk:2181"}, {"__consumer_offsets"}, Severity.ERROR),
+    ],
+)  # fmt: skip
+def test_an_internal_topic_that_needs_more_brokers_is_told(
+    settings: dict[str, str], absent: set[str], found: Severity | None
+) -> None:
+    of_broker = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"} | settings
+    brokers = {at: replace(broker(at), settings=of_broker) for at in (1, 2)}
+    problems = [each.problem for each in findings(replace(view_of(), brokers=brokers, absent=frozenset(absent)))]
+    assert [each.severity for each in problems] == ([] if found is None else [found])
+    for each in problems:
+        assert "replication.factor=3 and 2 brokers nobody can create it" in each.cause
+        assert each.next_step.startswith("start brokers until 3 run; or set ")
 
 
 def test_without_another_replica_no_election_is_offered() -> None:
@@ -390,7 +460,12 @@ def test_a_group_without_members_that_lags_is_a_notice() -> None:
     assert "its lag is 23, of which 10 are still there" in only(left, "group without members").cause
     assert names(replace(view, groups=(replace(view.groups[0], lags=(replace(lag, start=40),)),))) == []
     simple = replace(view, groups=(replace(view.groups[0], is_simple=True),))
-    assert "delete" not in only(simple, "group without members").next_step, "its consumers may be there"
+    next_step = only(simple, "group without members").next_step
+    assert "delete" not in next_step, "its consumers may be there"
+    assert "a tool has set its offsets (`groups reset`), or its consumers choose" in next_step
+    read = replace(lag, oldest_unread_ms=NOW_MS - 5)
+    dated = only(replace(view, groups=(replace(view.groups[0], lags=(read, lag)),)), "group without members").since
+    assert dated == Since(NOW_MS - 5, "time of the oldest record that it has not read")
 
 
 def test_a_rebalance_that_does_not_end_is_told() -> None:

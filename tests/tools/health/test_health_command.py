@@ -12,10 +12,14 @@ from confluent_kafka import Consumer, Producer
 
 from barnabas.embedded import EmbeddedBroker
 from runtime.clock import SystemClock
+from tests.oracle.ports import lasting_port
+from tests.tools.health.test_since import served
 from tools.cluster_access import ClusterAccess
 from tools.command import main
+from tools.commands import cluster
 from tools.health.look import CONNECT_LIMIT_MS, look
 from tools.health.requests import BrokerRequests
+from tools.health.since import Address, read_pages
 
 TIMEOUT_S = 60
 
@@ -75,6 +79,23 @@ def test_a_lag_that_shrinks_is_no_problem_and_since_when_is_read_from_the_record
             assert json.loads(capfd.readouterr().out)["problems"] == []
         finally:
             consumer.close()
+
+
+def test_pages_are_where_brokers_say_and_those_of_others_are_not_believed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[list[Address]] = []
+    monkeypatch.setattr(cluster, "read_pages", lambda addresses: asked.append(list(addresses)) or read_pages(addresses))
+    port = lasting_port()
+    foreign = {"broker": 0, "cluster_id": "another", "conditions": []}
+    host, number = served(json.dumps(foreign).encode())
+    with EmbeddedBroker(settings={"barnabas.http.port": port}) as broker:
+        command = ["cluster", "health", "--bootstrap-server", broker.bootstrap_servers]
+        assert main(command) == 0
+        assert asked[-1] == [("localhost", port)]
+        assert "not seen" not in capfd.readouterr().out
+        assert main([*command, "--http", f"{host}:{number}"]) == 0
+        assert f"not seen: since when: {host}:{number} has no page /health of this cluster" in capfd.readouterr().out
 
 
 def test_what_a_user_may_not_see_is_said(capfd: pytest.CaptureFixture[str]) -> None:

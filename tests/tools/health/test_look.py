@@ -65,7 +65,7 @@ class Played:
         return SimpleNamespace(
             error_code=0, cluster_id="played", controller_id=1,
             brokers=[SimpleNamespace(node_id=number, host="host", port=9092, rack=None) for number in (1, 2)],
-            topics=[SimpleNamespace(name=name, partitions=[row]) for name in self._topics],
+            topics=[SimpleNamespace(name=name, error_code=0, partitions=[row]) for name in self._topics],
         )  # fmt: skip
 
 

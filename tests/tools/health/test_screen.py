@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.commands.cluster import with_first_seen
 from tools.health.checks import CHECKS, Finding
 from tools.health.screen import SHOWN_OF_A_CHECK, document, is_healthy, lines
-from tools.health.view import ClusterView, Problem, Severity, Since
+from tools.health.view import ClusterView, Problem, Severity, Shared, Since
 
 VIEW = ClusterView(brokers={}, controller=None, partitions=(), now_ms=1_700_000_000_000, cluster_id="c-1")
 ERROR = Finding(
@@ -60,6 +60,35 @@ def test_a_time_that_the_calendar_does_not_have_is_its_number() -> None:
     shown = document(view, [finding])
     assert shown["time"] == "9223372036854775807 (beyond the calendar)"
     assert shown["problems"][0]["since"] == "1700000000123456 (beyond the calendar)"
+
+
+def test_a_watch_shows_the_time_of_each_look() -> None:
+    assert next(lines(VIEW, [], shows_time=True)).startswith("2023-11-14T22:13:20.000Z cluster c-1: healthy; ")
+
+
+def test_problems_of_one_cause_are_one_unless_all_are_asked_for() -> None:
+    shared = Shared("they have no leader; gone: broker 3", "start broker 3")
+    found = [
+        Finding(
+            "no leader",
+            Problem(Severity.ERROR, f"partition a-{at}", "it has none", "start", Since(7 - at, "x"), shared),
+        )
+        for at in range(4)
+    ]
+    other = replace(found[0], problem=replace(found[0].problem, shared=replace(shared, next_step="start broker 4")))
+    assert list(lines(VIEW, [*found, other])) == [
+        "cluster c-1: unhealthy, 2 errors; no brokers; controller none; 0 partitions",
+        "error: 4 partitions (a-0, a-1, a-2 ...): they have no leader; gone: broker 3",
+        "  since: 1970-01-01T00:00:00.004Z (the first of them; x)",
+        "  next: start broker 3",
+        "error: partition a-0: it has none",
+        "  since: 1970-01-01T00:00:00.007Z (x)",
+        "  next: start",
+    ]
+    assert len(list(lines(VIEW, found, shows_all=True))) == 1 + 3 * len(found)
+    assert len(document(VIEW, found)["problems"]) == len(found)
+    places = [replace(found[0], problem=replace(found[0].problem, subject=f"broker {at}, /d")) for at in (1, 2)]
+    assert list(lines(VIEW, places))[1].startswith("error: 2 brokers (1, /d; 2, /d): they have no leader")
 
 
 def test_of_many_the_first_are_shown_unless_all_are_asked_for() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from broker.observability import conditions
 from client.settings.values import SettingsError
-from tools.health.since import addresses_of, began, read_pages
-from tools.health.view import Condition, Since
+from tools.health.since import addresses_of, began, read_pages, told_addresses
+from tools.health.view import BrokerView, Condition, Since
 
 
-def page(broker: int, since_ms: int, *, seen_first: bool = False) -> object:
+def page(broker: int, since_ms: int, *, seen_first: bool = False) -> dict[str, object]:
     row = {"condition": Condition.NO_LEADER, "name": "orders-0", "since_ms": since_ms, "seen_first": seen_first}
-    return {"broker": broker, "conditions": [row]}
+    return {"broker": broker, "cluster_id": "c-1", "conditions": [row]}
 
 
 def test_conditions_have_the_names_that_brokers_tell() -> None:
@@ -37,8 +37,8 @@ def test_the_earliest_time_counts_with_who_tells_it() -> None:
 def test_addresses_that_do_not_answer_tell_nothing() -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound and not listening: refused
-        assert read_pages([("127.0.0.1", nobody.getsockname()[1])]) == []
-    assert read_pages([]) == []
+        assert read_pages([("127.0.0.1", nobody.getsockname()[1])]) == {}
+    assert read_pages([]) == {}
 
 
 def test_addresses_are_read_and_others_refused() -> None:
@@ -64,6 +64,24 @@ def served(content: bytes) -> tuple[str, int]:
 
 def test_pages_of_somebody_else_tell_nothing() -> None:
     rows = page(1, 10)
-    assert read_pages([served(json.dumps(rows).encode())]) == [rows]
-    for other in (b"[]", b"{}", b'{"broker": 1, "conditions": [{}]}', b"no JSON", b'{"broker": 1, "conditions": 3}'):
-        assert read_pages([served(other)]) == []
+    address = served(json.dumps(rows).encode())
+    assert read_pages([address]) == {address: rows}
+    for changed in ({"conditions": [{}]}, {"conditions": 3}, {"broker": "1"}, {"cluster_id": None}):
+        assert read_pages([served(json.dumps(rows | changed).encode())]) == {}
+    for other in (b"[]", b"{}", b"no JSON"):
+        assert read_pages([served(other)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"barnabas.http.port": "8080", "barnabas.http.host": "localhost"}, [("localhost", 8080)]),
+        ({"barnabas.http.port": "8080", "barnabas.http.host": "0.0.0.0"}, [("broker-1", 8080)]),
+        ({"barnabas.http.port": "8080", "barnabas.http.host": ""}, [("broker-1", 8080)]),
+        ({"barnabas.http.port": "0", "barnabas.http.host": "localhost"}, []),  # nobody knows which one it is
+        ({"barnabas.http.port": ""}, []),
+        ({}, []),  # Apache Kafka
+    ],
+)
+def test_brokers_name_the_addresses_of_their_pages(settings: dict[str, str], found: list[tuple[str, int]]) -> None:
+    assert told_addresses([BrokerView(1, "broker-1:9092", 1.0, settings=settings)]) == found
