@@ -28,10 +28,12 @@ from runtime.clock import SystemClock
 EXIT_USAGE = 2
 CREATE_TOPICS_VARIABLE = "KAFKA_CREATE_TOPICS"
 
-_EPILOG = """Settings have Apache Kafka's names. Strongest first: --override, environment variables (KAFKA_LOG_DIRS is
-log.dirs: '.' becomes '_', '_' becomes '__', '-' becomes '___'), the properties file. `barnabas settings` lists them."""
+_EPILOG = """Settings have the names that they have in Apache Kafka. The broker takes the value of a setting from the first of
+these that has one: --override, an environment variable, the properties file. The variable KAFKA_LOG_DIRS sets log.dirs: write
+'_' for '.', '__' for '_', and '___' for '-'. `barnabas settings` lists all settings."""
 
-_EXIT_CODES = "Exit codes: 0 after a stop, 1 when it could not start or not continue, 2 for wrong options and settings."
+_EXIT_CODES = """The command ends with exit code 0 after a stop, 1 when the broker could not start or could not continue, and 2
+when an option or a setting is wrong."""
 
 
 def main(arguments: Sequence[str] | None = None, others: Mapping[str, str] = MappingProxyType({})) -> int:
@@ -82,7 +84,10 @@ def _start_overrides(options: argparse.Namespace) -> list[str]:
 def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     """Return what reads the arguments; `others` are commands that are only listed, by name."""
     parser: argparse.ArgumentParser = SuggestingParser(
-        prog="barnabas", description="A broker compatible with Apache Kafka.", epilog=_EPILOG, allow_abbrev=False
+        prog="barnabas",
+        description="Run a broker that is compatible with Apache Kafka, and administer clusters of both.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"barnabas {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="command")
@@ -91,13 +96,21 @@ def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     add_override(start)
     start.add_argument(
         "--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:REPLICAS]]",
-        help="a topic that is created at the start when it is missing; may be repeated",
+        help="create this topic at the start if it is missing; may be repeated",
     )  # fmt: skip
     start.add_argument(
-        "--log-level", metavar="LEVEL[,LOGGER=LEVEL...]", help="what is logged to stderr (barnabas.log.level)"
+        "--log-level",
+        metavar="LEVEL[,LOGGER=LEVEL...]",
+        help="log messages of this level and above to stderr (sets barnabas.log.level)",
     )
-    start.add_argument("--log-format", metavar="FORMAT", help="auto, terminal, text or json (barnabas.log.format)")
-    start.add_argument("--no-banner", dest="banner", action="store_false", help="print no banner")
+    start.add_argument(
+        "--log-format",
+        metavar="FORMAT",
+        help="the form of log lines: auto, terminal, text or json (sets barnabas.log.format)",
+    )
+    start.add_argument(
+        "--no-banner", dest="banner", action="store_false", help="do not print the banner when the broker is ready"
+    )
     # For programs that start a broker as their child.
     start.add_argument("--ready-fd", type=int, default=-1, help=argparse.SUPPRESS)
     start.add_argument("--lifeline-fd", type=int, default=-1, help=argparse.SUPPRESS)
@@ -109,7 +122,7 @@ def command_parser(others: Mapping[str, str]) -> argparse.ArgumentParser:
     for name, help_text in others.items():
         commands.add_parser(name, help=help_text, add_help=False)
     # `barnabas.cli` runs it; here it is only listed.
-    commands.add_parser("pipeline", help='Spark jobs on topics (pip install ".[spark]" in a clone)', add_help=False)
+    commands.add_parser("pipeline", help='run Spark jobs on topics (pip install ".[spark]" in a clone)', add_help=False)
     return parser
 
 

@@ -30,7 +30,7 @@ DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
 def add_log_commands(commands: Commands) -> None:
     _add_dump(commands)
-    log = commands.add_parser(LOG, help="look into the logs of a data directory", allow_abbrev=False)
+    log = commands.add_parser(LOG, help="find records in the files of a data directory", allow_abbrev=False)
     _add_find(log.add_subparsers(dest="log_command", metavar="command", required=True))
 
 

@@ -25,7 +25,10 @@ LOG_FORMAT = "barnabas.log.format"
 
 def add_settings_command(commands: Commands, epilog: str) -> None:
     command = commands.add_parser(
-        "settings", help="list settings with the values of a start, or check a file", epilog=epilog, allow_abbrev=False
+        "settings",
+        help="list settings with the values that a broker would start with, or check a file",
+        epilog=epilog,
+        allow_abbrev=False,
     )
     command.add_argument(
         "words", nargs="*", metavar="FILE|WORD",
@@ -33,7 +36,7 @@ def add_settings_command(commands: Commands, epilog: str) -> None:
         "with it in their names, also those without effect",
     )  # fmt: skip
     add_override(command)
-    command.add_argument("--all", action="store_true", help="also those without effect")
+    command.add_argument("--all", action="store_true", help="list the settings without effect, too")
     command.add_argument(
         "--check", metavar="FILE",
         help="print everything that is wrong with a server.properties file, and end with 1 if a broker would not start with "
@@ -44,7 +47,11 @@ def add_settings_command(commands: Commands, epilog: str) -> None:
 
 def add_override(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--override", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated"
+        "--override",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a setting to a value; may be repeated",
     )
 
 

@@ -19,7 +19,9 @@ ssl.truststore.location in PEM), or with --zookeeper of a broker (zookeeper.*)."
 
 
 def add_users_command(commands: Commands) -> None:
-    users = commands.add_parser(USERS, help="users with passwords for SASL SCRAM", allow_abbrev=False, epilog=_EPILOG)
+    users = commands.add_parser(
+        USERS, help="create, list and delete users who log in by SASL SCRAM", allow_abbrev=False, epilog=_EPILOG
+    )
     actions = users.add_subparsers(dest="users_command", metavar="command", required=True)
     create = actions.add_parser(
         "create", aliases=["alter"], help="set the password of a user", allow_abbrev=False, epilog=_EPILOG
