@@ -94,7 +94,7 @@ def under_min_isr(view: ClusterView) -> Iterator[Problem]:
 
 
 def _next_for_few(view: ClusterView, partition: PartitionView) -> str:
-    lagging = _lagging(partition)
+    lagging = sorted(_lagging(partition))
     gone = [broker for broker in lagging if broker not in view.brokers]
     if gone:
         return f"start {_named(gone)}"

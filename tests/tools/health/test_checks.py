@@ -109,7 +109,7 @@ def shown(view: ClusterView) -> dict[str, Problem]:
 
 def test_partitions_that_have_one_cause_are_one_problem() -> None:
     lost = [PartitionView("lost", at, None, (3, at % 2 + 1), (3,)) for at in range(5)]
-    few = [PartitionView("few", at, 1, (1, 2, 3), (1,)) for at in range(4)]
+    few = [PartitionView("few", at, 1, (1, 2, 3) if at % 2 else (1, 3, 2), (1,)) for at in range(4)]
     settings = {"few": {"min.insync.replicas": "2"}}
     view = replace(view_of(*lost, *few, brokers=(1,)), topic_settings=settings)
     found = shown(view)
