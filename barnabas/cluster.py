@@ -309,12 +309,11 @@ def jars() -> Path:
 
 
 def asking_for_health(cluster: Cluster) -> str:
-    """Return the command that tells what is wrong with the cluster, and since when."""
+    """Return the command that tells what is wrong with the cluster, and since when: it finds the HTTP ports by itself."""
     line = f"barnabas cluster health --bootstrap-server localhost:{cluster.ports[0]}"
     if cluster.security is not None:
         line += f" --command-config {cluster.security.path('admin.properties')}"
-    pages = [child.http for child in cluster.children if child.http]
-    return f"{line} --http {','.join(pages)}" if pages else line
+    return line
 
 
 def signing_in(security: GeneratedSecurity, port: int) -> str:
