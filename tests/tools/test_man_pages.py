@@ -47,8 +47,8 @@ def test_a_page_says_what_the_help_says(pages: dict[str, str]) -> None:
     assert page.startswith('.TH "BARNABAS-TOPICS-CREATE" "1" "" "1.2.3"')
     assert "\\fB\\-\\-partitions\\fP INTEGER" in page.replace(" RANGE", "")
     assert "a topic that is there is no error" in page
-    assert "print banners" not in pages["barnabas-start.1"]
-    assert "print no banner" in pages["barnabas-start.1"]
+    assert "\nprint the banner" not in pages["barnabas-start.1"]
+    assert "do not print the banner" in pages["barnabas-start.1"]
     assert "lifeline" not in pages["barnabas-start.1"], "what is for other programs is in no help"
     assert "SCRAM-SHA-256|SCRAM-SHA-512" in pages["barnabas-users-create.1"].replace("\\-", "-")
 
