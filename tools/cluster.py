@@ -1,6 +1,7 @@
 """The cluster that a command works on: its options, and clients that connect when they are first used.
 
-Rules: whoever cannot log in, or finds nobody at the address, is told so at once, not when a request has timed out.
+Rules: whoever cannot log in, or finds nobody at the address, is told so at once, not when a request has timed out. What waits
+for the cluster is watched (`tools.waiting`), so that it is told why.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures import wait as wait_for_futures
@@ -20,9 +21,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE
 from runtime.clock import Clock, SystemClock
+from tools.client_log import CLIENT_LOG
 from tools.cluster_access import ClusterAccess
 from tools.failures import Unreachable, failure_of
-from tools.output import Output
+from tools.output import STATUS, Output
+from tools.waiting.told_client import told_client
+from tools.waiting.waits import Waits
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -41,10 +45,6 @@ CHANGE_TIMEOUT_S = 60.0
 """For requests that create or delete: ten thousand partitions take a while."""
 _POLL_MS = 50
 
-_logger = logging.getLogger("tools.librdkafka")
-_logger.addHandler(logging.NullHandler())
-_logger.propagate = False  # its errors are raised as well
-
 
 class Cluster:
     """Made for one command; clients for records belong to whoever asks for them."""
@@ -55,6 +55,11 @@ class Cluster:
         self.options = options
         self.clock: Clock = clock or SystemClock()
         self.cluster_id: str | None = None
+        self.brokers: dict[int, str] = {}
+        """The addresses of the brokers that there were when this command connected."""
+        self.waits = Waits(settings, self.clock, STATUS, lambda: self.brokers)
+        self.group: str | None = None
+        """The group that the command is about."""
         self._admin: AdminClient | None = None
         self._other_admin: KafkaAdminClient | None = None
         self._refusal: KafkaError | None = None
@@ -67,8 +72,9 @@ class Cluster:
             from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
             timeout = {"socket.timeout.ms": self.settings.timeout_ms}  # also that of each request
-            admin = AdminClient(self.settings.for_records() | timeout | {"error_cb": self._on_error}, logger=_logger)
-            self._connect(admin)
+            admin = AdminClient(self.settings.for_records() | timeout | {"error_cb": self._on_error}, logger=CLIENT_LOG)
+            with self.waits.connecting():
+                self._connect(admin)
             self._admin = admin
         return self._admin
 
@@ -79,8 +85,9 @@ class Cluster:
         if self._other_admin is None:
             self.admin  # noqa: B018  says at once that nobody answers, and why
             logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised as well
-            self._other_admin = self._new_other_admin()
-        return self._other_admin
+            with self.waits.answer():
+                self._other_admin = self._new_other_admin()
+        return told_client(self._other_admin, lambda: self.waits.answer(self.group))
 
     def _new_other_admin(self) -> KafkaAdminClient:
         """Its library begins with any server and waits for that one alone, which may hang: then each is tried."""
@@ -98,17 +105,22 @@ class Cluster:
 
     def forget_other_admin(self) -> None:
         """Have a new client at the next use: one that has lost the controller goes on asking the broker that it was."""
-        self.close()
+        self._close_other_admin()
         self._other_admin = None
 
     def close(self) -> None:
+        self.waits.close()
+        self._close_other_admin()
+
+    def _close_other_admin(self) -> None:
         if self._other_admin is not None:
             self._other_admin.close()
 
     def result(self, future: Future[T]) -> T:
         """Wait for an answer. Raises KafkaException."""
         try:
-            return future.result(self.settings.timeout_ms / 1000 + 1)
+            with self.waits.answer(self.group):
+                return future.result(self.settings.timeout_ms / 1000 + 1)
         except FutureTimeout:
             raise KafkaException(KafkaError(TIMED_OUT)) from None
 
@@ -116,7 +128,8 @@ class Cluster:
         """Wait for answers about several things, all together no longer than for one, or `timeout_s`; what failed has its
         error."""
         found: dict[K, T | KafkaError] = {}
-        wait_for_futures(futures.values(), (timeout_s or self.settings.timeout_ms / 1000) + 1)
+        with self.waits.answer(self.group):
+            wait_for_futures(futures.values(), (timeout_s or self.settings.timeout_ms / 1000) + 1)
         for key, future in futures.items():
             try:
                 found[key] = future.result(0)
@@ -129,12 +142,12 @@ class Cluster:
     def consumer(self, settings: Mapping[str, Any]) -> Consumer:
         from confluent_kafka import Consumer  # noqa: PLC0415
 
-        return Consumer(self.settings.for_records() | dict(settings), logger=_logger)
+        return Consumer(self.settings.for_records() | self.waits.callbacks() | dict(settings), logger=CLIENT_LOG)
 
     def producer(self, settings: Mapping[str, Any]) -> Producer:
         from confluent_kafka import Producer  # noqa: PLC0415
 
-        return Producer(self.settings.for_records() | dict(settings), logger=_logger)
+        return Producer(self.settings.for_records() | self.waits.callbacks() | dict(settings), logger=CLIENT_LOG)
 
     def _connect(self, admin: AdminClient) -> None:
         """Wait until a broker has answered. Raises KafkaException when it refuses, Unreachable."""
@@ -142,7 +155,8 @@ class Cluster:
         answer = admin.describe_cluster(request_timeout=self.settings.timeout_ms / 1000)
         while True:
             try:
-                self.cluster_id = answer.result(_POLL_MS / 1000).cluster_id
+                found = answer.result(_POLL_MS / 1000)
+                self._know(found.cluster_id, found.nodes)
             except FutureTimeout:
                 admin.poll(0)  # calls `_on_error`
                 waited_ms = self.clock.monotonic_ms() - started_ms
@@ -154,7 +168,8 @@ class Cluster:
                     raise Unreachable from None
                 if waited_ms > ANY_BROKER_AFTER_MS and not self._is_unreachable:
                     with contextlib.suppress(KafkaException):  # the controller may still answer
-                        self.cluster_id = admin.list_topics(timeout=ANY_BROKER_AFTER_MS / 1000).cluster_id
+                        listed = admin.list_topics(timeout=ANY_BROKER_AFTER_MS / 1000)
+                        self._know(listed.cluster_id, listed.brokers.values())
                         return
             except KafkaException as error:
                 if error.args[0].code() != TIMED_OUT:
@@ -162,6 +177,10 @@ class Cluster:
                 raise Unreachable from error  # somebody takes connections, and does not answer
             else:
                 return
+
+    def _know(self, cluster_id: str | None, nodes: Iterable[Any]) -> None:
+        self.cluster_id = cluster_id
+        self.brokers = {node.id: f"{node.host}:{node.port}" for node in nodes}
 
     def _on_error(self, error: KafkaError) -> None:
         """Remember why no broker is reached."""
@@ -203,9 +222,11 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
                 settings.bootstrap_servers,
                 Cluster(settings, options=_options_of(click.get_current_context())),
             )
+            cluster.group = others.get("group") or next(iter(others.get("groups") or ()), None)
             return function(cluster=cluster, output=Output(as_json=as_json), **others)
         except Exception as error:
-            failure = failure_of(error, servers)
+            more = () if cluster is None else (cluster.waits.why_unreached, cluster.waits.told)
+            failure = failure_of(error, servers, *more)
             if failure is None:
                 raise
             raise failure from error

@@ -10,7 +10,6 @@ import errno
 import importlib
 import io
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +19,9 @@ import click
 from runtime.clock import SystemClock
 from runtime.texts import visible
 from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from tools.interrupts import INTERRUPTS
 from tools.names import ALIASES, COMMANDS
+from tools.output import STATUS
 from tools.parsing import is_text
 
 BEGUN_MS = "tools.begun_ms"
@@ -42,8 +43,7 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # else somebody wants it to be ignored
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        INTERRUPTS.listen()
         ctx.meta[BEGUN_MS] = SystemClock().monotonic_ms()
         try:
             return super().invoke(ctx)
@@ -64,10 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     if unreadable is not None:  # the client libraries end the process for it
         click.echo(f"barnabas: the argument {visible(unreadable)} is no UTF-8", err=True)
         return EXIT_USAGE
+    STATUS.begin()
     try:
         code = root.main(list(arguments), prog_name="barnabas", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
+        STATUS.clear()
         shown = io.StringIO()
         error.show(shown)
         click.echo(visible(shown.getvalue(), keeps_lines=True), nl=False, err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -37,6 +38,9 @@ _HINTS = {
     "of --command-config lets it take longer",
     "COORDINATOR_NOT_AVAILABLE": "`barnabas cluster health` shows whether the internal topics have leaders",
 }
+_OTHER_UNREACHABLE = ("NoBrokersAvailable", "KafkaConnectionError", "NodeNotReadyError", "BrokerNotAvailableError")
+"""What the other client library calls it."""
+_REFUSED = ("_AUTHENTICATION", "_SSL")
 UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 
@@ -59,25 +63,32 @@ class Interrupted(Failure):
     exit_code = EXIT_INTERRUPTED
 
 
-def failure_of(error: Exception, servers: str | None) -> Failure | None:
-    """Return how an error is told that ends a command; `servers` are those that were asked. None: it is a bug."""
-    if isinstance(error, SettingsError):
-        return Failure(str(error))
-    if type(error).__module__ == "kafka.errors":
-        return Failure(_of_other_client(error))
-    if not isinstance(error, KafkaException | Unreachable):
-        return None
-    inner: KafkaError | None = error.args[0] if error.args else None
-    if inner is None or inner.name() in UNREACHABLE:
-        return Failure(f"no broker answers at {servers}: is one running there, and is security.protocol right?")
-    if inner.name() in ("_AUTHENTICATION", "_SSL"):
-        return Failure(f"{servers} refuses the connection: {inner.str()}")
-    return Failure(told(inner))
-
-
 def told(error: KafkaError) -> str:
     """Return the text of an error, with what helps."""
     return with_hint(error.name(), error.str().removeprefix("Broker: "))
+
+
+def failure_of(
+    error: Exception,
+    servers: str | None,
+    why_unreached: Callable[[], str | None] = lambda: None,
+    told_as: Callable[[KafkaError], str] = told,
+) -> Failure | None:
+    """Return how an error is told that ends a command; `servers` are those that were asked. `why_unreached` tells more of
+    them, `told_as` of errors of the cluster. None: it is a bug."""
+    if isinstance(error, SettingsError):
+        return Failure(str(error))
+    if type(error).__module__ == "kafka.errors" and type(error).__name__ not in _OTHER_UNREACHABLE:
+        return Failure(_of_other_client(error))
+    if not isinstance(error, KafkaException | Unreachable) and type(error).__module__ != "kafka.errors":
+        return None
+    inner: KafkaError | None = error.args[0] if isinstance(error, KafkaException) else None
+    if inner is not None and inner.name() not in (*UNREACHABLE, *_REFUSED):
+        return Failure(told_as(inner))
+    why = why_unreached()
+    if inner is not None and inner.name() in _REFUSED:
+        return Failure(f"{servers} refuses the connection: {why or inner.str()}")
+    return Failure(f"no broker answers at {servers}: {why or 'is one running there, and is security.protocol right?'}")
 
 
 def with_hint(name: str, message: str | None) -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.clock import SystemClock
+from runtime.status_line import StatusLine, is_terminal
 from runtime.texts import visible, visible_json
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 NONE = "-"
 """How a table shows that there is no value."""
+STATUS = StatusLine(SystemClock())
+"""The line of this process that says what a command does or waits for; it is removed before anything else is printed."""
 
 
 class Output:
@@ -35,23 +39,27 @@ class Output:
         if self.as_json:
             self.document(list(rows))
             return
+        STATUS.clear()
         texts = [[visible(_text(row.get(column))) for column in columns] for row in rows]
         heads = [column.replace("_", " ").upper() for column in columns]
-        if is_terminal():
+        if prints_on_terminal():
             _print_rich(heads, texts)
         else:
             _print_plain(heads, texts)
 
     def document(self, value: Any) -> None:
         """Print one JSON document."""
+        STATUS.clear()
         click.echo(_json(value, indent=2))
 
     def line(self, value: Mapping[str, Any], text: str) -> None:
         """Print a result that is one of many: a JSON object on a line, or `text`."""
+        STATUS.clear()
         sys.stdout.write(f"{_json(value) if self.as_json else visible(text)}\n")
 
     def record(self, record: RecordView, line: str | bytes) -> None:
         """Print a record: a JSON object on a line, or its line, which is made for this output and has its end."""
+        STATUS.clear()
         if self.as_json:
             sys.stdout.write(f"{_json(record.as_json())}\n")
         elif isinstance(line, bytes):
@@ -64,22 +72,25 @@ class Output:
         if self.as_json:
             self.document(value)
         else:
+            STATUS.clear()
             click.echo(visible(text))
 
     @staticmethod
     def lines(text: str) -> None:
         """Print lines that another command or a program reads; on a terminal without what it would obey."""
-        click.echo(visible(text, keeps_lines=True) if is_terminal() else text, nl=False)
+        STATUS.clear()
+        click.echo(visible(text, keeps_lines=True) if prints_on_terminal() else text, nl=False)
 
     @staticmethod
     def note(text: str) -> None:
         """Print to standard error what is no result."""
+        STATUS.clear()
         click.echo(visible(text), err=True)
 
 
-def is_terminal() -> bool:
+def prints_on_terminal() -> bool:
     """Return whether results go to a terminal."""
-    return sys.stdout.isatty()
+    return is_terminal(sys.stdout)
 
 
 def _json(value: Any, indent: int | None = None) -> str:

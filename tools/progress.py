@@ -1,47 +1,49 @@
-"""How far a long command has come: a bar on a terminal, nothing elsewhere."""
+"""How far a long command has come, with its rate and the time that is left."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+from tools.output import STATUS
 
+if TYPE_CHECKING:
     from runtime.clock import Clock
 
 
 class Progress:
-    """Counts towards `total`; `close` removes the bar."""
+    """Counts towards `total`; `close` removes the line."""
 
-    def __init__(self, what: str, total: int, clock: Clock) -> None:
+    def __init__(self, what: str, total: int, clock: Clock, form: Callable[[float], str] = "{:.0f}".format) -> None:
+        """`form` makes the text of an amount."""
+        self._what = what
+        self._total = total
         self._clock = clock
+        self._form = form
         self._started_ms = clock.monotonic_ms()
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
-        if sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415  only a terminal needs it
-            from rich.progress import Progress as Bar  # noqa: PLC0415
 
-            self._bar = Bar(console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(what, total=total)
-            self._bar.start()
+    def show(self, done: int, more: str = "") -> None:
+        if STATUS.is_due:
+            STATUS.show(self.text(done) + (f", {more}" if more else ""))
 
-    @property
-    def is_shown(self) -> bool:
-        """Return whether somebody sees the bar."""
-        return self._bar is not None
-
-    def show(self, done: int) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done)
+    def text(self, done: int) -> str:
+        per_s = self._per_s(done)
+        share = f", {done * 100 // self._total} %" if self._total else ""
+        left = f", {_time_text((self._total - done) / per_s)} left" if per_s and done <= self._total else ""
+        return f"{self._form(done)} of {self._form(self._total)} {self._what}{share}, {self._form(per_s)}/s{left}"
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        STATUS.clear()
 
     def rate_text(self, done: int) -> str:
         """Return how fast it was."""
-        elapsed_ms = max(self._clock.monotonic_ms() - self._started_ms, 1)
-        return f"{done * 1000 // elapsed_ms} records/s"
+        return f"{self._per_s(done):.0f} records/s"
+
+    def _per_s(self, done: int) -> float:
+        return done * 1000 / max(self._clock.monotonic_ms() - self._started_ms, 1)
+
+
+def _time_text(left_s: float) -> str:
+    minutes, seconds = divmod(round(left_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

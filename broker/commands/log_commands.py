@@ -10,12 +10,11 @@ import argparse
 import base64
 import json
 import signal
-import sys
 from concurrent.futures import BrokenExecutor
 
 from broker.commands.log_options import DEFAULT_DECODER, DUMP
 from broker.commands.log_search import search
-from broker.commands.output import is_terminal, print_problem, print_result, run_command
+from broker.commands.output import print_problem, print_result, results_have_their_own_place, run_command
 from broker.commands.progress import ProgressLine
 from protocol.records.batch import NO_TIMESTAMP
 from runtime.clock import SystemClock
@@ -69,10 +68,8 @@ def _dump(options: argparse.Namespace) -> int:
         or options.key_decoder_class is not None
         or options.value_decoder_class is not None
     )
-    # Where the dump itself goes to the terminal, it shows how far it is.
-    dumping = _DumpProgress(
-        ProgressLine(SystemClock(), is_shown=is_terminal(sys.stderr) and not is_terminal(sys.stdout))
-    )
+    # Where the dump itself goes to the same place, it shows how far it is.
+    dumping = _DumpProgress(ProgressLine(SystemClock(), is_shown=results_have_their_own_place()))
     filesystem = OsFileSystem()
     dumped = Dump(
         filesystem,

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from runtime.status_line import is_terminal
 from runtime.texts import visible
 
 _EXIT_FAILED = 1
@@ -66,9 +67,13 @@ def run_command(command: Callable[[], int]) -> int:
         return _EXIT_FAILED
 
 
-def is_terminal(stream: object) -> bool:
-    """Return whether an output goes to a terminal; a closed one (None) does not."""
-    return stream is not None and bool(getattr(stream, "isatty", lambda: False)())
+def results_have_their_own_place() -> bool:
+    """Return whether standard output and standard error go to different files or terminals."""
+    try:
+        places = [os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr)]
+    except (OSError, ValueError, AttributeError):  # one is closed, or no file
+        return False
+    return not os.path.samestat(*places)
 
 
 def drop_unprinted() -> None:

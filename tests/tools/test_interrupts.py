@@ -57,7 +57,9 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 def test_a_consumer_that_is_interrupted_leaves_its_group(broker: EmbeddedBroker) -> None:
     code, _, err = interrupted(started(broker, "consume", "full", "--group", "readers", "--from-beginning"))
     assert code == 130
-    assert re.fullmatch(r"barnabas: interrupted after \d+ records?\n", err)
+    assert re.fullmatch(
+        r"barnabas: interrupted after \d+ records?", err.splitlines()[-1]
+    )  # it may tell that it has waited
     code, out, _ = ended(started(broker, "groups", "describe", "readers", "--json"))
     assert code == 0
     assert '"state": "Empty"' in out

@@ -108,7 +108,8 @@ def _look(
             asked_ms = cluster.clock.monotonic_ms()
             try:
                 limit_ms = LIMIT_MS - (asked_ms - begun_ms)
-                view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told)
+                with cluster.waits.connecting():
+                    view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told)
             except Unreachable:
                 is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang
                 if is_refused and cluster.settings.client.protocol != "PLAINTEXT":

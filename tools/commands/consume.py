@@ -20,7 +20,7 @@ from tools.commands.topics import described, partition_keys, partition_rows
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_since
 from tools.names_given import one_name
-from tools.output import Output, is_terminal
+from tools.output import Output, prints_on_terminal
 from tools.records.format_option import format_options
 from tools.records.last_records import last_plan
 from tools.records.new_partitions import NewPartitions
@@ -98,25 +98,29 @@ def command(
     consumer = cluster.consumer(settings)
     printing = Printing(consumer, form, wanted, output, max_messages, commits=group is not None)
     try:
+        moved = cluster.waits.moved
         if group is not None:
-            consumer.subscribe([topic], on_assign=printing.on_assigned)
-            plan, reading, added = None, Reading(consumer, topic), None
+            plan, reading, added = None, Reading(consumer, topic, None, moved), None
+            consumer.subscribe([topic], on_assign=reading.on_assigned, on_revoke=reading.on_revoked)
+            watched = cluster.waits.joining(group, topic, reading.left)
         else:
             plan = _plan(cluster, consumer, topic, keys, start, is_committed_only=isolation_level == "read_committed")
-            reading = Reading(consumer, topic, plan)
+            reading = Reading(consumer, topic, plan, moved)
+            watched = cluster.waits.reading(topic, reading.left)
             added = (
                 None if plan.is_bounded or start["partitions"] is not None else NewPartitions(cluster, topic, len(keys))
             )
         leaderless = _leaderless(cluster, keys) if group is None and (plan is None or not plan.is_bounded) else []
         if leaderless:
             Output.note(f"without leader, and not read until there is one: {', '.join(leaderless)}")
-        printing.run(reading, timeout_ms, cluster.clock.monotonic_ms, added)
+        with watched:
+            printing.run(reading, timeout_ms, cluster.clock.monotonic_ms, added)
         tell_gaps(topic, reading.deleted, plan.withheld if plan is not None else {}, printing.unreadable)
     finally:
         consumer.close()
     if timeout_ms is not None and leaderless and _leaderless(cluster, keys):
         raise Failure(f"not everything was read: without leader are {', '.join(leaderless)}")
-    if is_terminal():
+    if prints_on_terminal():
         Output.note(count_text(printing.printed, "record"))
 
 

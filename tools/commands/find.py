@@ -20,7 +20,7 @@ from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, Interrupted, told
+from tools.failures import Failure, Interrupted
 from tools.group_lag import offsets_since
 from tools.names_given import one_name
 from tools.output import Output
@@ -147,12 +147,14 @@ class _Search:
             settings = {**SETTINGS, "group.id": "barnabas-find", "isolation.level": self._isolation_level,
                         "queued.min.messages": 100_000}  # fmt: skip
             consumer = self._cluster.consumer(settings)
-            reading = Reading(consumer, self._topic, plan)
+            waits = self._cluster.waits
+            reading = Reading(consumer, self._topic, plan, waits.moved)
             try:
-                self._read(reading, wanted, line_of, decode)
+                with waits.reading(self._topic, reading.left):
+                    self._read(reading, wanted, line_of, decode)
             except KafkaException as error:
                 raise Failure(
-                    f"the search is incomplete, {self._left(reading, left)}: {told(error.args[0])}"
+                    f"the search is incomplete, {self._left(reading, left)}: {waits.told(error.args[0])}"
                 ) from error
             except KeyboardInterrupt:
                 raise Interrupted(
@@ -176,7 +178,7 @@ class _Search:
                     self._hits += 1
                     self._output.record(record, line_of(record))
                     sys.stdout.flush()
-            self._progress.show(self._looked)
+            self._progress.show(self._looked, count_text(self._hits, "hit"))
 
     def _takes(self, wanted: RecordFilter, message: Any) -> bool:
         try:

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import click
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer
 
 from runtime.texts import count_text
 from tools import parsing
@@ -23,6 +23,7 @@ from tools.histogram import Histogram
 from tools.names_given import one_name
 from tools.output import Output
 from tools.progress import Progress
+from tools.records.callbacks import called
 from tools.records.reading import SETTINGS, Reading, ReadPlan
 from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, missing_text, send
 
@@ -87,35 +88,36 @@ def produce(
     }
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     times = Histogram()
-    errors: list[Any] = []
-    ended: list[Any] = []
+    errors: list[str] = []
+    ended: list[str] = []
     size = 0
 
     def on_delivery(error: Any, message: Any) -> None:
         nonlocal size
         if error is not None:
-            errors.append(error)
+            errors.append(cluster.waits.told(error))
         else:
             times.add(message.latency() * 1000)
             size += len(message)
+            cluster.waits.moved()
 
     progress, is_interrupted = Progress("records written", num_records, cluster.clock), False
     started_s = time.perf_counter()
     try:
-        for number in range(num_records):
-            if throughput is not None and throughput > 0:
-                ahead_s = number / throughput - (time.perf_counter() - started_s)
-                if ahead_s > 0:
-                    producer.poll(ahead_s)
-            send(producer, topic, payloads[number % len(payloads)], on_delivery=on_delivery)
-            if number % 1000 == 0:
+        with cluster.waits.writing(topic, lambda: len(producer), needs_all=acks in ("all", "-1")):
+            for number in range(num_records):
+                if throughput is not None and throughput > 0:
+                    ahead_s = number / throughput - (time.perf_counter() - started_s)
+                    if ahead_s > 0:
+                        called(producer.poll, ahead_s)
+                send(producer, topic, payloads[number % len(payloads)], on_delivery=on_delivery)
                 progress.show(times.count)
-        finish(producer)
+            finish(producer)
     except KeyboardInterrupt:
         is_interrupted = True
         give_up(producer)
     except KafkaException as error:  # the client has ended; the records say only that it did
-        ended.append(error.args[0])
+        ended.append(told(error.args[0]))
     finish(producer)
     elapsed_s = time.perf_counter() - started_s
     progress.close()
@@ -123,7 +125,7 @@ def produce(
     if is_interrupted:
         raise Interrupted(f"{_UNTIL_THEN} written until then")
     if errors:
-        raise Failure(f"{missing_text(len(errors), 'written')}: {told((ended or errors)[0])}")
+        raise Failure(f"{missing_text(len(errors), 'written')}: {(ended or errors)[0]}")
 
 
 @command.command("consume")
@@ -159,12 +161,13 @@ def consume(
     count, size, is_interrupted = 0, 0, False
     started_s = time.perf_counter()
     try:
-        reading = Reading(consumer, topic, plan)
-        while not reading.is_finished and (num_records is None or count < num_records):
-            for message in reading.poll(10_000):
-                count += 1
-                size += len(message)
-            progress.show(count)
+        reading = Reading(consumer, topic, plan, cluster.waits.moved)
+        with cluster.waits.reading(topic, reading.left):
+            while not reading.is_finished and (num_records is None or count < num_records):
+                for message in reading.poll(10_000):
+                    count += 1
+                    size += len(message)
+                progress.show(count)
     except KeyboardInterrupt:
         is_interrupted = True
     finally:
@@ -194,19 +197,14 @@ def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, r
     try:
         Reading(consumer, topic, ReadPlan({partition: OFFSET_END}))
         _await_end(consumer)
-        for number in range(num_records):
-            value = os.urandom(record_size)
-            sent_s = time.perf_counter()
-            producer.produce(topic, value, partition=partition)
-            producer.flush()
-            while True:
-                message = consumer.poll(5.0)
-                if message is None:
-                    raise Failure(f"record {number} was not consumed within 5 s")
-                if message.error() is None and message.value() == value:
-                    break
-            times.add((time.perf_counter() - sent_s) * 1000)
-            progress.show(number)
+        with cluster.waits.reading(topic, lambda: [partition]):
+            for number in range(num_records):
+                value = os.urandom(record_size)
+                sent_s = time.perf_counter()
+                _pass_on(producer, consumer, topic, partition, value, number)
+                times.add((time.perf_counter() - sent_s) * 1000)
+                cluster.waits.moved()
+                progress.show(number)
     except KeyboardInterrupt:
         is_interrupted = True
     finally:
@@ -216,6 +214,18 @@ def latency(cluster: Cluster, output: Output, *, topic: str, num_records: int, r
         _report(output, times.count, times.count * record_size, time.perf_counter() - started_s, times)
     if is_interrupted:
         raise Interrupted(f"{_UNTIL_THEN} passed on until then")
+
+
+def _pass_on(producer: Producer, consumer: Consumer, topic: str, partition: int, value: bytes, number: int) -> None:
+    """Write a record, and wait until it comes back. Raises Failure."""
+    producer.produce(topic, value, partition=partition)
+    finish(producer)
+    while True:
+        message = called(consumer.poll, 5.0)
+        if message is None:
+            raise Failure(f"record {number} was not consumed within 5 s")
+        if message.error() is None and message.value() == value:
+            return
 
 
 def _payloads(path: str | None, size: int) -> list[bytes]:
@@ -236,7 +246,7 @@ def _payloads(path: str | None, size: int) -> list[bytes]:
 def _await_end(consumer: Any) -> None:
     """Wait until the consumer has come to the end of its partition. Raises KafkaException, Failure."""
     for _ in range(100):
-        message = consumer.poll(0.1)
+        message = called(consumer.poll, 0.1)
         if message is not None and message.error() is not None:
             if message.error().name() == "_PARTITION_EOF":
                 return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +25,9 @@ from tools.names_given import one_name
 from tools.output import Output
 from tools.parsing import INT32_MAX, INT64_MAX, is_text
 from tools.records.line_form import LineForm
-from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, missing_text, send
+from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, missing_text, outstanding, send
 from tools.records.serialization import Serialization, serialization_options
+from tools.waiting.waits import Waits
 
 NEW_TOPIC_MS = 5_000
 """How long a topic may be unknown: brokers that create it at this request have it by then."""
@@ -44,16 +46,21 @@ class _NewRecord:
 class _Progress:
     """What has become of the records."""
 
+    waits: Waits
     written: int = 0
     failed: int = 0
-    first_error: KafkaError | None = None
+    first_error: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def on_delivery(self, error: KafkaError | None, _message: Any) -> None:
-        if error is None:
-            self.written += 1
-        else:
-            self.failed += 1
-            self.first_error = self.first_error or error
+        """In the thread that sends, or in that of the watch while the other one waits for a line."""
+        with self._lock:
+            if error is None:
+                self.written += 1
+                self.waits.moved()
+            else:
+                self.failed += 1
+                self.first_error = self.first_error or self.waits.told(error)
 
 
 @click.command("produce")
@@ -115,29 +122,30 @@ def command(
         "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
     }
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
-    progress, is_interrupted = _Progress(), False
+    progress, is_interrupted = _Progress(cluster.waits), False
     try:
-        for number, record in enumerate(read(sys.stdin.buffer), 1):
-            record.headers += given
-            if not all(is_text(name) for name, _ in record.headers):
-                raise Failure(f"record {number} cannot be written: the name of a header is no UTF-8, or has a NUL")
-            record.key = key.encode() if key is not None else record.key
-            record.partition = partition if partition is not None else record.partition
-            if tombstones and not record.value:
-                record.value = None
-            try:
-                record.key, record.value = key_form.to_bytes(record.key), value_form.to_bytes(record.value)
-            except ValueError as error:
-                raise Failure(f"record {number} cannot be written: {error}") from error
-            _produce(producer, topic, record, progress)
-            if is_sync:
-                finish(producer)
-        finish(producer)
+        with cluster.waits.writing(topic, lambda: outstanding(producer), needs_all=acks in ("all", "-1")):
+            for number, record in enumerate(read(sys.stdin.buffer), 1):
+                record.headers += given
+                if not all(is_text(name) for name, _ in record.headers):
+                    raise Failure(f"record {number} cannot be written: the name of a header is no UTF-8, or has a NUL")
+                record.key = key.encode() if key is not None else record.key
+                record.partition = partition if partition is not None else record.partition
+                if tombstones and not record.value:
+                    record.value = None
+                try:
+                    record.key, record.value = key_form.to_bytes(record.key), value_form.to_bytes(record.value)
+                except ValueError as error:
+                    raise Failure(f"record {number} cannot be written: {error}") from error
+                _produce(producer, topic, record, progress)
+                if is_sync:
+                    finish(producer)
+            finish(producer)
     except KeyboardInterrupt:
         is_interrupted = True
         give_up(producer)
     except KafkaException as error:  # the client has ended; the records say only that it did
-        progress.first_error = error.args[0]
+        progress.first_error = told(error.args[0])
     finally:
         finish(producer)
         output.result(
@@ -148,7 +156,7 @@ def command(
         rest = missing_text(progress.failed, "acknowledged") if progress.failed else "nothing is lost of what was read"
         raise Interrupted(f"interrupted after {count_text(progress.written, 'record')}; {rest}")
     if progress.first_error is not None:
-        raise Failure(f"{missing_text(progress.failed, 'written')}: {told(progress.first_error)}")
+        raise Failure(f"{missing_text(progress.failed, 'written')}: {progress.first_error}")
 
 
 def _produce(producer: Producer, topic: str, record: _NewRecord, progress: _Progress) -> None:

@@ -62,29 +62,31 @@ def produce(
     producer = cluster.producer(settings | parsing.settings(properties, "--producer-property"))
     run, value = uuid.uuid4().hex, os.urandom(record_size)
     acknowledged = {index: Intervals() for index in indexes}
-    errors: list[Any] = []
-    ended: list[Any] = []
+    errors: list[str] = []
+    ended: list[str] = []
 
     def on_delivery(partition: int, sequence: int, error: Any, _message: Any) -> None:
         if error is not None:
-            errors.append(error)
+            errors.append(cluster.waits.told(error))
         else:
             acknowledged[partition].add(sequence)
+            cluster.waits.moved()
 
     progress, is_interrupted = Progress("records written", num_records, cluster.clock), False
     try:
-        for number in range(num_records):
-            sequence, at = divmod(number, len(indexes))
-            delivered = partial(on_delivery, indexes[at], sequence)
-            headers = [(PRODUCER_HEADER, run.encode()), (SEQUENCE_HEADER, str(sequence).encode())]
-            send(producer, topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
-            progress.show(number)
-        finish(producer)
+        with cluster.waits.writing(topic, lambda: len(producer), needs_all=True):
+            for number in range(num_records):
+                sequence, at = divmod(number, len(indexes))
+                delivered = partial(on_delivery, indexes[at], sequence)
+                headers = [(PRODUCER_HEADER, run.encode()), (SEQUENCE_HEADER, str(sequence).encode())]
+                send(producer, topic, value, partition=indexes[at], headers=headers, on_delivery=delivered)
+                progress.show(number)
+            finish(producer)
     except KeyboardInterrupt:
         is_interrupted = True
         give_up(producer)
     except KafkaException as error:  # the client has ended; the records say only that it did
-        ended.append(error.args[0])
+        ended.append(told(error.args[0]))
     finish(producer)
     progress.close()
     _write_state(path, {"topic": topic, "run": run, "acknowledged": {str(k): v.pairs for k, v in acknowledged.items()}})
@@ -96,7 +98,7 @@ def produce(
     if is_interrupted:
         raise Interrupted("interrupted: what was written until then can be verified")
     if errors:
-        raise Failure(f"{missing_text(len(errors), 'acknowledged')}: {told((ended or errors)[0])}")
+        raise Failure(f"{missing_text(len(errors), 'acknowledged')}: {(ended or errors)[0]}")
 
 
 @command.command("consume")
@@ -133,19 +135,19 @@ def _checks(cluster: Cluster, topic: str, run: bytes) -> dict[int, PartitionChec
     progress = Progress("records read", total, cluster.clock)
     looked = 0
     try:
-        reading = Reading(consumer, topic, plan)
-        while not reading.is_finished:
-            for message in reading.poll():
-                looked += 1
-                sequence = _sequence(message, run)
-                if sequence is not None:
-                    check = checks.setdefault(message.partition(), PartitionCheck())
-                    check.read(sequence, message.offset())
-            progress.show(looked)
+        reading = Reading(consumer, topic, plan, cluster.waits.moved)
+        with cluster.waits.reading(topic, reading.left):
+            while not reading.is_finished:
+                for message in reading.poll():
+                    looked += 1
+                    sequence = _sequence(message, run)
+                    if sequence is not None:
+                        check = checks.setdefault(message.partition(), PartitionCheck())
+                        check.read(sequence, message.offset())
+                progress.show(looked)
     except KafkaException as error:
-        raise Failure(
-            f"the verification is incomplete after {count_text(looked, 'record')}: {told(error.args[0])}"
-        ) from error
+        why = cluster.waits.told(error.args[0])
+        raise Failure(f"the verification is incomplete after {count_text(looked, 'record')}: {why}") from error
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted: the verification is incomplete after {count_text(looked, 'record')}") from None
     finally:

@@ -105,7 +105,9 @@ class BrokerRequests:
         async def ask(server: Any) -> None:
             nonlocal left
             try:
-                answer = await self._one(server, MetadataRequest(topics=request.topics), limit_ms)
+                creates = request.allow_auto_topic_creation
+                asked = MetadataRequest(topics=request.topics, allow_auto_topic_creation=creates)
+                answer = await self._one(server, asked, limit_ms)
                 if not first.is_done:
                     first.success(answer)
             except Unanswered:

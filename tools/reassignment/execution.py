@@ -32,7 +32,6 @@ PATIENCE = 60
 """So many looks in a row may fail before the command gives up."""
 LAST_PATIENCE = 10
 """So many attempts to put the cluster in order may fail, and so many looks at the end find other replicas."""
-_TOLD_EVERY_MS = 30_000
 
 
 @dataclass(slots=True)
@@ -49,13 +48,12 @@ class Execution:
     _has_begun: bool = False
     """Whether the controller has accepted those that are pending."""
     _taken_back: set[Key] = field(default_factory=set)
-    _told_ms: int = 0
 
     def run(self) -> bool:
         """Return whether all is moved; False when somebody has interrupted it. Raises Failure."""
         total = sum(move.copied_bytes for move in self.moves)
         with Interruption(self._tell_interruption) as interruption:
-            progress = Progress("moving", total, self.cluster.clock)
+            progress = Progress("copied", total, self.cluster.clock, size_text)
             try:
                 for batch in self._batches():
                     if interruption.is_asked or not self._move(batch, interruption, progress):
@@ -136,15 +134,7 @@ class Execution:
 
     def _show(self, progress: Progress) -> None:
         copied = sum(move.copied_bytes for move in self.done) + self._copied_of_pending()
-        progress.show(copied)
-        now_ms = self.cluster.clock.monotonic_ms()
-        if self._told_ms and now_ms - self._told_ms < _TOLD_EVERY_MS:
-            return
-        if self._told_ms and not progress.is_shown:
-            total = sum(move.copied_bytes for move in self.moves)
-            pending = count_text(len(self._pending), "partition", "is", "are")
-            Output.note(f"{size_text(copied)} of {size_text(total)} are copied, {pending} moving")
-        self._told_ms = now_ms
+        progress.show(copied, f"{count_text(len(self._pending), 'partition', 'is', 'are')} moving")
 
     def _copied_of_pending(self) -> int:
         """Return how much new replicas have; nothing where a broker does not tell."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tools.output import is_terminal
+from tools.output import prints_on_terminal
 from tools.records.line_template import LineTemplate
 from tools.records.line_text import Line, LineText
 
@@ -31,7 +31,7 @@ def line_text(*, is_raw: bool, as_json: bool) -> LineText:
     """Return the texts of this command's output. Raises click.UsageError."""
     if is_raw and as_json:
         raise click.UsageError("--raw and --json do not go together: JSON is text, with base64 for other bytes")
-    return LineText(is_raw=is_raw, is_terminal=is_terminal())
+    return LineText(is_raw=is_raw, is_terminal=prints_on_terminal())
 
 
 def template_line(template: LineTemplate, texts: LineText) -> Line:

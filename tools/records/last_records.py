@@ -36,7 +36,7 @@ def last_plan(
     size = count
     while upper:
         lower = {index: max(end - size, first[index]) for index, end in upper.items()}
-        found = _offsets_of_records(consumer, topic, ReadPlan(lower, upper), wanted)
+        found = _offsets_of_records(cluster, consumer, topic, ReadPlan(lower, upper), wanted)
         open_ends = {}
         for index, start in lower.items():
             wanted[index] -= len(found[index])
@@ -51,11 +51,14 @@ def last_plan(
     return plan
 
 
-def _offsets_of_records(consumer: Consumer, topic: str, plan: ReadPlan, most: dict[int, int]) -> dict[int, deque[int]]:
+def _offsets_of_records(
+    cluster: Cluster, consumer: Consumer, topic: str, plan: ReadPlan, most: dict[int, int]
+) -> dict[int, deque[int]]:
     """Return the offsets of the last records in the ranges of the plan, at most so many of each partition."""
     found = {index: deque[int](maxlen=most[index]) for index in plan.starts}
-    reading = Reading(consumer, topic, plan)
-    while not reading.is_finished:
-        for message in reading.poll():
-            found[message.partition()].append(message.offset())
+    reading = Reading(consumer, topic, plan, cluster.waits.moved)
+    with cluster.waits.reading(topic, reading.left):
+        while not reading.is_finished:
+            for message in reading.poll():
+                found[message.partition()].append(message.offset())
     return found

@@ -22,14 +22,11 @@ from tools.records.record_view import RecordView, UnreadableHeaders
 from tools.records.serialization import STRING, Serialization, decoded, serialization_of
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer
 
     from tools.records.new_partitions import NewPartitions
     from tools.records.reading import Reading
     from tools.records.record_filter import RecordFilter
-
-_LONG_REBALANCE_MS = 10_000
-"""A group that needs longer waits for a member; whoever has joined it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +86,16 @@ class Printing:
         self._output = output
         self._max_messages = max_messages
         self._commits = commits
-        self._is_assigned = not commits
         self.printed = 0
         self.unreadable = 0
         """Records whose headers are wanted and could not be read."""
-
-    def on_assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        self._is_assigned = True
 
     def run(
         self, reading: Reading, timeout_ms: int | None, now_ms: Callable[[], int], added: NewPartitions | None = None
     ) -> None:
         """Print until the end of what was asked; `added` tells of partitions that the topic gets. Raises KafkaException,
         Interrupted."""
-        quiet_since_ms = started_ms = now_ms()
-        is_told = self._is_assigned
+        quiet_since_ms = now_ms()
         try:
             while not reading.is_finished and not self._is_full:
                 messages = reading.poll(1 if self._commits else BATCH)
@@ -111,10 +103,7 @@ class Printing:
                     self._take(message)
                 if added is not None:
                     reading.add(added.found())
-                if not (is_told or self._is_assigned) and now_ms() - started_ms >= _LONG_REBALANCE_MS:
-                    is_told = True
-                    Output.note("the group has assigned no partition yet; `barnabas groups describe` shows its state")
-                if messages or not self._is_assigned:
+                if messages or reading.left() is None:
                     quiet_since_ms = now_ms()
                     sys.stdout.flush()
                 elif timeout_ms is not None and now_ms() - quiet_since_ms >= timeout_ms:

@@ -9,7 +9,7 @@ done are not fetched any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ from tools.cluster import TIMED_OUT, Cluster
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_of, offsets_since
 from tools.output import Output
+from tools.records.callbacks import called
 
 POLL_S = 0.2
 BATCH = 1_000
@@ -115,11 +116,16 @@ def known_offsets(offsets: dict[Key, int | None]) -> dict[int, int]:
 class Reading:
     """One run over a plan, or over what a group assigns to the consumer (no plan)."""
 
-    def __init__(self, consumer: Consumer, topic: str, plan: ReadPlan | None = None) -> None:
-        """The consumer is made with `SETTINGS`."""
+    def __init__(
+        self, consumer: Consumer, topic: str, plan: ReadPlan | None = None, moved: Callable[[], None] = lambda: None
+    ) -> None:
+        """The consumer is made with `SETTINGS`. `moved` is called when something has come."""
         self._consumer = consumer
         self._topic = topic
         self._starts = dict(plan.starts) if plan is not None else {}
+        self._moved = moved
+        self._assigned: set[int] = set()
+        self._at_end: set[int] = set()
         self._quiet_polls = 0
         self.deleted: dict[int, int] = dict(plan.deleted) if plan is not None else {}
         """By partition: how many offsets were deleted before they were read."""
@@ -137,16 +143,36 @@ class Reading:
     def is_finished(self) -> bool:
         return self._is_bounded and not self._ends
 
+    def left(self) -> frozenset[int] | None:
+        """Return the partitions that have records to read still, as far as it is known; None for a member of a group that has
+        none. Safe to be called from another thread."""
+        of_group = not self._starts and not self._is_bounded
+        wanted = frozenset(self._ends if self._is_bounded else self._assigned if of_group else self._starts)
+        return None if of_group and not wanted else wanted - self._at_end
+
+    def on_assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """For `subscribe`."""
+        self._assigned = self._assigned | {each.partition for each in partitions}
+        self._at_end = self._at_end - self._assigned
+
+    def on_revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """For `subscribe`."""
+        self._assigned = self._assigned - {each.partition for each in partitions}
+
     def poll(self, most: int = BATCH) -> list[Any]:
         """Return the next records, none when none came for a moment. Raises KafkaException."""
-        messages = self._consumer.consume(most, POLL_S)
+        messages = called(self._consumer.consume, most, POLL_S)
         self._quiet_polls = 0 if messages else self._quiet_polls + 1
+        if messages:
+            self._moved()
         if self._is_bounded and self._quiet_polls > STUCK_POLLS:
             raise KafkaException(KafkaError(TIMED_OUT))
         wanted = []
         for message in messages:
             end = self._ends.get(message.partition())
             if message.error() is not None:
+                if message.error().name() == _END_OF_PARTITION:
+                    self._at_end.add(message.partition())
                 if message.error().name() == _OUT_OF_RANGE:
                     self._skip_deleted(message)
                 elif message.error().name() == _NO_GROUP and self._starts:
@@ -156,6 +182,7 @@ class Reading:
                 elif end is not None and message.offset() >= end:
                     self._drop(message.partition())
                 continue
+            self._at_end.discard(message.partition())
             if end is None:
                 if not self._is_bounded:
                     wanted.append(message)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.commands.progress import SHORTEST_PAUSE_MS, ProgressLine
+from broker.commands.progress import ProgressLine
+from runtime.status_line import PLAIN_PAUSE_MS
 from tests.clocks import ManualClock
 
 ROOT = Path(__file__).parents[3]
@@ -18,26 +19,24 @@ ROOT = Path(__file__).parents[3]
 
 def test_it_tells_files_bytes_and_rate_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     clock = ManualClock()
-    line = ProgressLine(clock, 340, is_shown=True)
+    line = ProgressLine(clock, 340)
     line.show(1, 100)
     assert capsys.readouterr().err == "", "what is over at once is not told"
-    clock.now_ms += 2 * SHORTEST_PAUSE_MS
-    line.show(12, 3_000_000)
-    line.show(13, 4_000_000)
-    assert capsys.readouterr().err == "\r\x1b[K12 of 340 files, 3.0 MB, 7.5 MB/s"
-    line.clear()
-    line.clear()
-    assert capsys.readouterr().err == "\r\x1b[K"
-    assert ProgressLine(clock).text(2, 1500, 1000) == "2 files, 1.5 kB, 1.5 kB/s"
-
-
-def test_without_a_terminal_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = ManualClock()
-    line = ProgressLine(clock)
-    clock.now_ms += 10_000
-    line.show(1, 1)
-    line.clear()
+    clock.now_ms += PLAIN_PAUSE_MS
+    line.show(12, 30_000_000)
+    line.show(13, 40_000_000)
+    assert capsys.readouterr().err == "12 of 340 files, 30.0 MB, 6.0 MB/s\n"
+    clock.now_ms += PLAIN_PAUSE_MS
+    ProgressLine(clock, is_shown=False).show(1, 1)
     assert capsys.readouterr().err == ""
+    assert ProgressLine(clock).text(1, 1500, 1000) == "1 file, 1.5 kB, 1.5 kB/s"
+
+
+def test_a_dump_has_its_progress_elsewhere() -> None:
+    for place, is_elsewhere in ((subprocess.PIPE, True), (subprocess.STDOUT, False)):
+        code = "from broker.commands.output import *; print(results_have_their_own_place())"
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=place, check=True)
+        assert done.stdout.decode().strip() == str(is_elsewhere)
 
 
 def test_a_search_on_a_terminal_leaves_the_line_with_its_result(tmp_path: Path) -> None:

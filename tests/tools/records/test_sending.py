@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from tools.client_log import CLIENT_LOG
+from tools.interrupts import INTERRUPTS
+from tools.records.callbacks import called
 from tools.records.sending import give_up
 
 
@@ -42,3 +45,31 @@ def test_a_second_interrupt_does_not_keep_the_records(error: BaseException) -> N
     producer = Interrupted(error)
     give_up(producer)  # type: ignore[arg-type]
     assert producer.purged == 1
+
+
+@pytest.mark.parametrize(
+    ("cause", "has_come", "raised"),
+    [
+        (KeyboardInterrupt(), False, KeyboardInterrupt),
+        (KafkaException(KafkaError(KafkaError._FATAL)), False, KafkaException),
+        (ValueError(), True, SystemError),
+        (None, True, KeyboardInterrupt),
+        (None, False, KafkaException),
+    ],
+)
+def test_what_was_raised_while_the_library_called_back_is_raised(
+    cause: BaseException | None, has_come: bool, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library makes a SystemError of it, or loses it."""
+    monkeypatch.setattr(INTERRUPTS, "has_come", has_come)
+    CLIENT_LOG.critical("FATAL [producer]: Fatal error: it may not number records")
+
+    def call(_timeout_s: float) -> None:
+        if cause is None:
+            raise SystemError("<method> returned NULL without setting an exception")
+        raise SystemError("<method> returned a result with an exception set") from cause
+
+    with pytest.raises(raised) as caught:
+        called(call, 0.1)
+    if (cause, has_come) == (None, False):
+        assert caught.value.args[0].str() == "it may not number records"

@@ -1,0 +1,152 @@
+"""The waits of one command, each with what it asks for the cause.
+
+Rules: brokers that are not reached are told first, then what the cluster says, and else a quota.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from client.settings.values import SettingsError
+from tools.failures import Unreachable, told
+from tools.waiting.connections import Connections
+from tools.waiting.hindrances import group_hindrance, read_hindrance, write_hindrance
+from tools.waiting.questions import Questions
+from tools.waiting.reach import Access, unreached_text
+from tools.waiting.throttling import Throttling
+from tools.waiting.watch import Told, Watch
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+    from runtime.clock import Clock
+    from runtime.status_line import StatusLine
+    from tools.cluster_access import ClusterAccess
+
+_TIMED_OUT = ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT")
+
+
+class Waits:
+    """`brokers` are the addresses that the command knows, by id. `close` once."""
+
+    def __init__(
+        self, settings: ClusterAccess, clock: Clock, line: StatusLine, brokers: Callable[[], Mapping[int, str]]
+    ) -> None:
+        self._settings = settings
+        self._access: Access | None = None
+        self._unreached: str | None = None
+        self._is_reached = False
+        self._questions = Questions(settings, clock)
+        self.watch = Watch(clock, line)
+        self._connections = Connections(self.access, brokers, self.watch.hurry, line.say)
+        self._throttling = Throttling(clock)
+        self.moved = self.watch.moved
+
+    def close(self) -> None:
+        if self.watch.close():
+            self._questions.close()
+
+    def access(self) -> Access | None:
+        """Return how addresses are tried; None where that cannot be: one of the client libraries may do what ours cannot."""
+        if self._access is None:
+            with contextlib.suppress(SettingsError):
+                self._access = Access.of(self._settings.for_admin())
+        return self._access
+
+    def callbacks(self) -> dict[str, Any]:
+        """Return the settings by which clients of records tell what hinders them."""
+        return {"error_cb": self._connections.on_error, "throttle_cb": self._throttling.on_throttle}
+
+    def why_unreached(self) -> str | None:
+        """Return why none of the servers that were named answers; None where one would. It is asked once."""
+        access = self.access()
+        if self._unreached is None and access is not None:
+            self._unreached = unreached_text(self._settings.bootstrap_servers.rstrip(",").split(","), access)
+        return self._unreached
+
+    def told(self, error: KafkaError) -> str:
+        """Return the text of an error: where it says only that the time is over, with the cause of the wait."""
+        why = self.watch.last_why
+        return f"{error.name()}: {why}" if why is not None and error.name() in _TIMED_OUT else told(error)
+
+    # --- what may wait ---
+
+    def connecting(self) -> AbstractContextManager[None]:
+        self._is_reached = False
+        return self.watch.over(self._why_not_connected)
+
+    def answer(self, group: str | None = None) -> AbstractContextManager[None]:
+        """An answer of the cluster; about this group, if one is named."""
+        return self.watch.over(lambda: self._why_no_answer(group))
+
+    def writing(self, topic: str, waiting: Callable[[], int], *, needs_all: bool) -> AbstractContextManager[None]:
+        """Acknowledgements; `waiting` tells how many are outstanding."""
+        return self.watch.over(lambda: self._why_not_written(topic, waiting(), needs_all=needs_all))
+
+    def reading(self, topic: str, left: Callable[[], Collection[int] | None]) -> AbstractContextManager[None]:
+        """Records; `left` tells from which partitions, of none of them when all are read to their ends, None for all."""
+        return self.watch.over(lambda: self._why_not_read(topic, left()))
+
+    def joining(
+        self, group: str, topic: str, left: Callable[[], Collection[int] | None]
+    ) -> AbstractContextManager[None]:
+        """Partitions for a member of a group, and then records. `left` tells None while it has no partitions."""
+        return self.watch.over(
+            lambda: self._why_not_joined(group) if left() is None else self._why_not_read(topic, left())
+        )
+
+    # --- why ---
+
+    def _why_not_connected(self) -> Told | None:
+        if self._is_reached:
+            return None
+        self._unreached = None
+        why = self.why_unreached()
+        self._is_reached = why is None
+        return None if why is None else Told(f"no connection yet, retrying: {why}", why)
+
+    def _why_no_answer(self, group: str | None) -> Told | None:
+        return self._first(lambda: self._admin_hindrance(group), "the cluster", "waiting for an answer")
+
+    def _why_not_written(self, topic: str, waiting: int, *, needs_all: bool) -> Told | None:
+        if not waiting:
+            return self._connections.told()
+        return self._first(
+            lambda: write_hindrance(self._questions.topic(topic), needs_all=needs_all),
+            f"the leaders of {topic}", "waiting for acknowledgements",
+        )  # fmt: skip
+
+    def _why_not_read(self, topic: str, left: Collection[int] | None) -> Told | None:
+        if left is not None and not left:
+            idle = Told(f"at the end of {topic}: waiting for new records")
+            return self._connections.told() or self._throttling.told() or idle
+        return self._first(
+            lambda: read_hindrance(self._questions.topic(topic), left), f"the leaders of {topic}", "waiting for records"
+        )
+
+    def _why_not_joined(self, group: str) -> Told | None:
+        def why() -> str:
+            return group_hindrance(self._questions.group(group)) or f"group {group} has assigned none yet"
+
+        return self._first(why, f"the coordinator of group {group}", "waiting for partitions")
+
+    def _admin_hindrance(self, group: str | None) -> str | None:
+        if not self._questions.has_controller():
+            return "the cluster has no controller"
+        return None if group is None else group_hindrance(self._questions.group(group))
+
+    def _first(self, hindrance: Callable[[], str | None], asked: str, waits: str) -> Told:
+        """Return which brokers are lost and what the cluster says; `asked` is who does not answer, `waits` what is done."""
+        lost = self._connections.told(is_suspect=True)
+        try:
+            why = None if self._connections.are_all_lost else hindrance()
+        except (Unreachable, SettingsError):
+            why = None
+        throttled = self._throttling.told()
+        if why is None:
+            return lost or throttled or Told(f"waiting for an answer of {asked}", is_vague=True)
+        text = f"{waits}: {why}"
+        return Told(text, why) if lost is None else Told(f"{lost.text}; {text}", f"{lost.why}; {why}", is_lost=True)
