@@ -1,8 +1,8 @@
 """The leaderships that should return to the preferred replica of their partition. Pure.
 
 Rules: a broker is out of balance when a larger share of the partitions it should lead than `percentage` is led elsewhere.
-Candidates are only partitions whose preferred replica could lead now. None are moved during a reassignment, which may
-change the preferred replica.
+Candidates are only partitions whose preferred replica could lead now. Reassignments do not stop it: during its own, a
+partition's first target replica is preferred.
 Source: Kafka KafkaController.checkAndTriggerAutoLeaderRebalance.
 """
 
@@ -32,8 +32,6 @@ def misplaced_leaders(context: ControllerContext) -> dict[int, tuple[list[TopicP
 
 def candidates(context: ControllerContext, percentage: int) -> list[TopicPartition]:
     """Return the partitions that an automatic preferred election should move."""
-    if context.reassigning:
-        return []
     return [
         key
         for misplaced, total in misplaced_leaders(context).values()

@@ -102,7 +102,8 @@ def without_replica(
     state: PartitionState, broker_id: int, controller_epoch: int, replicas: Collection[int]
 ) -> PartitionState | None:
     """Return the state without `broker_id` as leader, and without it in the ISR unless no other of the partition's
-    `replicas` is in sync. None if nothing changes."""
+    `replicas` is in sync. The leader epoch is raised even if that is all that changes. None for a broker that is neither the
+    leader nor in sync."""
     if broker_id not in state.isr and broker_id != state.leader:
         return None
     leader = NO_LEADER if broker_id == state.leader else state.leader
@@ -110,8 +111,6 @@ def without_replica(
     if not any(each in replicas for each in isr):
         # A member that is no replica remains from a controller that ended before it was stopped: its records do not count.
         isr = (broker_id,) if broker_id in replicas and broker_id in state.isr else isr or state.isr
-    if leader == state.leader and isr == state.isr:
-        return None
     return replace(
         state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch
     )

@@ -67,9 +67,10 @@ async def _read_states(term: Term) -> None:
 
 
 async def _start_machines(term: Term) -> None:
-    """Set the initial phase of every partition and replica, elect leaders in place of dead ones, and remove dead replicas
-    from ISRs, in one batch of requests. Replicas of topics that are being deleted get none: a broker that has deleted one
-    already would create it again and accept records."""
+    """Set the initial phase of every partition and replica, remove dead replicas from ISRs, and elect leaders in place of dead
+    ones, in this order as Apache Kafka's controller does: each of the two raises the leader epoch. Brokers get the result in
+    one batch of requests. Replicas of topics that are being deleted get none: a broker that has deleted one already would
+    create it again and accept records."""
     context = term.context
     offline = []
     batch = term.new_batch()
@@ -82,10 +83,10 @@ async def _start_machines(term: Term) -> None:
             elif phase is ReplicaPhase.OFFLINE:
                 offline.append(replica)
         await term.yield_if_due()
+    await term.take_replicas_offline(offline, into=batch)
     elections = await term.elect_leaderless(context.all_partitions(), into=batch)
     if elections.elected:
         logger.info("leaders elected in place of dead ones: partitions=%d", len(elections.elected))
-    await term.take_replicas_offline(offline, into=batch)
     await term.send(batch)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from controller.controller_term import Term
+from controller.elections.leader_election_rules import NO_LEADER
 from metadata.store import znodes
 from metadata.store.znodes import PartitionState
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -92,6 +93,26 @@ def test_a_new_controller_tells_each_broker_once_who_leads_now() -> None:
             assert [row.leader for row in rows] == [others[0]], "nobody hears of the leader that is gone"
             first = member.broker.received(LeaderAndIsrRequest)[0]
             assert sum(len(topic.partition_states) for topic in first.topic_states) == 2, "all that it holds, at once"
+
+    together(scenario, 1, 2, 3)
+
+
+def test_a_new_controller_raises_the_epoch_for_the_dead_replica_and_for_the_election() -> None:
+    """As Apache Kafka's: tests/differential/recorded/cluster_states has its states."""
+
+    async def scenario(made: Cluster) -> None:
+        dead = made.active.broker_id
+        first, second = (broker_id for broker_id in (1, 2, 3) if broker_id != dead)
+        await create(made, (dead, first, second))
+        await create(made, (first, dead), topic="u")
+        await create(made, (dead,), topic="v")
+        await made.remove(dead)
+        await made.settled()
+        for key, leader, isr, epoch in (
+            (("t", 0), first, (first, second), 2), (("u", 0), first, (first,), 1), (("v", 0), NO_LEADER, (dead,), 1)
+        ):  # fmt: skip
+            found = await state(made, key)
+            assert (found.leader, found.isr, found.leader_epoch, found.partition_epoch) == (leader, isr, epoch, epoch)
 
     together(scenario, 1, 2, 3)
 

@@ -141,7 +141,9 @@ def test_a_replica_leaves_the_isr() -> None:
     assert without_replica(state, 3, 3, (1, 2)) is None
     last = PartitionState(1, 5, (1,), 1, 9)
     assert without_replica(last, 1, 3, (1, 2)) == PartitionState(NO_LEADER, 6, (1,), 3, 9)
-    assert without_replica(PartitionState(NO_LEADER, 6, (1,), 3, 9), 1, 3, (1, 2)) is None
+    assert without_replica(PartitionState(NO_LEADER, 6, (1,), 3, 9), 1, 4, (1, 2)) == PartitionState(
+        NO_LEADER, 7, (1,), 4, 9
+    )
 
 
 def test_the_last_in_sync_replica_stays_though_one_that_is_none_any_more_is_in_sync_too() -> None:
