@@ -21,10 +21,15 @@ def address_limits(name: str, text: str) -> dict[str, int]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         host, separator, count = (part.strip() for part in item.rpartition(":"))
         if not separator or not _COUNT.fullmatch(count) or int(count) > INT_MAX:
-            raise ConfigError(f"{name}: {item!r} is not of the form address:count")
+            raise _refusal(name, f"{item!r} is not of the form address:count")
         try:
             address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
         except ValueError as error:
-            raise ConfigError(f"{name}: {error}") from error
+            raise _refusal(name, str(error)) from error
         limits[str(address)] = int(count)
     return limits
+
+
+def _refusal(name: str, reason: str) -> ConfigError:
+    """Apache Kafka's words, but for the reason, which is the text of a Java exception there."""
+    return ConfigError(f"Error parsing configuration property '{name}': {reason}")

@@ -7,6 +7,7 @@ Source: java.lang.String.trim, Integer.parseInt, Long.parseLong, Double.parseDou
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 _TRIMMED = "".join(map(chr, range(0x21)))
 # At most as many digits as a LONG has: Python refuses thousands of digits, and is slow with hundreds.
@@ -16,6 +17,8 @@ _LAST_CHARACTER = "\uffff"
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]{1,9})[dDfF]?")
 DOUBLE_MAX = 1.7976931348623157e308
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
+"""The numbers that Java prints without an exponent."""
 
 
 def java_trim(text: str) -> str:
@@ -45,3 +48,11 @@ def java_double(text: str) -> float:
     else:
         raise ValueError(f"{text!r} is no number")
     return min(max(value, -DOUBLE_MAX), DOUBLE_MAX)
+
+
+def java_double_text(value: float) -> str:
+    """Return the text that Double.toString makes of a finite number: 0.5, 1.0E20."""
+    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return repr(value)
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from config.broker import BrokerSettings, base_name
 from config.definition import CLUSTER_WIDE, LONG, LONG_MAX, Setting, SettingTable, Update, setting
-from config.errors import ConfigError
+from config.errors import ConfigError, invalid_value
 from config.java_classes import refused_java_classes
+from config.java_values import java_integer, java_trim
 from config.topic import LogConfig
 from config.validators import at_least
+from runtime.scala_text import hash_set, immutable_set
 
 
 class ConfigSource(enum.IntEnum):
@@ -43,6 +44,9 @@ class Synonym:
 
 
 FETCHERS = "num.replica.fetchers"
+CONNECTION_LIMITS = frozenset(["max.connections", "max.connection.creation.rate"])
+"""A listener that admits nobody is not made at run time, though such a broker starts."""
+UNLIMITED, SAME_AS_WHOLE_LOG = -1, -2
 
 # Broker settings that exist in several units: each is a synonym of the others, strongest first.
 _UNITS = (
@@ -162,11 +166,13 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
 
     Raises ConfigError when one of them may not be changed at run time, not here, or not to that value.
     """
-    _refuse({name for name in given if _is_read_only(name)}, "Cannot update these configs dynamically")
-    _refuse(
-        LISTENER_ONLY_SETTINGS & given.keys(),
-        "These security configs can be dynamically updated only per-listener using the listener prefix",
-    )
+    read_only = sorted(name for name in given if _is_read_only(name))
+    if read_only:
+        raise ConfigError(f"Cannot update these configs dynamically: {immutable_set(read_only)}")
+    listener_only = sorted(LISTENER_ONLY_SETTINGS & given.keys())
+    if listener_only:
+        reason = "These security configs can be dynamically updated only per-listener using the listener prefix"
+        raise ConfigError(f"{reason}: {hash_set(listener_only)}")
     for name, text in given.items():
         row = broker_definition(name)
         if row is not None:
@@ -174,17 +180,48 @@ def check_dynamic_update(layers: Layers, given: Mapping[str, str], *, per_broker
     if per_broker:
         changed = Layers(layers.static, layers.dynamic_default, given)
     else:
-        _refuse(
-            {name for name in given if _is_per_broker(name)},
-            "Cannot update these configs at default cluster level, broker id must be specified",
-        )
+        per_broker_only = sorted(name for name in given if _is_per_broker(name))
+        if per_broker_only:
+            reason = "Cannot update these configs at default cluster level, broker id must be specified"
+            raise ConfigError(f"{reason}: {immutable_set(per_broker_only)}")
         changed = Layers(layers.static, given, layers.dynamic_broker)
     # All of them are computed here, so that a value that is invalid with another is refused.
-    fetchers_count = changed.settings.num_replica_fetchers
+    _check_together(changed.settings, given)
+    return changed
+
+
+def _check_together(settings: BrokerSettings, given: Mapping[str, str]) -> None:
+    """Check the effective settings for what is refused at run time alone. Raises ConfigError."""
+    fetchers_count = settings.num_replica_fetchers
     if FETCHERS in given and fetchers_count < 1:
         message = f"Dynamic thread count update validation failed for {FETCHERS}={fetchers_count}"
         raise ConfigError(f"{message}, value should be at least 1")
-    return changed
+    if "log.cleaner.threads" in given and settings.log_cleaner_threads < 1:
+        raise ConfigError("log.cleaner.threads must be at least 1")
+    for name, text in given.items():
+        general = base_name(name)
+        if general in CONNECTION_LIMITS and java_integer(java_trim(text)) < 1:
+            raise ConfigError(f"Invalid {general} {java_trim(text)}")
+    for name, local, general, whole in (
+        (
+            "log.local.retention.ms",
+            settings.log_local_retention_ms,
+            "log.retention.ms",
+            settings.log_retention_effective_ms,
+        ),
+        (
+            "log.local.retention.bytes",
+            settings.log_local_retention_bytes,
+            "log.retention.bytes",
+            settings.log_retention_bytes,
+        ),
+    ):
+        if whole == UNLIMITED or local == SAME_AS_WHOLE_LOG:
+            continue
+        if local == UNLIMITED:
+            raise invalid_value(name, local, f"Value must not be -1 as {general} value is set as {whole}.")
+        if local > whole:
+            raise invalid_value(name, local, f"Value must not be more than {general} property value: {whole}")
 
 
 def stored_java_classes(stored: Mapping[str, str]) -> Iterator[ConfigError]:
@@ -214,8 +251,3 @@ def _is_per_broker(name: str) -> bool:
     if general != name:
         return general not in CLUSTER_LEVEL_LISTENER_SETTINGS
     return update_mode(name) is Update.PER_BROKER
-
-
-def _refuse(names: AbstractSet[str], message: str) -> None:
-    if names:
-        raise ConfigError(f"{message}: Set({', '.join(sorted(names))})")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from metadata.store.znodes import PartitionState, ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
+from runtime.scala_text import array_buffer, immutable_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +102,17 @@ def check_target(target: Sequence[int]) -> None:
     if not target:
         raise _invalid("Empty replica list specified in partition reassignment.")
     if len(set(target)) != len(target):
-        raise _invalid(f"Duplicate replica ids in partition reassignment replica list: {list(target)}")
+        raise _invalid(f"Duplicate replica ids in partition reassignment replica list: {array_buffer(target)}")
     if min(target) < 0:
-        raise _invalid(f"Invalid broker id in replica list: {list(target)}")
+        raise _invalid(f"Invalid broker id in replica list: {array_buffer(target)}")
 
 
 def check_alive(wanted: ReplicaAssignment, live_broker_ids: Collection[int]) -> None:
     """Check that new replicas are on live brokers. Raises KafkaError(INVALID_REPLICA_ASSIGNMENT)."""
     if not set(wanted.adding) <= set(live_broker_ids):
         raise _invalid(
-            f"Replica assignment has brokers that are not alive. Replica list: {list(wanted.adding)}, "
-            f"live broker list: {sorted(live_broker_ids)}"
+            f"Replica assignment has brokers that are not alive. Replica list: {array_buffer(wanted.adding)}, "
+            f"live broker list: {immutable_set(sorted(live_broker_ids))}"
         )
 
 

@@ -66,13 +66,15 @@ class Requirement:
     """An operation on resources of one type: any one of `operations` suffices.
 
     `name_of` returns the name of the resource that a decoded request is about, or None when this request is about none of
-    this type. `is_filtered`: the handler checks one resource after the other, and `name_of` is not called.
+    this type. `is_filtered`: the handler checks one resource after the other, and `name_of` is not called. `denial` is the
+    error message of a response that refuses the request, if it has a place for one.
     """
 
     operations: tuple[Operation, ...]
     resource_type: ResourceType
     name_of: Callable[[Any], str | None]
     is_filtered: bool = False
+    denial: str | None = None
 
     @property
     def denied(self) -> ErrorCode:
@@ -84,9 +86,13 @@ Access = tuple[Requirement, ...]
 NOTHING: Access = ()
 
 
-def on_cluster(*operations: Operation) -> Requirement:
+NOT_AUTHORIZED = "The request is not authorized."
+"""Apache Kafka prints its request object here, with addresses of memory and of the connection."""
+
+
+def on_cluster(*operations: Operation, denial: str | None = NOT_AUTHORIZED) -> Requirement:
     """The request as a whole needs one of `operations` on the cluster."""
-    return Requirement(operations, ResourceType.CLUSTER, lambda _request: CLUSTER_NAME)
+    return Requirement(operations, ResourceType.CLUSTER, lambda _request: CLUSTER_NAME, denial=denial)
 
 
 def on_named(operation: Operation, resource_type: ResourceType, field: str) -> Requirement:

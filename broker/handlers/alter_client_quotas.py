@@ -32,7 +32,9 @@ from security.access import Operation, on_cluster
 USER, CLIENT_ID, ADDRESS = "user", "client-id", "ip"
 
 
-@handles(AlterClientQuotasRequest, on_cluster(Operation.ALTER_CONFIGS))
+@handles(
+    AlterClientQuotasRequest, on_cluster(Operation.ALTER_CONFIGS, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message)
+)
 async def alter_client_quotas(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     results: dict[frozenset[tuple[str, str | None]], ResponseEntryData] = {}
     async for entry in Slices(context.services.clock).over(request.entries):

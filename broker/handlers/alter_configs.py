@@ -48,7 +48,7 @@ async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -
                 raise refused("Each resource must appear at most once.")
             await _alter(resource, context, access, validate_only=request.validate_only)
         except KafkaError as error:
-            code, message = error.code, error.message
+            code, message = error.code, error.own_message
         rows.append(
             AlterConfigsResourceResponse(
                 error_code=code,

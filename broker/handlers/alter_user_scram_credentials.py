@@ -47,7 +47,7 @@ async def alter_user_scram_credentials(
             _check(of_user)
             await _alter(name, of_user, context)
         except KafkaError as error:
-            result = AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
+            result = AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.own_message)
         else:
             result = AlterUserScramCredentialsResult(user=name, error_code=ErrorCode.NONE, error_message="")
         results.append(result)

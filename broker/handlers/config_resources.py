@@ -79,6 +79,12 @@ def check_names_this_broker(name: str, broker_id: int) -> None:
         raise refused(f"Unexpected broker id, expected {broker_id}, but received {name}")
 
 
+def check_loggers_of_this_broker(name: str, broker_id: int) -> None:
+    """Check the broker of a change of loggers. Raises KafkaError."""
+    if _broker_id(name, "Node") != broker_id:
+        raise refused(f"Unexpected node id. Expected {broker_id}, but received {name}")
+
+
 def check_describes_this_broker(name: str, broker_id: int, *, or_empty: bool) -> None:
     """Check the broker of a description. Raises KafkaError."""
     if _broker_id(name, "Broker") != broker_id:
@@ -108,7 +114,7 @@ def check_entries(names: list[str], without_value: list[str]) -> None:
 
 def config_refusal(error: ConfigError, resource_type: ConfigResourceType, name: str) -> KafkaError:
     """Return the error of an invalid value: INVALID_CONFIG for topics, INVALID_REQUEST for brokers, as in Kafka."""
-    text = str(error)
+    text = error.client_text
     is_topic = resource_type is ConfigResourceType.TOPIC
     if isinstance(error, PasswordsRefused) or (is_topic and not _is_whole_sentence(text)):
         text = f"Invalid config value for resource ConfigResource(type={resource_type.name}, name='{name}'): {text}"

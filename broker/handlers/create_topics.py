@@ -58,14 +58,14 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
             if not services.controller.is_active:
-                results[topic.name] = _refused(topic.name, ErrorCode.NOT_CONTROLLER, None)
-            elif names[topic.name] > 1:
-                message = "Found multiple entries for this topic."
-                row = results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
-                _hide_settings(row, may_describe_configs(topic.name) or topic.name == CLUSTER_METADATA_TOPIC)
+                results[topic.name] = _refused(topic.name, ErrorCode.NOT_CONTROLLER, "")
             elif topic.name == CLUSTER_METADATA_TOPIC:
                 message = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
                 results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
+            elif names[topic.name] > 1:
+                message = "Found multiple entries for this topic."
+                row = results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
+                _hide_settings(row, may_describe_configs(topic.name))
             elif not may_create(topic.name):
                 denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 row = results[topic.name] = _refused(topic.name, denied, "Authorization failed.")

@@ -30,7 +30,7 @@ EXACTLY, DEFAULT_NAME, ANY_NAME = 0, 1, 2
 _TYPES = {USER: "user", CLIENT_ID: "client", ADDRESS: "ip"}
 
 
-@handles(DescribeClientQuotasRequest, on_cluster(Operation.DESCRIBE_CONFIGS))
+@handles(DescribeClientQuotasRequest, on_cluster(Operation.DESCRIBE_CONFIGS, denial=None))
 async def describe_client_quotas(
     request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:

@@ -41,15 +41,21 @@ async def describe_producers(request: DescribeProducersRequest, context: Request
 async def _describe(
     topic: str, index: int, context: RequestContext, may_read: Callable[[str], bool], slices: Slices
 ) -> PartitionResponse:
+    def refused(code: ErrorCode, message: str | None) -> PartitionResponse:
+        return PartitionResponse(partition_index=index, error_code=code, error_message=message, active_producers=[])
+
     try:
         check_name(topic)
         if not may_read(topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if topic not in context.services.metadata.image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except KafkaError as error:
+        return refused(error.code, error.message)
+    try:
         log = held_partition(context.services, topic, index).log
     except KafkaError as error:
-        return PartitionResponse(
-            partition_index=index, error_code=error.code, error_message=error.message, active_producers=[]
-        )
+        return refused(error.code, None)
     rows = [_row(producer) async for producer in slices.over(log.producers.states.describe())]
     return PartitionResponse(partition_index=index, error_code=ErrorCode.NONE, active_producers=rows)
 

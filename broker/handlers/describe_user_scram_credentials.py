@@ -25,7 +25,7 @@ from security.access import Operation, on_cluster
 from security.scram import MECHANISMS, ScramCredential
 
 
-@handles(DescribeUserScramCredentialsRequest, on_cluster(Operation.DESCRIBE))
+@handles(DescribeUserScramCredentialsRequest, on_cluster(Operation.DESCRIBE, denial=None))
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:

@@ -17,6 +17,7 @@ from broker.handlers.config_resources import (
     ConfigAccess,
     ConfigResourceType,
     check_entries,
+    check_loggers_of_this_broker,
     check_names_this_broker,
     config_refusal,
     refused,
@@ -68,7 +69,7 @@ async def incremental_alter_configs(
                 raise refused("Each resource must appear at most once.")
             await _alter(resource, context, access, validate_only=request.validate_only)
         except KafkaError as error:
-            code, message = error.code, error.message
+            code, message = error.code, error.own_message
         rows.append(
             AlterConfigsResourceResponse(
                 error_code=code,
@@ -174,7 +175,7 @@ def _list_items(given: Mapping[str, str], name: str, row: Setting | None, operat
 
 def _alter_loggers(resource: AlterConfigsResource, broker_id: int, *, validate_only: bool) -> None:
     """Change levels of loggers; all are checked before one is changed. Raises KafkaError."""
-    check_names_this_broker(resource.resource_name, broker_id)
+    check_loggers_of_this_broker(resource.resource_name, broker_id)
     known = logging_setup.loggers()
     for entry in resource.configs:
         _check_logger(entry, known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -27,7 +27,12 @@ async def list_partition_reassignments(
     wanted = None
     if request.topics is not None:
         wanted = [(topic.name, index) for topic in request.topics for index in topic.partition_indexes]
-    moving = await services.controller.list_reassignments(wanted)
+    try:
+        moving = await services.controller.list_reassignments(wanted)
+    except KafkaError as error:
+        return ListPartitionReassignmentsResponse(
+            throttle_time_ms=0, error_code=error.code, error_message=error.message, topics=[]
+        )
     topics: dict[str, list[OngoingPartitionReassignment]] = {}
     async with services.serial_queue.begin(len(moving)) as slices:
         async for name, index in slices.over(moving):

@@ -10,10 +10,16 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from security.access import Operation, on_cluster
 
 
-@handles(UpdateFeaturesRequest, on_cluster(Operation.ALTER))
+@handles(UpdateFeaturesRequest, on_cluster(Operation.ALTER, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message))
 async def update_features(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
-    return await context.services.controller.update_features(request, context.api_version)
+    try:
+        return await context.services.controller.update_features(request, context.api_version)
+    except KafkaError as error:
+        return UpdateFeaturesResponse(
+            throttle_time_ms=0, error_code=error.code, error_message=error.message, results=[]
+        )

@@ -34,7 +34,7 @@ class AccessAdmission:
                 continue
             name = requirement.name_of(request)
             if name is not None and not _is_met(requirement, name, context):
-                return Refusal(requirement.denied, requirement.denied.message)
+                return Refusal(requirement.denied, requirement.denial)
         return None
 
 

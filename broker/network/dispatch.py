@@ -127,13 +127,13 @@ class Dispatch:
             return self._handle_in_queue(route, request, context)
         refusal = self.gate.admit(route, request, context)
         if refusal is not None:
-            return _refuse(route, request, KafkaError(refusal.error, refusal.message))
+            return _refuse(route, request, refusal.error, refusal.message)
         try:
             if route.overlaps:
                 return cast("Outcome | Deferred[Outcome]", route.function(request, context))
             return self._drive(route, request, context)
         except KafkaError as error:
-            return _refuse(route, request, error)
+            return _refuse(route, request, error.code, error.own_message)
         except CloseConnection as close:
             return close
         except Exception as error:  # noqa: BLE001 - a handler's bug must not take the broker down
@@ -197,7 +197,7 @@ class Dispatch:
         try:
             outcome = await cast("Coroutine[Any, Any, Outcome | Deferred[Outcome]]", rest)
         except KafkaError as error:
-            outcome = _refuse(route, request, error)
+            outcome = _refuse(route, request, error.code, error.own_message)
         except CloseConnection as close:
             outcome = close
         except asyncio.CancelledError:
@@ -224,10 +224,11 @@ def _resume(
     return (yield from coroutine.__await__())
 
 
-def _refuse(route: Route, request: Request, error: KafkaError) -> Outcome:
-    response = error_response(request, route.version, error.code, error.message)
+def _refuse(route: Route, request: Request, error: ErrorCode, message: str | None) -> Outcome:
+    response = error_response(request, route.version, error, message)
     if response is None:
-        return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error: {error}")
+        text = KafkaError(error, message)
+        return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error: {text}")
     return response
 
 

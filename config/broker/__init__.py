@@ -208,7 +208,8 @@ class BrokerSettings(
         limits_by_address = self.limits_by_address  # likewise
         if self.max_connections_per_ip == 0 and not limits_by_address:
             raise ConfigError(
-                "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+                "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+                is_requirement=True,
             )
         delay_ms, idle_ms = self.connection_failed_authentication_delay_ms, self.connections_max_idle_ms
         if 0 <= idle_ms <= delay_ms:
@@ -238,15 +239,21 @@ class BrokerSettings(
         if not self.log_directories:
             raise ConfigError("At least one log directory must be defined via log.dirs or log.dir.")
         if self.log_roll_effective_ms < 1:
-            raise ConfigError("log.roll.ms must be greater than or equal to 1", valid="[1,...]")
+            raise ConfigError("log.roll.ms must be greater than or equal to 1", valid="[1,...]", is_requirement=True)
         if self.log_roll_jitter_effective_ms < 0:
-            raise ConfigError("log.roll.jitter.ms must be greater than or equal to 0", valid="[0,...]")
+            raise ConfigError(
+                "log.roll.jitter.ms must be greater than or equal to 0", valid="[0,...]", is_requirement=True
+            )
         if self.log_retention_effective_ms == 0:
             raise ConfigError(
-                "log.retention.ms must be unlimited (-1) or, greater than or equal to 1", valid="-1 or [1,...]"
+                "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+                valid="-1 or [1,...]",
+                is_requirement=True,
             )
         if self.log_cleaner_threads > 0 and self.log_cleaner_dedupe_buffer_size // self.log_cleaner_threads <= MiB:
-            raise ConfigError("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+            raise ConfigError(
+                "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.", is_requirement=True
+            )
 
     def _check_replication(self) -> None:
         if self.replica_fetch_wait_max_ms > self.replica_socket_timeout_ms:

@@ -25,9 +25,13 @@ from runtime.error_texts import reason_of
 logger = logging.getLogger(__name__)
 
 _FAILURES = {
-    ElectionReason.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-    ElectionReason.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    ElectionReason.PREFERRED: (
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        "PreferredReplicaPartitionLeaderElectionStrategy",
+    ),
+    ElectionReason.UNCLEAN: (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "OfflinePartitionLeaderElectionStrategy(true)"),
 }
+"""The error of a failed election, and Apache Kafka's name for its strategy, which the error message has."""
 
 
 async def elect(
@@ -46,11 +50,13 @@ async def elect(
         elif state is None or _needs_election(context, key, state.leader, reason):  # None: it never had a leader
             electable.append(key)
         else:
-            outcomes[key] = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have.")
+            outcomes[key] = Outcome(ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELECTION_NOT_NEEDED.message)
         await term.yield_if_due()
     elections = await term.elect(electable, reason)
-    for key, message in elections.failures.items():
-        outcomes[key] = Outcome(_FAILURES[reason], f"Failed to elect leader for partition {key[0]}-{key[1]}: {message}")
+    code, strategy = _FAILURES[reason]
+    for name, partition in elections.failures:
+        message = f"Failed to elect leader for partition {name}-{partition} under strategy {strategy}"
+        outcomes[name, partition] = Outcome(code, message)
     return outcomes, {key: state.leader for key, state in elections.elected.items()}
 
 

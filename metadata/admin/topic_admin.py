@@ -147,7 +147,7 @@ class TopicAdmin:
                 allowance.left -= len(plan.registration.assignments)
                 names.setdefault(topic_rules.folded(topic.name), []).append(topic.name)
             except KafkaError as error:
-                results[topic.name] = CreatedTopic(Outcome(error.code, error.message))
+                results[topic.name] = CreatedTopic(Outcome(error.code, error.own_message))
             except (ConnectionLossError, SessionExpiredError):
                 results[topic.name] = CreatedTopic(TIMED_OUT)
         return plans
@@ -385,7 +385,7 @@ class TopicAdmin:
             try:
                 assignments = await self._grow_one(topic, allowance, permits, validate_only=validate_only)
             except KafkaError as error:
-                results[topic.name] = Outcome(error.code, error.message)
+                results[topic.name] = Outcome(error.code, error.own_message)
                 continue
             except (ConnectionLossError, SessionExpiredError):
                 results[topic.name] = TIMED_OUT
@@ -481,7 +481,7 @@ class TopicAdmin:
         try:
             permits.take(self._metadata.image.partitions_count(name) or 0)
         except KafkaError as error:
-            refused[name] = Outcome(error.code, error.message)
+            refused[name] = Outcome(error.code, error.own_message)
             return False
         return True
 
@@ -490,7 +490,7 @@ def _is_permitted(plan: _Plan, permits: Permits, results: dict[str, CreatedTopic
     try:
         permits.take(len(plan.registration.assignments))
     except KafkaError as error:
-        results[plan.name] = CreatedTopic(Outcome(error.code, error.message))
+        results[plan.name] = CreatedTopic(Outcome(error.code, error.own_message))
         return False
     return True
 

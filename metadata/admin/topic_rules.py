@@ -14,6 +14,7 @@ from metadata.admin.placement import Placement, PlacementBroker, place
 from metadata.image import is_internal
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
+from runtime.scala_text import hash_map_of_buffers
 
 NAME_LENGTH_MAX = 249
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -109,23 +110,17 @@ class Allowance:
 def check_new_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
     """Check an assignment of a client. Unknown brokers are accepted, as by Kafka: they may register later."""
     if len({len(replicas) for replicas in assignment.values()}) != 1:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas."
-        )
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All partitions should have the same number of replicas")
     for replicas in assignment.values():
         if len(set(replicas)) != len(replicas):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Duplicate replica assignment found: {_shown(assignment)}",
+                f"Duplicate replica assignment found: {hash_map_of_buffers(dict(sorted(assignment.items())))}",
             )
     if sorted(assignment) != list(range(len(assignment))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
         )
-
-
-def _shown(assignment: Mapping[int, Sequence[int]]) -> str:
-    return ", ".join(f"{partition} -> {list(replicas)}" for partition, replicas in sorted(assignment.items()))
 
 
 def plan_growth(

@@ -22,7 +22,7 @@ from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer
 from protocol.records.compression import Compression
-from protocol.records.invalid import InvalidBatch
+from protocol.records.invalid import InvalidBatch, unknown_magic
 
 __all__ = [
     "HEADER_BYTES",
@@ -241,7 +241,7 @@ def _unreadable(buffer: Buffer, position: int) -> InvalidBatch:
             ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"A message of format v{magic} where a batch belongs."
         )
     if magic not in (-1, MAGIC_V2):
-        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
+        return unknown_magic(magic)
     if len(buffer) - position < HEADER_BYTES:
         left = max(len(buffer) - position, 0)
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{left} bytes are too few for the header of a batch.")

@@ -26,3 +26,9 @@ class InvalidBatch(KafkaError):
     def __init__(self, code: ErrorCode, message: str | None = None, fault: Fault | None = None) -> None:
         super().__init__(code, message)
         self.fault = fault
+
+
+def unknown_magic(magic: int) -> InvalidBatch:
+    """Return the error of a batch whose magic byte, 3 to 255, belongs to no format. Kafka names it as a signed number."""
+    signed = magic - 256 if magic > 127 else magic
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {signed}", Fault.MAGIC)

@@ -53,6 +53,12 @@ class RecordErrors:
         if self.code is ErrorCode.INVALID_TIMESTAMP:
             reason = "One or more records have been rejected due to invalid timestamp"
         else:
-            shown = "; ".join(message for _, message in self._named[:_SHOWN_RECORD_ERRORS])
-            reason = f"One or more records have been rejected due to {self.count} record errors in total: {shown}"
+            shown = ", ".join(
+                f"RecordError(batchIndex={index}, message='{message}')"
+                for index, message in self._named[:_SHOWN_RECORD_ERRORS]
+            )
+            reason = (
+                f"One or more records have been rejected due to {self.count} record errors in total, and only showing the "
+                f"first three errors at most: [{shown}]"
+            )
         return RecordsRejected(self.code, reason, self._named, self.keyless_count)

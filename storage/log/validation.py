@@ -44,7 +44,7 @@ from protocol.records.batch import (
 )
 from protocol.records.compression import Compression, DecompressionTooLarge, TooManySteps
 from protocol.records.fields import walk_fields
-from protocol.records.invalid import Fault
+from protocol.records.invalid import Fault, unknown_magic
 from protocol.records.record import recompress
 from protocol.records.structure import check_structure
 from storage.log.recompression import (
@@ -321,7 +321,7 @@ def frame_end(records: Buffer, position: int) -> int | None:
         return None
     magic = magic_at(records, position)
     if magic > MAGIC_V2:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}", Fault.MAGIC)
+        raise unknown_magic(magic)
     size_bytes = LENGTH_OVERHEAD_BYTES + length
     return None if left < size_bytes else position + size_bytes
 

@@ -34,5 +34,5 @@ def test_addresses_and_their_limits(text: str, limits: dict[str, int]) -> None:
     ],
 )
 def test_what_is_neither_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^name: "):
+    with pytest.raises(ConfigError, match=r"^Error parsing configuration property 'name': "):
         address_limits("name", text)

@@ -109,7 +109,7 @@ def test_broker_and_node_id_are_one() -> None:
         ({"offsets_commit_required_acks": "4"}, "offsets.commit.required.acks"),
         ({"connections_max_idle_ms": "50"}, "connections.max.idle.ms=50"),
         ({"max_connections_per_ip": "0"}, "max.connections.per.ip.overrides"),
-        ({"max_connections_per_ip_overrides": "some.host:5"}, "max.connections.per.ip.overrides: 'some.host'"),
+        ({"max_connections_per_ip_overrides": "some.host:5"}, "'max.connections.per.ip.overrides': 'some.host'"),
         ({"process_roles": "broker"}, "process.roles"),
         ({"authorizer_class_name": "org.example.Authorizer"}, "runs no Java"),
     ],

@@ -58,6 +58,19 @@ def test_an_update_replaces_its_layer() -> None:
         ({"replica.lag.time.max.ms": "1"}, False, "Cannot update these configs dynamically"),
         ({"num.replica.fetchers": "0"}, False, "value should be at least 1"),
         ({"num.replica.fetchers": "-3"}, True, "value should be at least 1"),
+        ({"listener.name.a.max.connections": " 0 "}, True, "Invalid max.connections 0"),
+        ({"max.connection.creation.rate": "0"}, False, "Invalid max.connection.creation.rate 0"),
+        ({"log.cleaner.threads": "0"}, False, "log.cleaner.threads must be at least 1"),
+        (
+            {"log.local.retention.ms": "-1"},
+            False,
+            "Value must not be -1 as log.retention.ms value is set as 360000000.",
+        ),
+        (
+            {"log.local.retention.bytes": "9", "log.retention.bytes": "8"},
+            False,
+            "more than log.retention.bytes property value: 8",
+        ),
     ],
 )
 def test_refused_updates(given: dict[str, str], per_broker: bool, reason: str) -> None:

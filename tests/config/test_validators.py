@@ -53,7 +53,10 @@ def test_passes(validator: Validator, good: object) -> None:
     [
         (at_least(14), 13, "Value must be at least 14"),
         (at_least(1), None, "Value must be non-null"),
-        (between(0, 1), 1.5, "Value must be no more than 1"),
+        (between(0, 1), 1.5, "Invalid value 1.5 for configuration name: Value must be no more than 1"),
+        (between(0, 1), 1e20, "Invalid value 1.0E20 for"),
+        (between(0, 1), 1.25e-5 - 1, "Invalid value -0.9999875 for"),
+        (between(1, 2), 1.25e-5, "Invalid value 1.25E-5 for"),
         (between(1, 9, also=-1), 0, "Value must be between 1 and 9 or equal to -1"),
         (one_of("a", "b"), "c", "String must be one of: a, b"),
         (one_of("a", "b"), ("a", "c"), "String must be one of: a, b"),

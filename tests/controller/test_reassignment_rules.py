@@ -71,7 +71,9 @@ def test_targets_that_cannot_be(target: tuple[int, ...], words: str) -> None:
 
 def test_new_replicas_must_be_alive() -> None:
     reassignment_rules.check_alive(MOVING, {4, 5, 6})
-    with pytest.raises(KafkaError, match=r"not alive. Replica list: \[4, 5, 6\], live broker list: \[1, 4, 5\]"):
+    with pytest.raises(
+        KafkaError, match=r"not alive. Replica list: ArrayBuffer\(4, 5, 6\), live broker list: Set\(1, 4, 5\)"
+    ):
         reassignment_rules.check_alive(MOVING, {1, 4, 5})
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+from tests.differential.normal import FreeTexts
 
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "differences.md"
 
@@ -47,3 +50,26 @@ def differing_answers() -> dict[tuple[str, str], str]:
         (row["Scenario"].strip("`"), row["Asked"].strip("`")): row["Reason"]
         for row in tables().get("Answers of a cluster", [])
     }
+
+
+def text_rows(api_name: str) -> list[dict[str, str]]:
+    """The rows of error messages that differ, of one API."""
+    return [row for row in tables().get("Error messages", []) if row["API"] == api_name]
+
+
+def is_text(pattern: str, text: str | None) -> bool:
+    """Whether a text is that of a row: `none`, or the words in backquotes, in which `*` stands for anything."""
+    if pattern == "none":
+        return text is None
+    words = map(re.escape, pattern.strip("`").split("*"))
+    return text is not None and re.fullmatch(".*".join(words), text) is not None
+
+
+def free_texts(api_name: str) -> FreeTexts:
+    """The error messages of an API that may differ, by docs/differences.md."""
+    rows = text_rows(api_name)
+
+    def is_free(expected: str | None, actual: str | None) -> bool:
+        return any(is_text(row["Apache Kafka 3.9.1"], expected) and is_text(row["Barnabas"], actual) for row in rows)
+
+    return is_free

@@ -401,3 +401,16 @@ def error_names(value: Any) -> Iterable[str]:
     elif isinstance(value, list):
         for item in value:
             yield from error_names(item)
+
+
+def error_messages(value: Any) -> Iterable[str | None]:
+    """Every error message that stands in normalised answers."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key == "error_message":
+                yield item
+            else:
+                yield from error_messages(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from error_messages(item)

@@ -8,9 +8,9 @@ import pytest
 from broker.handlers import ALL
 from tests.differential import cluster_run, recording
 from tests.differential.cases import load_all
-from tests.differential.exceptions import differing_cases, tables, unreached_errors
+from tests.differential.exceptions import differing_cases, is_text, tables, unreached_errors
 from tests.differential.handler_errors import HANDLER_ERRORS
-from tests.differential.play import CASES, KINDS, SECURED, error_names, served_versions, ungrouped
+from tests.differential.play import CASES, KINDS, SECURED, error_messages, error_names, served_versions, ungrouped
 
 load_all()
 
@@ -92,6 +92,12 @@ def test_every_excuse_is_needed() -> None:
 
 def test_every_listed_case_exists() -> None:
     assert differing_cases().keys() <= CASES.keys()
+
+
+def test_every_error_message_that_differs_is_seen() -> None:
+    for row in tables()["Error messages"]:
+        seen = {text for entry in recording.load(row["API"]).values() for text in error_messages(entry["answers"])}
+        assert any(is_text(row["Apache Kafka 3.9.1"], text) for text in seen), f"{row['API']}: no case brings it about"
 
 
 @pytest.mark.parametrize("api_name", sorted(APIS))

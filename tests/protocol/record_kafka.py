@@ -1,9 +1,10 @@
-"""Compares every message and version with Apache Kafka's own classes, and records those that nobody else implements.
+"""Compares every message and version with Apache Kafka's own classes, and records those that nobody else implements, and the
+error codes with their texts.
 
     python -m tests.protocol.record_kafka DIRECTORY_OF_KAFKA_JARS
 
 needs Java 17 and the jars of org.apache.kafka:kafka_2.13:3.9.1 with what it depends on. `test_messages_recorded.py`
-checks the recording on machines without Java.
+and `test_errors.py` check the recordings on machines without Java.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from protocol.schema import Request, Response, VersionedMessage
 from tests.protocol import test_messages_kafka_python, test_messages_kio
 from tests.protocol.instances import classes_and_versions, instance, smallest
+from tests.protocol.test_errors import ERRORS
 from tests.protocol.test_messages_recorded import RECORDING, assert_same
 
 HERE = Path(__file__).parent
@@ -53,7 +55,10 @@ def main(jars: str) -> None:
         if (cls, version) not in elsewhere:
             recorded.append(json.dumps([cls.__name__, version, wire, json.loads(kafka_json)], separators=(",", ":")))
     RECORDING.write_text("\n".join(recorded) + "\n")
-    print(f"{len(asked)} messages equal, {len(recorded)} recorded")
+    command[-1] = str(HERE / "recorded" / "ErrorCodes.java")
+    errors = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    ERRORS.write_text(errors)
+    print(f"{len(asked)} messages equal, {len(recorded)} recorded, {errors.count(chr(10))} error codes")
 
 
 if __name__ == "__main__":

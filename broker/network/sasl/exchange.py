@@ -164,7 +164,7 @@ class SaslServerExchange:
             response = versions_response(request, version, self._client, rows, self._features_epoch)
         except KafkaError as error:
             self._state = _State.HANDSHAKE_OR_VERSIONS
-            response = error_response(request, version, error.code, error.message)
+            response = error_response(request, version, error.code, error.own_message)
             assert response is not None
         else:
             self._state = _State.HANDSHAKE

@@ -371,7 +371,8 @@ def test_of_many_bad_records_some_are_named_and_all_counted() -> None:
     error = refusal(batch, COMPACTED)
     assert isinstance(error, RecordsRejected)
     assert [index for index, _ in error.record_errors] == list(range(MAX_RECORD_ERRORS))
-    assert f"due to {3 * MAX_RECORD_ERRORS} record errors in total: Compacted topic" in error.message
+    assert f"due to {3 * MAX_RECORD_ERRORS} record errors in total, and only showing the first three" in error.message
+    assert [text[0] for text in error.message.split("batchIndex=")[1:]] == ["0", "1", "2"]
     late = refusal(batch, config(message_timestamp_before_max_ms="1"))
     assert isinstance(late, RecordsRejected)
     assert (late.code, len(late.record_errors)) == (ErrorCode.INVALID_TIMESTAMP, MAX_RECORD_ERRORS)
