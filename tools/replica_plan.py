@@ -13,7 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from tools.balance.layout import Key, Layout, PartitionLoad
 from tools.balance.planner import balance
-from tools.balance.replicas import PlanError
+
+
+class PlanError(ValueError):
+    """No plan does what was asked."""
+
 
 Assignment = dict[Key, list[int]]
 

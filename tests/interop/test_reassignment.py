@@ -198,9 +198,15 @@ def test_brokers_are_evened_out_drained_and_led_by_the_preferred_replicas(operat
     assert "the brokers are even" in operator.ours("balance", *options)
     election = operator.theirs("leader-election", "--election-type", "preferred", "--all-topic-partitions")
     assert "heavy" not in election.replace("Valid replica already elected", "")
-    drained = operator.ours("balance", "--drain", "1", "--topics", "heavy", "--sample-seconds", "0", "--execute")
+    # Three replicas on three brokers need each of them: the rest is moved.
+    operator.ours("topics", "create", "wide", "--replica-assignment", "1:2:3")
+    drained = operator.ours(
+        "balance", "--drain", "1", "--topics", "heavy,wide", "--sample-seconds", "0", "--execute", code=1
+    )
     assert "partitions have changed" in drained
+    assert "broker 1 is still needed: 1 replica stays on it (wide-0)" in drained
     assert all(1 not in replicas for replicas in operator.replicas("heavy"))
+    assert operator.replicas("wide")[0][0] != 1
     operator.reassign(back, "--execute")
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.balance.replicas import PlanError
-from tools.replica_plan import spread
+from tools.replica_plan import PlanError, spread
 
 
 def test_what_is_even_stays() -> None:

@@ -84,6 +84,10 @@ class Layout:
 
     # --- what is where ---
 
+    def needed(self, broker: int) -> list[Key]:
+        """Return the partitions that a drained broker keeps though they may be moved: no other broker can have the replica."""
+        return [key for _, key in sorted(self._by_bytes[broker], key=lambda row: row[1])]
+
     def leader(self, key: Key) -> int:
         return self.replicas[key][0]
 

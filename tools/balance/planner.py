@@ -31,7 +31,7 @@ class Move:
 
 
 def balance(layout: Layout, percent: int = THRESHOLD_PERCENT) -> list[Move]:
-    """Change a layout until it is even, and return what is to be moved for it. Raises PlanError."""
+    """Change a layout until it is even, and return what is to be moved for it."""
     drain(layout)
     while True:
         before = {key: list(replicas) for key, replicas in layout.replicas.items()}

@@ -10,22 +10,17 @@ from collections import Counter
 from tools.balance.layout import Key, Layout, crowding
 
 
-class PlanError(ValueError):
-    """No plan does what was asked."""
-
-
 def drain(layout: Layout) -> None:
-    """Replace all replicas on drained brokers, the largest first. Raises PlanError when there is no broker for one."""
+    """Replace all replicas on drained brokers, the largest first. One for which no broker is left stays, because its partition
+    has as many replicas as there are brokers that may have them; another one leads it, if there is one."""
     found = [(-layout.loads[key].bytes, key, broker) for key, replicas in layout.replicas.items()
              for broker in replicas if broker in layout.drained and layout.loads[key].is_movable]  # fmt: skip
     for _, key, broker in sorted(found):
         target = _best_target(layout, key, broker)
-        if target is None:
-            raise PlanError(
-                f"{len(layout.replicas[key])} replicas of {key[0]}-{key[1]} need as many brokers, and there are "
-                f"{len(layout.takers)}"
-            )
-        layout.replace(key, broker, target)
+        if target is not None:
+            layout.replace(key, broker, target)
+        elif layout.leader(key) == broker and layout.takers:
+            layout.lead(key, min(layout.takers, key=lambda taker: (layout.leaders[taker], taker)))
 
 
 def spread_over_racks(layout: Layout) -> None:

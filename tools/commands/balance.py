@@ -5,7 +5,7 @@ Source: the goals of Cruise Control; kafka-reassign-partitions.sh carries out th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,12 @@ import click
 from runtime.texts import count_text, size_text
 from tools import parsing
 from tools.balance.goals import GOALS, THRESHOLD_PERCENT, distances, short_of_racks
-from tools.balance.layout import Layout
+from tools.balance.layout import Key, Layout
 from tools.balance.planner import Move, balance
-from tools.balance.replicas import PlanError
 from tools.balance.survey import Survey, survey
 from tools.cluster import Cluster, cluster_command
 from tools.execute_option import execute_option
+from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from tools.failures import Failure
 from tools.output import Output
 from tools.reassignment.execution import Execution
@@ -27,7 +27,7 @@ from tools.reassignment.plan_file import plan_of, write_plan
 from tools.setting_units import Size
 
 _BATCH = 20
-_EXIT_INTERRUPTED = 130
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,43 +87,44 @@ def command(
     seen = survey(cluster, tuple(topic_list.split(",")) if topic_list else (), sample_seconds)
     layout = _layout(seen, drain, exclude_brokers)
     before = _View.of(seen, layout, threshold)
+    moves = balance(layout, threshold)
+    needed = {broker: keys for broker in sorted(layout.drained) if (keys := layout.needed(broker))}
     try:
-        moves = balance(layout, threshold)
-    except PlanError as error:
-        raise Failure(f"{error} (`barnabas brokers list` shows the brokers)") from error
-    try:
-        _show(output, seen, before, _View.of(seen, layout, threshold), moves)
+        _show(output, seen, before, _View.of(seen, layout, threshold), moves, needed)
     except BrokenPipeError:  # who has read enough of the table still wants what it shows
         if not execute:
             raise
     note_what_stays(seen, layout)
+    note_what_is_needed(layout, needed)
+    code = EXIT_FAILED if needed else 0
     if path is not None:
         write_plan(path, plan_of({move.key: move.after for move in moves}))
     if rollback is not None:
         write_plan(rollback, plan_of({move.key: move.before for move in moves}))
     if not moves:
-        Output.note("nothing is to be moved: the brokers are even")
-        return 0
+        Output.note("nothing is to be moved" if needed else "nothing is to be moved: the brokers are even")
+        return code
     copied = size_text(sum(move.copied_bytes for move in moves))
     if not execute:
         change = count_text(len(moves), "partition", "changes", "change")
         Output.note(f"{change}, {copied} are to be copied; nothing is moved: --execute begins")
-        return 0
+        return code
     execution = Execution(cluster, moves, throttle, batch_size)
     changed = count_text(len(moves), "partition", "has changed", "have changed")
     if not execution.run():
         Output.note(f"stopped: {len(execution.done)} of {changed}; `barnabas balance` plans anew "
                     "from here, `barnabas partitions reassignments` shows that nothing is moving")  # fmt: skip
-        return _EXIT_INTERRUPTED
+        return EXIT_INTERRUPTED
     Output.note(f"{changed}, {copied} were copied")
-    return 0
+    return code
 
 
 def note_what_stays(seen: Survey, layout: Layout) -> None:
     """Say what the plan does not change; `layout` is what it makes."""
     for broker in sorted(layout.drained):
-        if layout.count[broker]:
-            kept = count_text(layout.count[broker], "replica")
+        fixed = layout.count[broker] - len(layout.needed(broker))
+        if fixed:
+            kept = count_text(fixed, "replica")
             Output.note(f"broker {broker} keeps {kept}, of partitions without a leader or of topics that are not to be moved: "
                         "it is still needed")  # fmt: skip
     if seen.leaderless:
@@ -137,6 +138,21 @@ def note_what_stays(seen: Survey, layout: Layout) -> None:
         led = count_text(len(seen.led_by_others), "partition", "is", "are")
         Output.note(f"{led} led by another than their preferred leader, which is counted here: `barnabas partitions elect` "
                     "returns them")  # fmt: skip
+
+
+def note_what_is_needed(layout: Layout, needed: Mapping[int, Sequence[Key]]) -> None:
+    """Say what drained brokers keep because no other can have it, and the two ways on."""
+    for broker, keys in needed.items():
+        names = ", ".join(f"{topic}-{index}" for topic, index in keys[:_NAMED])
+        stay = count_text(len(keys), "replica", "stays", "stay")
+        Output.note(f"broker {broker} is still needed: {stay} on it ({names}{' ...' if len(keys) > _NAMED else ''}), because "
+                    "every other broker that may have one has one already")  # fmt: skip
+    if needed:
+        topics, left = sorted({topic for keys in needed.values() for topic, _ in keys}), layout.takers
+        some = " ".join(topics[:_NAMED]) + (" ..." if len(topics) > _NAMED else "")
+        plan = f"barnabas partitions plan {some} --brokers {','.join(map(str, left))} --replication-factor {len(left)}"
+        Output.note(f"either start another broker, and drain again; or give these topics fewer replicas: `{plan} > plan.json`, "
+                    "then `barnabas partitions reassign --plan plan.json --execute`")  # fmt: skip
 
 
 def _layout(seen: Survey, drain: str | None, exclude_brokers: str | None) -> Layout:
@@ -168,7 +184,14 @@ def _states(seen: Survey, layout: Layout) -> dict[int, dict[str, Any]]:
     }
 
 
-def _show(output: Output, seen: Survey, before: _View, after: _View, moves: Sequence[Move]) -> None:
+def _show(
+    output: Output,
+    seen: Survey,
+    before: _View,
+    after: _View,
+    moves: Sequence[Move],
+    needed: Mapping[int, Sequence[Key]],
+) -> None:
     """Print what each broker has and would have, then the moves."""
     rows: list[dict[str, Any]] = [
         {
@@ -193,6 +216,11 @@ def _show(output: Output, seen: Survey, before: _View, after: _View, moves: Sequ
                     for goal, first, second in zip(GOALS, before.distances, after.distances, strict=True)
                 ],
                 "partitions_short_of_racks": {"before": before.short_of_racks, "after": after.short_of_racks},
+                "needed": [
+                    {"topic": topic, "partition": index, "broker": broker}
+                    for broker, keys in needed.items()
+                    for topic, index in keys
+                ],
                 "copied_bytes": sum(move.copied_bytes for move in moves),
                 "moves": rows,
             }

@@ -15,7 +15,6 @@ from confluent_kafka import ElectionType
 
 from runtime.texts import count_text
 from tools import parsing
-from tools.balance.replicas import PlanError
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import current_replicas, described, partition_keys, partition_rows
 from tools.execute_option import execute_option
@@ -29,7 +28,7 @@ from tools.reassignment.moves import TOPIC_SETTINGS, transfers
 from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, write_plan
 from tools.reassignment.reassignments import ReplicaKey, alter, move_directories, moving, places
 from tools.reassignment.throttles import brokers, remove_throttles, throttle_brokers, throttle_directories
-from tools.replica_plan import spread
+from tools.replica_plan import PlanError, spread
 from tools.setting_units import Size
 
 _BYTES_PER_S = Size()

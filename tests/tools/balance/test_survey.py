@@ -6,7 +6,7 @@ import pytest
 
 from tools.balance.layout import Key, Layout, PartitionLoad
 from tools.balance.survey import Survey
-from tools.commands.balance import note_what_stays
+from tools.commands.balance import note_what_is_needed, note_what_stays
 
 LOADS: dict[Key, PartitionLoad] = {
     ("orders", 0): PartitionLoad((1, 7)),
@@ -33,6 +33,21 @@ def test_brokers_that_are_gone_and_leaders_that_are_not_the_preferred_are_told(
         "returns them",
     ]
     assert [line for line in told(frozenset({7, 8}), capsys) if "gone" in line] == []
+
+
+def test_what_a_drained_broker_keeps_because_it_is_needed_is_told_with_the_ways_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    layout = Layout({("orders", 0): PartitionLoad((1, 2, 3))}, {1: None, 2: None, 3: None}, frozenset((3,)))
+    note_what_stays(Survey({1: None, 2: None, 3: None}, dict(layout.loads), (), ()), layout)
+    assert capsys.readouterr().err == "", "it is not said that its topic is not to be moved"
+    note_what_is_needed(layout, {3: layout.needed(3)})
+    assert capsys.readouterr().err.splitlines() == [
+        "broker 3 is still needed: 1 replica stays on it (orders-0), because every other broker that may have one has one "
+        "already",
+        "either start another broker, and drain again; or give these topics fewer replicas: `barnabas partitions plan orders "
+        "--brokers 1,2 --replication-factor 2 > plan.json`, then `barnabas partitions reassign --plan plan.json --execute`",
+    ]
 
 
 def test_a_drained_broker_that_keeps_something_is_told(capsys: pytest.CaptureFixture[str]) -> None:
