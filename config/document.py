@@ -50,7 +50,7 @@ _PROVIDER_ROWS = {
         "What a provider is; any other class stops the start.",
     ),
     f"{PROVIDERS}.<name>.param.{ALLOWLIST}": (
-        "a regular expression, as Python reads it",
+        "a regular expression of Java",
         "Of an `EnvVarConfigProvider`: variables that may be read, by their whole name. Unset: all.",
     ),
     f"{PROVIDERS}.<name>.param.{ALLOWED_PATHS}": (

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from config.errors import HIDDEN, ConfigError, invalid_value
+from config.java_patterns.pattern import compile_java
 from config.sources import read_properties
 
 PROVIDERS = "config.providers"
@@ -197,9 +198,9 @@ class _EnvironmentProvider:
         self._environment = environment
         self._setting = setting
         try:
-            self._allowed = None if pattern is None else re.compile(pattern)
-        except re.error as error:
-            raise invalid_value(setting, pattern, str(error), valid="a regular expression") from error
+            self._allowed = None if pattern is None else compile_java(pattern)
+        except ValueError as error:
+            raise invalid_value(setting, pattern, str(error), valid="a regular expression of Java") from error
 
     def __call__(self, path: str | None, key: str) -> str | _Missing:
         if path:

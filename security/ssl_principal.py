@@ -1,10 +1,9 @@
 """From the name in a client's certificate to its principal: `ssl.principal.mapping.rules`.
 
 Pure. A rule is DEFAULT, which takes the whole name, or `RULE:pattern/replacement/` with an L or U behind it for lower or upper
-case; the first one whose pattern matches the whole name decides. Patterns are Java's. They are translated, and one that uses
-what Python's expressions lack (intersections of classes, other properties than the ASCII ones and \\p{L}) is refused.
+case; the first one whose pattern matches the whole name decides. Patterns are Java's (`config.java_patterns`).
 Invariant: for all that is not refused, the result is Java's.
-Source: Kafka SslPrincipalMapper, DefaultKafkaPrincipalBuilder; KIP-371; Java's Pattern and Matcher.replaceAll.
+Source: Kafka SslPrincipalMapper, DefaultKafkaPrincipalBuilder; KIP-371; Java's Matcher.replaceAll.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from config.java_patterns.pattern import compile_java
 from security.distinguished_name import subject_name
 from security.principal import ANONYMOUS, USER_TYPE, Principal
 
@@ -19,22 +19,6 @@ _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLIT = re.compile(rf"\s*({_RULE})\s*(?:,\s*|\Z)", re.ASCII)
 _PARSE = re.compile(_RULE, re.ASCII)
 _DIGITS = "0123456789"
-# Java's classes of ASCII characters.
-_PROPERTIES = {
-    "Lower": "a-z",
-    "Upper": "A-Z",
-    "ASCII": r"\x00-\x7f",
-    "Alpha": "a-zA-Z",
-    "Digit": "0-9",
-    "Alnum": "a-zA-Z0-9",
-    "Punct": r"!-/:-@\[-`{-~",
-    "Graph": "!-~",
-    "Print": " -~",
-    "Blank": r" \t",
-    "Cntrl": r"\x00-\x1f\x7f",
-    "XDigit": "0-9a-fA-F",
-    "Space": r" \t\n\x0b\f\r",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,59 +124,7 @@ def _parse(text: str) -> _Rule | None:
     if match[2] is None:
         return None
     try:
-        pattern = re.compile(python_pattern(match[2]), re.ASCII)
-    except (re.error, ValueError) as error:
+        pattern = compile_java(match[2])
+    except ValueError as error:
         raise ValueError(f"Invalid rule: `{text}`: {error}") from error
     return _Rule(text, pattern, match[3], match[4])
-
-
-def python_pattern(java: str) -> str:
-    """Translate a pattern of Java. Raises ValueError for what Python's lack."""
-    parts, position, in_class = list[str](), 0, False
-    while position < len(java):
-        two = java[position : position + 2]
-        if two == "\\Q":
-            end = java.find("\\E", position)
-            quoted = java[position + 2 : end if end >= 0 else len(java)]
-            parts.append(re.escape(quoted))
-            position = end + 2 if end >= 0 else len(java)
-        elif two in ("\\p", "\\P"):
-            part, position = _property(java, position, in_class=in_class)
-            parts.append(part)
-        elif two == "\\z":
-            parts.append(r"\Z")
-            position += 2
-        elif two in ("\\Z", "\\G", "\\R", "\\X", "\\h", "\\H", "\\V", "\\k", "\\e", "\\c", "\\N"):
-            raise ValueError(f"{two} is not supported")
-        elif two[0] == "\\":
-            parts.append(two)
-            position += 2
-        elif in_class and (two[0] == "[" or two == "&&"):
-            raise ValueError("unions and intersections of character classes are not supported")
-        elif not in_class and java.startswith("(?<", position) and java[position + 3 : position + 4] not in ("=", "!"):
-            parts.append("(?P<")
-            position += 3
-        else:
-            if two[0] == "[":
-                in_class = True
-                if java[position + 1 : position + 3] == "^]" or two == "[]":
-                    raise ValueError("a bracket in a character class needs a backslash")
-            elif two[0] == "]":
-                in_class = False
-            parts.append(two[0])
-            position += 1
-    return "".join(parts)
-
-
-def _property(java: str, position: int, *, in_class: bool) -> tuple[str, int]:
-    """Translate \\p{...} or \\P{...} at `position`; return it, and the position behind it."""
-    end = java.find("}", position)
-    name = java[position + 3 : end] if java[position + 2 : position + 3] == "{" else java[position + 2 : position + 3]
-    behind = end + 1 if java[position + 2 : position + 3] == "{" else position + 3
-    negated = java[position + 1] == "P"
-    content = _PROPERTIES.get(name)
-    if content is not None and not (in_class and negated):
-        return (content if in_class else f"[{'^' if negated else ''}{content}]"), behind
-    if name == "L" and not in_class:  # letters of all alphabets: words, without ASCII's restriction
-        return ("(?u:[\\W\\d_])" if negated else "(?u:[^\\W\\d_])"), behind
-    raise ValueError(f"{java[position:behind]} is not supported")

@@ -16,9 +16,12 @@ Rules: pure. A rule becomes a condition in Spark's SQL, so that no record leaves
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from barnabas.spark.patterns import InvalidPatternError, UnsupportedPatternError, compile_java
 
 OPERATORS = ("=", "!=", "~", "<", "<=", ">", ">=", "exists")
 VALID = "key, header.NAME or value.FIELD; then =, !=, ~, <, <=, >, >= and an operand, or exists; then -> TOPIC"
@@ -62,16 +65,22 @@ def condition_sql(text: str) -> str:
     if operand is None:
         raise InvalidRule(f"{text!r}: {operator} needs an operand")
     if operator == "~":
-        try:
-            re.compile(operand)  # Java's are a little different; this finds what is no expression at all
-        except re.error as error:
-            raise InvalidRule(f"{text!r}: {operand!r} is no regular expression: {error}") from None
+        _check_pattern(operand, text)
         return f"{field} RLIKE {literal(operand)}"
     if operator in ("=", "!="):
         return f"{field} {operator} {literal(operand)}"
     if re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", operand) is None:
         raise InvalidRule(f"{text!r}: {operator} compares numbers, and {operand!r} is none")
     return f"TRY_CAST({field} AS DOUBLE) {operator} {operand}D"
+
+
+def _check_pattern(pattern: str, text: str) -> None:
+    """Raises InvalidRule for what is no regular expression of Java, which Spark reads it as."""
+    with contextlib.suppress(UnsupportedPatternError):  # Java has more than can be checked here
+        try:
+            compile_java(pattern)
+        except InvalidPatternError as error:
+            raise InvalidRule(f"{text!r}: {pattern!r} is no regular expression: {error}") from None
 
 
 def field_sql(name: str) -> str:

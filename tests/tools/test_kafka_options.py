@@ -53,6 +53,9 @@ def test_topics_are_described_as_asked(tool: Tool) -> None:
     [row] = ok(tool("topics", "describe", "--topic-id", listed["topic_id"], "--json")).json
     assert row["topic"] == "described-b"
     assert ok(tool("topics", "describe", "none", "--if-exists", "--json")).json == []
+    assert [row["topic"] for row in ok(tool("topics", "list", r"described-[\p{Lower}&&[^a]]", "--json")).json] == [
+        "described-b"
+    ]
     assert "no regular expression" in tool("topics", "list", "a(").err
 
 

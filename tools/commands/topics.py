@@ -12,6 +12,7 @@ from typing import Any
 import click
 from confluent_kafka import KafkaError, TopicCollection
 
+from config.java_patterns.pattern import compile_java
 from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.execute_option import execute_option
@@ -337,9 +338,9 @@ def _named(cluster: Cluster, given: tuple[str, ...], *, accepts_missing: bool = 
 def _pattern(text: str) -> re.Pattern[str]:
     """Raises click.BadParameter."""
     try:
-        return re.compile(text)
-    except re.error as error:
-        raise click.BadParameter(f"{text!r} is no regular expression: {error.msg}", param_hint="TOPICS") from None
+        return compile_java(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}", param_hint="TOPICS") from None
 
 
 def _matching(cluster: Cluster, patterns: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ Source: Spark KafkaSourceProvider, and its documentation "Structured Streaming +
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +30,7 @@ from barnabas.spark.client.option_values import (
 )
 from barnabas.spark.client.ranges import EARLIEST, LATEST
 from barnabas.spark.client.settings import SparkClientSettings
+from config.java_patterns.pattern import compile_java
 from protocol.topic_partition import TopicPartition
 
 SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")
@@ -55,16 +55,15 @@ class Selection:
     def chooses(self, topic: str) -> bool:
         """Whether the selection may have partitions of a topic."""
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return compile_java(self.pattern).fullmatch(topic) is not None
         return topic in self.topics or any(topic == name for name, _ in self.partitions)
 
     def of_topics(self, existing: Mapping[str, bool], *, tolerates_missing: bool = False) -> list[str]:
         """The chosen ones of the topics that exist; `existing` says of each whether it is internal. Raises SourceOptionError
         for a named topic that is missing."""
         if self.pattern is not None:
-            return sorted(
-                name for name, internal in existing.items() if not internal and re.fullmatch(self.pattern, name)
-            )
+            fits = compile_java(self.pattern).fullmatch
+            return sorted(name for name, internal in existing.items() if not internal and fits(name))
         named = self.topics or tuple(dict.fromkeys(topic for topic, _ in self.partitions))
         missing = [name for name in named if name not in existing]
         if missing and not tolerates_missing:
@@ -176,9 +175,9 @@ def _selection(given: Mapping[str, str]) -> Selection:
         return Selection(partitions=partitions(name, text))
     pattern = trimmed(name, text)
     try:
-        re.compile(pattern)
-    except re.error as error:
-        raise SourceOptionError(f"subscribePattern is a regular expression, not {text!r}: {error}") from None
+        compile_java(pattern)
+    except ValueError as error:
+        raise SourceOptionError(f"subscribePattern is a regular expression of Java, not {text!r}: {error}") from None
     return Selection(pattern=pattern)
 
 

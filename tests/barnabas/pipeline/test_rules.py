@@ -50,6 +50,7 @@ def test_a_rule_is_a_condition_and_a_topic(text: str, sql: str, topic: str) -> N
         ("key = -> t", "is no condition|needs an operand"),
         ("key exists yes -> t", "exists takes no operand"),
         ("key ~ [ -> t", "is no regular expression"),
+        ("key ~ a{,2} -> t", "is no regular expression"),
         ("value.a > many -> t", "> compares numbers, and 'many' is none"),
     ],
 )
@@ -75,3 +76,8 @@ def test_texts_cannot_end_their_literal() -> None:
     assert literal("\\' OR true") == "'\\\\\\' OR true'"
     assert condition_sql("key = ' OR true").endswith(" = '\\' OR true'")
     assert "'it\\'s'" in field_sql("header.it's")
+
+
+@pytest.mark.parametrize("pattern", [r"^\p{L}+$", r"[a-z&&[^x]]", r"\G\d", r"\p{IsLatn}"])
+def test_patterns_are_javas_even_those_that_only_java_has(pattern: str) -> None:
+    assert parse_rule(f"key ~ {pattern} -> t").condition.startswith("CAST(key AS STRING) RLIKE ")

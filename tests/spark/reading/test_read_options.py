@@ -74,6 +74,7 @@ def test_what_a_selection_chooses() -> None:
     existing = {"orders": False, "orders-eu": False, "__offsets": True}
     assert Selection(pattern="orders").of_topics(existing) == ["orders"]
     assert Selection(pattern=".*").of_topics(existing) == ["orders", "orders-eu"]
+    assert Selection(pattern=r"[\p{Lower}&&[^x]]++").of_topics(existing) == ["orders"]
     assert Selection(topics=("__offsets", "orders")).of_topics(existing) == ["__offsets", "orders"]
     with pytest.raises(SourceOptionError, match="Topics gone, lost do not exist"):
         Selection(topics=("gone", "lost", "orders")).of_topics(existing)
@@ -131,7 +132,8 @@ def test_positions(options: dict[str, str], start: Position, end: Position) -> N
         (READ | {"assign": "{}"}, "'subscribe' and 'assign' was given"),
         (SERVERS | {"assign": "[]"}, r"assign is JSON such as"),
         (SERVERS | {"assign": '{"a": ["0"]}'}, r"assign is JSON such as"),
-        (SERVERS | {"subscribePattern": "("}, "regular expression"),
+        (SERVERS | {"subscribePattern": "("}, "regular expression of Java"),
+        (SERVERS | {"subscribePattern": "a{,2}"}, "regular expression of Java"),
         (SERVERS | {"subscribePattern": ""}, "subscribePattern is empty: ''"),
         (SERVERS | {"subscribePattern": "  "}, "subscribePattern is empty: '  '"),
         (SERVERS | {"subscribe": " , "}, "subscribe names nothing: ' , '"),
