@@ -25,7 +25,7 @@ AUTO = "auto"
 REQUEST_LOGGER = "kafka.request.logger"
 
 LOGGERS = {
-    "broker": "start and stop, and all of the below that begins with it",
+    "broker": "start and stop, and every logger below whose name begins with `broker`",
     "broker.cluster": "this broker as a member of a cluster: registration, requests of the controller, internal topics",
     "broker.network": "connections: those that are refused, closed, or cannot authenticate",
     "broker.observability.audit": "what clients are denied (INFO) and allowed (DEBUG)",
