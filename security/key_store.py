@@ -53,6 +53,11 @@ class KeyStore:
         """Return the key and its chain, for OpenSSL."""
         return self.key + b"\n" + pem_of(self.chain)
 
+    @property
+    def other_pems(self) -> tuple[bytes, ...]:
+        """The same of the other keys."""
+        return tuple(each.as_pem() for each in self.others)
+
 
 def read_key_store(data: bytes, password: str | None, key_password: str | None) -> KeyStore:
     """Return the private key of a store and its chain, as Java's key manager chooses it among several. `data` is PEM, PKCS12 or

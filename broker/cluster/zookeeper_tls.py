@@ -51,7 +51,7 @@ def zookeeper_tls(settings: BrokerSettings, filesystem: FileSystem) -> ssl.SSLCo
         None if keys is None else keys.as_pem(),
         None if trust_store is None else read_certificates(trust_store, filesystem.read_bytes),
         _versions(settings.zookeeper_ssl_enabled_protocols or _VERSIONS),
-        other_keys=() if keys is None else tuple(each.as_pem() for each in keys.others),
+        other_keys=() if keys is None else keys.other_pems,
     )
     checks_host = settings.zookeeper_ssl_endpoint_identification_algorithm.upper() == "HTTPS"
     try:

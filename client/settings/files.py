@@ -52,9 +52,11 @@ def read_properties_file(path: str) -> dict[str, str]:
 
 def read_tls(tls: TlsSettings) -> TlsMaterial:
     """Read the stores of a client. Raises SettingsError."""
-    keys = None if tls.keys is None else _read_keys(tls.keys).as_pem()
     trusted = None if tls.trusted is None else _read_trusted(tls.trusted)
-    return TlsMaterial(keys, trusted, tls.versions, tls.ciphers)
+    if tls.keys is None:
+        return TlsMaterial(None, trusted, tls.versions, tls.ciphers)
+    keys = _read_keys(tls.keys)
+    return TlsMaterial(keys.as_pem(), trusted, tls.versions, tls.ciphers, keys.other_pems)
 
 
 def context_of(tls: TlsSettings, material: TlsMaterial | None = None) -> ssl.SSLContext:

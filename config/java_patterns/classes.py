@@ -8,10 +8,10 @@ Source: OpenJDK java.util.regex.Pattern (clazz, range, bitsOrSingle).
 from __future__ import annotations
 
 from config.java_patterns.characters import Characters, complement, folded, intersection, same_letter, union
-from config.java_patterns.reading import Flags, InvalidPatternError, Source, UnsupportedPatternError, read_escape
+from config.java_patterns.reading import Flags, InvalidPatternError, PatternText, UnsupportedPatternError, read_escape
 
 
-def read_class(source: Source, flags: Flags) -> Characters:
+def read_class(source: PatternText, flags: Flags) -> Characters:
     """Return the set of a class; its opening bracket was read. Raises InvalidPatternError, UnsupportedPatternError."""
     is_negated = source.text.startswith("^", source.position)
     source.position += is_negated
@@ -20,7 +20,7 @@ def read_class(source: Source, flags: Flags) -> Characters:
     return complement(found) if is_negated else found
 
 
-def _members(source: Source, flags: Flags) -> Characters:
+def _members(source: PatternText, flags: Flags) -> Characters:
     """Return the set of what comes before the closing bracket."""
     found: Characters | None = None
     while (sign := source.peek()) != "]" or found is None:
@@ -40,7 +40,7 @@ def _members(source: Source, flags: Flags) -> Characters:
     return found
 
 
-def _right_side(source: Source, flags: Flags) -> Characters:
+def _right_side(source: PatternText, flags: Flags) -> Characters:
     found: Characters | None = None
     while source.peek() not in ("]", "&", ""):
         part = read_class(source, flags) if source.has("[") else _members(source, flags)
@@ -50,7 +50,7 @@ def _right_side(source: Source, flags: Flags) -> Characters:
     return found
 
 
-def _range(source: Source, flags: Flags) -> Characters:
+def _range(source: PatternText, flags: Flags) -> Characters:
     first = _member(source, flags)
     if not isinstance(first, str):
         return first
@@ -66,6 +66,6 @@ def _range(source: Source, flags: Flags) -> Characters:
     return ((ord(first), ord(first)),)
 
 
-def _member(source: Source, flags: Flags) -> str | Characters:
+def _member(source: PatternText, flags: Flags) -> str | Characters:
     character = source.take()
     return read_escape(source, flags) if character == "\\" else character

@@ -22,7 +22,7 @@ from typing import Final
 from config.java_patterns import properties
 from config.java_patterns.characters import as_class, complement, of, same_letter, union
 from config.java_patterns.classes import read_class
-from config.java_patterns.reading import Flags, InvalidPatternError, Source, UnsupportedPatternError, read_escape
+from config.java_patterns.reading import Flags, InvalidPatternError, PatternText, UnsupportedPatternError, read_escape
 
 _LINE_ENDS: Final = "\n\r\x85\u2028\u2029"
 _ANY_LINE_END: Final = r"(?:\r\n|[\n\r\x85\u2028\u2029])"
@@ -53,7 +53,7 @@ def python_pattern(pattern: str) -> str:
 
 class _Translator:
     def __init__(self, pattern: str) -> None:
-        self._source = Source(pattern)
+        self._source = PatternText(pattern)
         self._flags = Flags()
         self._opened = 0
         self._closed: set[int] = set()

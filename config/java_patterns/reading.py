@@ -43,7 +43,7 @@ class Flags:
     skips_space: bool = False
 
 
-class Source:
+class PatternText:
     """A pattern, and the position that was read up to. `skips_space` is the flag x."""
 
     def __init__(self, pattern: str) -> None:
@@ -117,7 +117,7 @@ def _escaped(character: str) -> str:
 # --- escapes ---
 
 
-def read_escape(source: Source, flags: Flags) -> str | Characters:
+def read_escape(source: PatternText, flags: Flags) -> str | Characters:
     """Return the character or the set that an escape stands for; the backslash was read. Raises InvalidPatternError,
     UnsupportedPatternError."""
     sign = source.take_raw()
@@ -131,7 +131,7 @@ def read_escape(source: Source, flags: Flags) -> str | Characters:
     return _character(source, sign)
 
 
-def _character(source: Source, sign: str) -> str:
+def _character(source: PatternText, sign: str) -> str:
     if sign in _SIMPLE:
         return _SIMPLE[sign]
     if sign == "0":
@@ -154,7 +154,7 @@ def _character(source: Source, sign: str) -> str:
     return sign
 
 
-def _digits(source: Source, length: int, kind: str) -> int:
+def _digits(source: PatternText, length: int, kind: str) -> int:
     text = source.text[source.position : source.position + length]
     if len(text) < length or not set(text) <= set(string.hexdigits):
         raise InvalidPatternError(f"\\{kind} needs hexadecimal digits")
@@ -162,7 +162,7 @@ def _digits(source: Source, length: int, kind: str) -> int:
     return int(text, 16)
 
 
-def _octal(source: Source) -> str:
+def _octal(source: PatternText) -> str:
     text = source.text[source.position :]
     count = 0
     while count < 3 and text[count : count + 1] in tuple("01234567"):
@@ -175,7 +175,7 @@ def _octal(source: Source) -> str:
     return chr(int(text[:count], 8))
 
 
-def _hexadecimal(source: Source) -> str:
+def _hexadecimal(source: PatternText) -> str:
     if not source.text.startswith("{", source.position):
         return chr(_digits(source, 2, "x"))
     source.position += 1
@@ -185,7 +185,7 @@ def _hexadecimal(source: Source) -> str:
     return chr(int(text, 16))
 
 
-def _unicode(source: Source) -> str:
+def _unicode(source: PatternText) -> str:
     code = _digits(source, 4, "u")
     if 0xD800 <= code < 0xDC00 and source.text.startswith("\\u", source.position):
         before = source.position
@@ -197,7 +197,7 @@ def _unicode(source: Source) -> str:
     return chr(code)
 
 
-def _named(source: Source) -> str:
+def _named(source: PatternText) -> str:
     if source.take_raw() != "{":
         raise InvalidPatternError("\\N needs the name of a character in braces")
     name = source.until("}", "\\N{")
@@ -207,7 +207,7 @@ def _named(source: Source) -> str:
         raise InvalidPatternError(f"{name} is no name of a character") from None
 
 
-def _property(source: Source, *, ignores_case: bool) -> Characters:
+def _property(source: PatternText, *, ignores_case: bool) -> Characters:
     first = source.take()
     name = source.until("}", "\\p{") if first == "{" else first
     if not name:

@@ -295,8 +295,7 @@ class TlsListeners:
         read_file = self._filesystem.read_bytes
         keys = read_keys(settings.keys, read_file)
         trusted = None if settings.trusted is None else read_certificates(settings.trusted, read_file)
-        others = tuple(each.as_pem() for each in keys.others)
-        material = TlsMaterial(keys.as_pem(), trusted, settings.versions, settings.suites.ciphers, others)
+        material = TlsMaterial(keys.as_pem(), trusted, settings.versions, settings.suites.ciphers, keys.other_pems)
         try:
             server = server_context(material, _VERIFY_MODES[settings.client_auth])
             client = client_context_of(material, checks_host=settings.checks_host) if is_brokers else None

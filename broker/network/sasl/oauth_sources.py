@@ -227,7 +227,7 @@ def _material(options: Mapping[str, str], read_file: Callable[[str], bytes]) -> 
         None if keys is None else keys.as_pem(),
         None if trust_settings is None else read_certificates(trust_settings, read_file),
         TLS_VERSIONS,
-        other_keys=() if keys is None else tuple(each.as_pem() for each in keys.others),
+        other_keys=() if keys is None else keys.other_pems,
     )
     try:
         client_context_of(material, checks_host=True)
