@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from runtime.texts import count_text
 from tools.balance.layout import Key, Layout, PartitionLoad
 from tools.balance.planner import balance
 
@@ -41,7 +42,9 @@ def _sized(
 ) -> list[int]:
     """Return `count` replicas: those that may stay, then brokers in other racks that have few. Raises PlanError."""
     if count > len(racks):
-        raise PlanError(f"{count} replicas of {key[0]}-{key[1]} need as many brokers, and there are {len(racks)}")
+        raise PlanError(
+            f"{count_text(count, 'replica')} of {key[0]}-{key[1]} need as many brokers, and there are {len(racks)}"
+        )
     found = [broker for broker in replicas if broker in racks][:count]
     while len(found) < count:
         taken = Counter(racks[broker] for broker in found)

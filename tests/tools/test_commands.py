@@ -395,6 +395,9 @@ def test_api_versions_and_log_directories_of_brokers(tool: Tool) -> None:
     assert (directory["broker"], directory["error"], directory["partitions"]) == (0, None, 2)
     assert 0 < directory["bytes"] < directory["usable_bytes"] <= directory["total_bytes"]
     assert len(ok(tool("brokers", "log-dirs", "--topic-list", "stored", "--partitions")).lines) == 3
+    head, row = ok(tool("brokers", "log-dirs", "--topic-list", "stored")).lines
+    assert head.split()[-3:] == ["SIZE", "USABLE", "TOTAL"]
+    assert row.split("  ")[-1].split()[-1] in ("MB", "GB", "TB")
     assert "there is no broker 7" in tool("brokers", "log-dirs", "--broker-list", "0,7").err
 
 

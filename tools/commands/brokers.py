@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from runtime.texts import size_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Failure
@@ -68,10 +69,11 @@ def describe_log_dirs(
         for directory in sorted(each["log_dirs"], key=lambda directory: str(directory["log_dir"]))
     ]
     if by_partition:
-        replicas = [replica for row in rows for replica in row["replicas"]]
-        output.table(replicas, ("broker", "log_dir", "topic", "partition", "bytes", "offset_lag", "is_future"))
+        shown = [replica for row in rows for replica in row["replicas"]]
+        columns: tuple[str, ...] = ("broker", "log_dir", "topic", "partition", "size", "offset_lag", "is_future")
     else:
-        output.table(rows, ("broker", "log_dir", "error", "partitions", "bytes", "usable_bytes", "total_bytes"))
+        shown, columns = rows, ("broker", "log_dir", "error", "partitions", "size", "usable", "total")
+    output.table(shown if output.as_json else list(map(_with_sizes, shown)), columns)
     return int(any(row["error"] is not None for row in rows))
 
 
@@ -133,6 +135,12 @@ def _directory_row(broker: int, directory: dict[str, Any]) -> dict[str, Any]:
         "total_bytes": _known(directory.get("total_bytes")),
         "replicas": replicas,
     }
+
+
+def _with_sizes(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its numbers of bytes as people read them."""
+    names = {"bytes": "size", "usable_bytes": "usable", "total_bytes": "total"}
+    return row | {shown: size_text(row[name]) for name, shown in names.items() if row.get(name) is not None}
 
 
 def _known(size: int | None) -> int | None:

@@ -13,6 +13,7 @@ import click
 from confluent_kafka import KafkaError, TopicCollection
 
 from config.java_patterns.pattern import compile_java
+from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
 from tools.execute_option import execute_option
@@ -266,13 +267,13 @@ def alter_topics(
             assignment = parsing.assignments(replica_assignment, "--replica-assignment")
             if len(assignment) != partitions:
                 raise click.UsageError(
-                    f"--replica-assignment names {len(assignment)} partitions, --partitions {partitions}"
+                    f"--replica-assignment names {count_text(len(assignment), 'partition')}, --partitions {partitions}"
                 )
             added = {"replica_assignment": assignment[has:]}
         wanted.append(NewPartitions(topic, partitions, **added))
     limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
     results = cluster.results(cluster.admin.create_partitions(wanted, **limits), CHANGE_TIMEOUT_S)
-    _report(output, results, f"has {partitions} partitions", {_MISSING} if if_exists else set())
+    _report(output, results, f"has {count_text(partitions, 'partition')}", {_MISSING} if if_exists else set())
 
 
 def _keys_of_offsets(

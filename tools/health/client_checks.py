@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from runtime.texts import count_text
 from tools.health.view import (
     ClusterView,
     GroupView,
@@ -48,7 +49,7 @@ def stuck_groups(view: ClusterView) -> Iterator[Problem]:
             Severity.ERROR if is_old else Severity.WARNING, f"group {group.group}",
             f"it is stuck: {_members(group)} committed nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
             f"{_partitions(standing)}; lag {sum(lag.lag for lag in standing)}"
-            f"{f', {grown} more records came meanwhile' if grown else ''}",
+            f"{', ' + count_text(grown, 'more record') + ' came meanwhile' if grown else ''}",
             _next_for_stuck(view, group.group, worst),
             Since(oldest_ms, OLDEST)
             if oldest_ms is not None
@@ -100,7 +101,7 @@ def idle_groups(view: ClusterView) -> Iterator[Problem]:
             continue
         lag, unread = sum(each.lag for each in group.lags), sum(each.unread for each in group.lags)
         if unread:
-            left = "" if unread == lag else f", of which {unread} are still there"
+            left = "" if unread == lag else f", of which {unread} {'is' if unread == 1 else 'are'} still there"
             times = [each.oldest_unread_ms for each in group.lags if each.oldest_unread_ms is not None and each.unread]
             yield Problem(
                 Severity.NOTICE, f"group {group.group}", f"it has no members ({group.state}), and its lag is {lag}{left}",

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from runtime.texts import count_text
 from tools.health.settings import MIN_ISR, THROTTLED_RATES, THROTTLED_REPLICAS
 from tools.health.view import ClusterView, Condition, PartitionView, Problem, Severity, Shared, Since, name_of
 
@@ -193,10 +194,11 @@ def leaders_uneven(view: ClusterView) -> Iterator[Problem]:
     for broker, count in sorted(led.items()):
         if count * 100 > preferred[broker] * IMBALANCE_PERCENT:
             elect = view.command("partitions", "elect")
+            should = f"{count} of {count_text(preferred[broker], 'partition')} that it should lead"
             several = f"more than {IMBALANCE_PERCENT} % of the partitions that they should lead have another leader"
             yield Problem(
                 Severity.NOTICE, f"broker {broker}",
-                f"{count} of {preferred[broker]} partitions that it should lead have another leader ({_some(topics[broker])})",
+                f"{should} {'has' if count == 1 else 'have'} another leader ({_some(topics[broker])})",
                 elect, shared=Shared(several, elect),
             )  # fmt: skip
 

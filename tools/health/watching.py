@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from runtime.texts import count_text
 from tools.health import answers
 from tools.health.asking import Asking
 from tools.health.broker_checks import disagreeing
@@ -81,7 +82,8 @@ class Watching:
         if self._standing and watched_ms < min(window_ms, ENOUGH_MS):
             groups = sorted({group for group, _ in self._standing})
             self._asking.unseen.append(
-                f"whether {len(groups)} groups are stuck ({', '.join(groups[:3])}{' ...' if len(groups) > 3 else ''}): "
+                f"whether {count_text(len(groups), 'group', 'is', 'are')} stuck "
+                f"({', '.join(groups[:3])}{' ...' if len(groups) > 3 else ''}): "
                 f"there were only {watched_ms / 1000:.1f} s left to look"
             )
             self._standing = {}

@@ -174,7 +174,7 @@ def test_a_look_that_had_too_little_time_calls_nobody_stuck() -> None:
     clock.now_ms = 5_000
     view = Watching(asking, group_view(), {2: {("orders", 0)}}).run(set(), WINDOW_MS)
     assert view.groups[0].lags[0].stood_ms is None
-    assert asking.unseen == ["whether 1 groups are stuck (billing): there were only 3.4 s left to look"]
+    assert asking.unseen == ["whether 1 group is stuck (billing): there were only 3.4 s left to look"]
 
 
 def test_a_coordinator_that_stops_to_answer_calls_nobody_stuck() -> None:
