@@ -17,13 +17,14 @@ import click
 
 from runtime.clock import SystemClock
 from runtime.status_line import StatusLine, is_terminal
-from runtime.texts import visible, visible_json
+from runtime.texts import size_text, visible, visible_json
 
 if TYPE_CHECKING:
     from tools.records.record_view import RecordView
 
 NONE = "-"
 """How a table shows that there is no value."""
+_BYTES = "bytes"
 STATUS = StatusLine(SystemClock())
 """The line of this process that says what a command does or waits for; it is removed before anything else is printed."""
 
@@ -35,12 +36,12 @@ class Output:
         self.as_json = as_json
 
     def table(self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
-        """Print rows: as JSON with all that they have, as a table with these columns."""
+        """Print rows: as JSON with all that they have, as a table with these columns. Columns of bytes are sizes there."""
         if self.as_json:
             self.document(list(rows))
             return
         STATUS.clear()
-        texts = [[visible(_text(row.get(column))) for column in columns] for row in rows]
+        texts = [[visible(_text(row.get(column), column)) for column in columns] for row in rows]
         heads = [column.replace("_", " ").upper() for column in columns]
         if prints_on_terminal():
             _print_rich(heads, texts)
@@ -97,11 +98,13 @@ def _json(value: Any, indent: int | None = None) -> str:
     return visible_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, column: str) -> str:
     if value is None or value == "":
         return NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int) and column.endswith(_BYTES):
+        return size_text(value)
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or NONE
     return str(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ from tests.oracle.broker import Broker
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
+from tools.waiting.reach import Access, why_unreached
 
 pytestmark = pytest.mark.interop
 
@@ -300,3 +302,23 @@ def test_a_user_that_is_deleted_is_let_in_no_more(broker: Guarded, fresh: Fresh)
     future.result(PATIENCE_S)
     assert wait_until(lambda: not broker.is_let_in(librdkafka(broker.clients, "SCRAM-SHA-512", name)), PATIENCE_S)
     assert wait_until(lambda: broker.is_let_in(librdkafka(broker.clients, "SCRAM-SHA-256", name)), PATIENCE_S)
+
+
+def test_a_client_without_login_or_with_another_is_told(broker: Guarded) -> None:
+    """What `barnabas` commands say of an address."""
+    servers = [broker.clients, broker.broker.bootstrap_servers]
+    clients, without = servers
+    offered = ", ".join(sorted(MECHANISMS))
+    found = why_unreached(servers, Access("PLAINTEXT", None, None))
+    told = re.fullmatch(
+        rf"{clients} wants a login \((.*)\): security.protocol=PLAINTEXT has none, SASL_PLAINTEXT has one",
+        str(found[clients]),
+    )
+    assert told is not None and ", ".join(sorted(told[1].split(", "))) == offered
+    assert found[without] is None
+    assert why_unreached(servers, Access("SASL_PLAINTEXT", None, "SCRAM-SHA-256")) == {
+        clients: None,
+        without: f"{without} takes no login: security.protocol=SASL_PLAINTEXT has one, PLAINTEXT has none",
+    }
+    refused = why_unreached([clients], Access("SASL_PLAINTEXT", None, "GSSAPI"))[clients]
+    assert refused is not None and refused.startswith(f"{clients} does not take sasl.mechanism=GSSAPI, but ")

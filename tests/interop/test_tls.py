@@ -26,6 +26,7 @@ from tests.oracle.broker import Broker
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
+from tools.waiting.reach import Access, why_unreached
 
 pytestmark = pytest.mark.interop
 
@@ -200,3 +201,22 @@ def test_a_certificate_is_replaced_while_it_runs(broker: Secured) -> None:
     broker.broker.stop()
     broker.broker.start()
     assert is_renewed()
+
+
+def test_a_client_of_another_protocol_is_told_which(broker: Secured) -> None:
+    """What `barnabas` commands say of an address."""
+    plain, trusting = Access("PLAINTEXT", None, None), ssl.create_default_context(cafile=broker.files.path("trust.pem"))
+    servers = [broker.ssl, broker.open, broker.broker.bootstrap_servers]
+    tls, open_tls, without = servers
+    assert why_unreached(servers, plain) == {
+        tls: f"{tls} speaks TLS: security.protocol=PLAINTEXT does not, SSL does",
+        open_tls: f"{open_tls} speaks TLS: security.protocol=PLAINTEXT does not, SSL does",
+        without: None,
+    }
+    assert why_unreached(servers, Access("SSL", trusting, None)) == {
+        tls: f"{tls} wants another certificate of the client, or one at all: ssl.keystore.location names it",
+        open_tls: None,
+        without: f"{without} speaks no TLS: security.protocol=SSL does, PLAINTEXT does not",
+    }
+    found = why_unreached([open_tls], Access("SSL", ssl.create_default_context(), None))[open_tls]
+    assert found is not None and found.startswith(f"the certificate of {open_tls} is not accepted: ")

@@ -39,7 +39,8 @@ _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETD
 _TLS_ALERT = b"\x15\x03"
 _HTTP_REQUEST = b"HEAD / HTTP/1.0\r\n\r\n"
 _HTTP_BEGINS = b"HTTP"
-_CERTIFICATE_WANTED = "CERTIFICATE_REQUIRED"
+_CERTIFICATE_WANTED = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
+"""Alerts to a client without a certificate: of RFC 8446, and of Java."""
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST", "RECORD_LAYER_FAILURE",
             "PACKET_LENGTH_TOO_LONG", "INTERNAL_ERROR")  # fmt: skip
 """What OpenSSL calls an answer that is no TLS."""
@@ -204,8 +205,8 @@ def _wrong_answer(server: str, addresses: Sequence[Any], access: Access, error: 
     told = _http(server, error.begun or (_begin_of_http(server, addresses) if error.is_silent else b""))
     if told is not None:
         return told
-    if _CERTIFICATE_WANTED in error.reason:
-        return f"{server} wants a certificate of the client: ssl.keystore.location names it"
+    if any(alert in error.reason for alert in _CERTIFICATE_WANTED):
+        return f"{server} wants another certificate of the client, or one at all: ssl.keystore.location names it"
     if access.context is None and (
         error.begun.startswith(_TLS_ALERT) or (not error.begun and _speaks_tls(server, addresses))
     ):
