@@ -22,7 +22,7 @@ PLAIN_PAUSE_MS = 5_000
 """Between two lines of progress elsewhere."""
 REPEATED_AFTER_MS = 60_000
 """Whoever reads a log may be told the same again."""
-_BEGIN_LINE = "\r\x1b[K"
+_UP, _CLEAR_BELOW = "\x1b[A", "\r\x1b[J"
 _USUAL_COLUMNS = 80
 
 
@@ -89,20 +89,22 @@ class StatusLine:
 
     def _erase(self) -> None:
         if self._shown:
-            self._shown = ""
-            sys.stderr.write(_BEGIN_LINE)
+            sys.stderr.write(self._erasure())
             sys.stderr.flush()
+            self._shown = ""
+
+    def _erasure(self) -> str:
+        """Return what removes the line, also where it was longer than the terminal is wide."""
+        return _UP * ((len(self._shown) - 1) // _columns(sys.stderr)) + _CLEAR_BELOW
 
     def _write(self, text: str, *, over: bool) -> None:
         if sys.stderr is None:
             return
         text = visible(text)
+        sys.stderr.write(f"{self._erasure()}{text}" if over else f"{text}\n")
+        sys.stderr.flush()
         if over:
             self._shown = text
-            columns = _columns(sys.stderr)
-            text = text if len(text) < columns else f"{text[: columns - 4]}..."
-        sys.stderr.write(f"{_BEGIN_LINE}{text}" if over else f"{text}\n")
-        sys.stderr.flush()
 
 
 def is_terminal(stream: object) -> bool:

@@ -31,15 +31,18 @@ def test_a_terminal_has_one_line(
     assert terminal.is_due
     terminal.show("2 of 3")
     terminal.show("3 of 3")
-    assert capsys.readouterr().err == "\r\x1b[K2 of 3"
+    assert capsys.readouterr().err == "\r\x1b[J2 of 3"
     terminal.tell("a\nb")
     terminal.tell("a\nb")
     terminal.say("again")
-    assert capsys.readouterr().err == "\r\x1b[Ka\\nb\r\x1b[Kagain\n"
+    assert capsys.readouterr().err == "\r\x1b[Ja\\nb\r\x1b[Jagain\n"
+    terminal.tell("x" * 80)
     terminal.tell("x" * 100)
     terminal.clear()
     terminal.clear()
-    assert capsys.readouterr().err == "\r\x1b[K" + "x" * 76 + "...\r\x1b[K", "a line that is too long would stay"
+    assert capsys.readouterr().err == "\r\x1b[J" + "x" * 80 + "\r\x1b[J" + "x" * 100 + "\x1b[A\r\x1b[J", (
+        "it was wider than the terminal"
+    )
 
 
 def test_elsewhere_progress_is_a_line_now_and_then(
