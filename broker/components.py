@@ -47,6 +47,7 @@ from broker.network.response_memory import ResponseMemory
 from broker.observability.client_warnings import ClientWarnings
 from broker.services import Services
 from broker.settings.replication_quotas import ReplicationQuotas
+from client.event_loop.broker_client import BrokerClient
 from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
 from controller.requests.channels import BrokerChannel, InProcessChannel
@@ -57,7 +58,6 @@ from coordinator.transaction_coordinator import TransactionCoordinator
 from metadata.admin.replication_policy import FallBackToOneReplica, StrictReplication
 from metadata.admin.topic_admin import TopicAdmin
 from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from replication.dependencies import PartitionDependencies
 from replication.fetch_sessions import FetchSessions
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
+    from client.event_loop.connector import Connector
     from config.broker import BrokerSettings
     from config.inter_broker_version import InterBrokerVersion
     from metadata.image import MetadataCache
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
     from protocol.messages.write_txn_markers import WritableTxnMarker
     from protocol.topic_partition import TopicPartition
     from runtime.clock import Clock
-    from runtime.network.transport import Network
     from runtime.randomness import Randomness
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
 class Infrastructure:
     """What the components are built on. `settings` are the static ones; `version` is the cluster's
     inter.broker.protocol.version; `has_others` says whether the cluster may have other brokers; `requests` is the budget for
-    the bytes of requests in memory; `brokers_network` connects to other brokers (`broker.cluster.brokers_network`)."""
+    the bytes of requests in memory; `brokers_connector` connects to other brokers (`broker.cluster.brokers_connector`)."""
 
     settings: BrokerSettings
     broker_id: int
@@ -107,7 +107,7 @@ class Infrastructure:
     plans: Sequence[ListenerPlan]
     clock: Clock
     randomness: Randomness
-    brokers_network: Network
+    brokers_connector: Connector
     timer: Timer
     tasks: TaskScope
     store: Store
@@ -252,7 +252,7 @@ class Components:
             metrics=base.metrics,
         )
         settings = FetchSettings.of(base.dynamic_settings.settings, base.broker_id)
-        return Fetchers(settings, base.brokers_network, self._address_of, dependencies, base.tasks)
+        return Fetchers(settings, base.brokers_connector, self._address_of, dependencies, base.tasks)
 
     def _log_moves(self, fetchers: Fetchers | None) -> LogMoves:
         base, settings = self._infrastructure, self._infrastructure.settings
@@ -389,7 +389,7 @@ class Components:
         if known.broker_id == base.broker_id:
             return InProcessChannel(self._control)
         connect = network_channels(
-            base.brokers_network,
+            base.brokers_connector,
             base.broker_id,
             inter_broker_listener(base.plans),
             base.version,
@@ -401,7 +401,7 @@ class Components:
         """Return a client of the current controller, at the address in the cluster image."""
         base = self._infrastructure
         return BrokerClient(
-            base.brokers_network,
+            base.brokers_connector,
             lambda: self._address_of(broker_id),
             str(base.broker_id),
             timeout_ms=base.settings.controller_socket_timeout_ms,
@@ -411,7 +411,7 @@ class Components:
         """Return a client of another broker for inter-broker requests."""
         base = self._infrastructure
         return BrokerClient(
-            base.brokers_network,
+            base.brokers_connector,
             lambda: self._address_of(broker_id),
             client_id,
             timeout_ms=base.settings.request_timeout_ms,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.cluster.isr_writer import StoreIsrWriter
-from broker.cluster.logins.broker_login import BrokerLogin, broker_login
 from broker.network.acceptor import AcceptLimits
 from broker.network.admission import AccessAdmission
 from broker.network.connection_limits import ConnectionLimits
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from broker.network.sasl.sources import SaslSources
     from broker.services import Services
     from broker.settings.dynamic_settings import DynamicSettings
+    from client.opening import Login
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.clock import Clock
@@ -121,13 +121,15 @@ def logins(
     plans: Sequence[ListenerPlan],
     version: InterBrokerVersion,
     sources: SaslSources,
-) -> tuple[dict[str, SaslRules], BrokerLogin | None]:
+) -> tuple[dict[str, SaslRules], Login | None]:
     """Return how clients authenticate on each listener with SASL, and how this broker does towards other brokers: None where
     there are none, or where their listener has no SASL. Raises ConfigError."""
     rules = sasl_rules(settings, plans, sources)
     listener = inter_broker_listener(plans)
     if settings.zookeeper_connect is None or listener not in rules:
         return rules, None
+    from broker.cluster.logins.broker_login import broker_login  # noqa: PLC0415  for a listener of brokers with SASL alone
+
     return rules, broker_login(settings, listener, version, sources)
 
 

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from broker.access_control import AccessControl
-from broker.cluster.brokers_network import brokers_network
+from broker.cluster.brokers_connector import brokers_connector
 from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
@@ -322,12 +322,11 @@ class Broker:
                 plans=self._plans,
                 clock=dependencies.clock,
                 randomness=dependencies.randomness,
-                brokers_network=brokers_network(
+                brokers_connector=brokers_connector(
                     dependencies,
                     self._plans,
                     self._tls,
                     self._login,
-                    client_id=str(self.broker_id),
                     timeout_ms=settings.barnabas_authentication_timeout_ms,
                 ),
                 timer=self._timer,

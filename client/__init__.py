@@ -1,6 +1,13 @@
 """One Kafka client, for everything of ours that speaks to a cluster.
 
-settings    every name that Kafka's clients and librdkafka have for connections, TLS and logins; one table of mechanisms
+    settings        every name that Kafka's clients and librdkafka have for connections, TLS and logins
+    mechanisms      the table of SASL mechanisms: what each needs, and how it logs in
+    exchange        what goes out and comes in on one connection
+    opening         how a connection begins: versions and login, as steps that a shell carries out
+    versions        in which version a request goes to a broker
+    throttling      for how long a broker wants no request
+    event_loop      the shell on an event loop
 
-Rules: above `protocol` and `security`, below whoever speaks to a cluster: brokers, commands, Spark.
+Rules: above `protocol` and `security`, below whoever speaks to a cluster: brokers, commands, Spark. What decides is pure; the
+shells move bytes and wait.
 """

@@ -22,9 +22,11 @@ class FrameError(DecodeError):
 
 
 class FrameReader:
+    """`max_frame_bytes` may be changed between frames."""
+
     def __init__(self, max_frame_bytes: int, buffer_bytes: int = _BUFFER_BYTES) -> None:
         assert buffer_bytes > LENGTH_BYTES
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._buffer = bytearray(buffer_bytes)
         self._view = memoryview(self._buffer)
         self._filled = 0
@@ -70,8 +72,8 @@ class FrameReader:
         start = 0
         while self._filled - start >= LENGTH_BYTES:
             (size,) = _LENGTH.unpack_from(self._buffer, start)
-            if not 0 <= size <= self._max_frame_bytes:
-                raise FrameError(f"a frame of {size} bytes is outside 0..{self._max_frame_bytes}")
+            if not 0 <= size <= self.max_frame_bytes:
+                raise FrameError(f"a frame of {size} bytes is outside 0..{self.max_frame_bytes}")
             begin = start + LENGTH_BYTES
             if begin + size <= self._filled:
                 frames.append(bytes(self._view[begin : begin + size]))

@@ -27,9 +27,9 @@ from protocol.messages.controlled_shutdown import (
 from protocol.schema import Request, Response
 
 if TYPE_CHECKING:
+    from client.event_loop.broker_client import BrokerClient
     from controller.controller import Controller
     from metadata.image import ClusterImage, MetadataCache
-    from protocol.broker_client import BrokerClient
     from runtime.clock import Clock
 
 RETRY_PAUSE_S = 0.1

@@ -34,11 +34,11 @@ from protocol.records.batch import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader
 from runtime.slices import Slices
 
 if TYPE_CHECKING:
+    from client.event_loop.broker_client import BrokerClient
     from config.inter_broker_version import InterBrokerVersion
     from coordinator.group.offsets import CommittedOffset
     from coordinator.group_coordinator import GroupCoordinator
     from metadata.image import ClusterImage, MetadataCache
-    from protocol.broker_client import BrokerClient
     from protocol.topic_partition import TopicPartition
     from replication.partition import Partition
     from replication.partitions import Partitions

@@ -17,9 +17,11 @@ from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 from broker.cluster.zookeeper_tls import zookeeper_tls
-from broker.commands.client_network import client_network
 from broker.commands.output import print_problem
 from broker.settings.scram_users import user_of_path, user_path
+from client.event_loop.connection import RequestConnection
+from client.event_loop.connector import Connector
+from client.event_loop.settings import connector_of
 from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE, client_properties
 from client.settings.parsing import parse_client, warnings_about
 from config.broker import BrokerSettings
@@ -32,7 +34,6 @@ from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session import Credentials
 from metadata.store.zookeeper.store import open_zookeeper_store
-from protocol.client import Client
 from protocol.errors import ErrorCode
 from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -121,8 +122,8 @@ class StoredUsers:
 class ServedUsers:
     """At a broker of a running cluster."""
 
-    def __init__(self, network: Network, servers: Sequence[tuple[str, int]]) -> None:
-        self._network = network
+    def __init__(self, connector: Connector, servers: Sequence[tuple[str, int]]) -> None:
+        self._connector = connector
         self._addresses = servers
 
     async def list(self) -> Mapping[str, Mapping[str, int]]:
@@ -175,10 +176,10 @@ class ServedUsers:
     async def _ask(self, address: tuple[str, int], request: Request, version: int, response: type[R]) -> R:
         """Raises UsersFailed with the address."""
         host, port = address
-        client: Client | None = None
+        client: RequestConnection | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                client = await Client.connect(self._network, host, port, CLIENT_ID)
+                client = await self._connector.open(host, port, CLIENT_ID)
                 return await client.send(request, version, response)
         except TimeoutError as error:
             raise UsersFailed(f"{host}:{port} does not answer") from error
@@ -220,7 +221,7 @@ async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
             settings = parse_client(properties, DEFAULTS, servers=options.bootstrap_server)
             for warning in warnings_about(properties):
                 print_problem(f"barnabas: warning: {warning}")
-            yield ServedUsers(client_network(network, settings, system_randomness()), settings.servers)
+            yield ServedUsers(connector_of(settings, network, system_randomness()), settings.servers)
             return
         async with _embedded(options.data_dir, tasks) as store:
             yield StoredUsers(store)

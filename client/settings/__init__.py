@@ -5,7 +5,7 @@
     given             what somebody gave, by name
     parsing           from names and texts to values
     tls               from names and texts to the settings of TLS
-    mechanisms        the table of SASL mechanisms: what each needs, and how it logs in
+    logins            from names and texts to a login: what each mechanism needs
     files             properties files, key stores and contexts of TLS: the part that reads files
     command_line      what the options of a command say about its cluster
     bearer_tokens     bearer tokens of OAUTHBEARER: from files, endpoints, or made here

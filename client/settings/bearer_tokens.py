@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from client.errors import LoginRefused
 from client.settings.files import context_of
 from client.settings.values import BearerSettings
 from security.oauth_login import (
@@ -26,10 +27,6 @@ from security.oauth_login import (
 from security.oauth_unsecured import unsecured_token
 
 _KEPT: Final = RefreshWindow(min_period_s=0, buffer_s=0)
-
-
-class LoginRefused(RuntimeError):
-    """This client is not let in, or does not trust the broker: its settings are wrong, or its rights are gone."""
 
 
 class BearerTokens:

@@ -9,7 +9,6 @@ ConsumerConfig, of 3.9.1 and 4.3.0; librdkafka 2.16 `rd_kafka_conf_properties_sh
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -157,5 +156,7 @@ def is_known(name: str) -> bool:
 
 def nearest(name: str, known: Iterable[str] = _KNOWN) -> str | None:
     """Return the name that is meant where `name` is a slip, None where none is near."""
+    import difflib  # noqa: PLC0415  only for a slip
+
     near = difflib.get_close_matches(name.lower(), known, n=1)
     return near[0] if near else None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from client.settings.given import Given
-from client.settings.mechanisms import parse_login
+from client.settings.logins import parse_login
 from client.settings.names import LOGIN, STORES, is_known, nearest
 from client.settings.tls import parse_tls
 from client.settings.values import ClientSettings, SettingsError

@@ -88,7 +88,7 @@ class BearerSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoginSettings:
-    """`mechanism` is a name of `client.settings.mechanisms`. With `is_token`, user and password are the id and the HMAC of a
+    """`mechanism` is a name of `client.mechanisms`. With `is_token`, user and password are the id and the HMAC of a
     delegation token. OAUTHBEARER has `bearer` alone."""
 
     mechanism: str

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from client.event_loop.broker_client import BrokerClient
+from client.event_loop.connector import Connector
 from config.inter_broker_version import InterBrokerVersion
 from controller.requests import request_versions
 from controller.requests.channels import BrokerChannel, ControlResponse
 from controller.requests.request_batch import ControlRequest
 from metadata.store.znodes import BrokerRegistration
-from protocol.broker_client import BrokerClient
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from runtime.network.transport import Address, Network
+from runtime.network.transport import Address
 
 
 class NetworkChannel:
@@ -53,7 +54,7 @@ class NetworkChannel:
 
 
 def network_channels(
-    network: Network, controller_id: int, listener: str, version: InterBrokerVersion, *, timeout_ms: int
+    connector: Connector, controller_id: int, listener: str, version: InterBrokerVersion, *, timeout_ms: int
 ) -> Callable[[BrokerRegistration], BrokerChannel]:
     """Return a function that makes channels to brokers through `listener`. `timeout_ms` is controller.socket.timeout.ms."""
 
@@ -64,6 +65,6 @@ def network_channels(
                     return Address(endpoint.host, endpoint.port)
             return None  # it has no such listener, and cannot be reached until it registers again
 
-        return NetworkChannel(BrokerClient(network, address, str(controller_id), timeout_ms=timeout_ms), version)
+        return NetworkChannel(BrokerClient(connector, address, str(controller_id), timeout_ms=timeout_ms), version)
 
     return connect

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from client.event_loop.broker_client import BrokerClient
 from config.inter_broker_version import InterBrokerVersion
-from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse, PartitionData
 from protocol.messages.list_offsets import ListOffsetsPartitionResponse

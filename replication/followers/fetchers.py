@@ -18,11 +18,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from protocol.broker_client import BrokerClient
+from client.event_loop.broker_client import BrokerClient
+from client.event_loop.connector import Connector
 from protocol.topic_partition import TopicPartition
 from replication.followers.fetcher import Fetcher, FetcherDependencies
 from replication.followers.leader_endpoint import FetchSettings
-from runtime.network.transport import Address, Network
+from runtime.network.transport import Address
 from runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ class Fetchers:
     def __init__(
         self,
         settings: FetchSettings,
-        network: Network,
+        connector: Connector,
         address_of: Callable[[int], Address | None],
         dependencies: FetcherDependencies,
         tasks: TaskScope,
     ) -> None:
         self._settings = settings
-        self._network = network
+        self._connector = connector
         self._address_of = address_of
         self._dependencies = dependencies
         self._tasks = tasks
@@ -134,7 +135,7 @@ class Fetchers:
 
     def _connect(self, source_id: int, fetcher_id: int) -> BrokerClient:
         return BrokerClient(
-            self._network,
+            self._connector,
             lambda: self._address_of(source_id),
             f"broker-{self._settings.broker_id}-fetcher-{fetcher_id}",
             timeout_ms=self._settings.socket_timeout_ms,

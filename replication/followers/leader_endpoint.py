@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from client.event_loop.broker_client import BrokerClient
 from config.broker import BrokerSettings
 from config.inter_broker_version import InterBrokerVersion
-from protocol.broker_client import BrokerClient
 from protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from runtime.network.file_range import Piece
 
@@ -58,15 +58,6 @@ class Connection(Protocol):
 
     def abort(self) -> None:
         """Close immediately, and drop what is queued."""
-
-
-@runtime_checkable
-class EndingConnection(Protocol):
-    """What a `Connection` is as well if its peer ends it at a time that is known before."""
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether another connection should be opened for the next request."""
 
 
 class ConnectionHandler(Protocol):

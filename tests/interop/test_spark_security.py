@@ -24,7 +24,7 @@ from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 
-login: Any = importlib.import_module("barnabas._private.client.settings.bearer_tokens")
+login: Any = importlib.import_module("barnabas._private.client.errors")
 ranges: Any = importlib.import_module("barnabas.spark.client.ranges")
 fetching: Any = importlib.import_module("barnabas.spark.reading.fetching")
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from client.event_loop.connector import Connector
 from config.inter_broker_version import InterBrokerVersion
 from config.topic import LogConfig
 from protocol.errors import ErrorCode
@@ -406,7 +407,7 @@ async def follower_world(loop: SimLoop, version: str = "3.9", **changed: int) ->
     doors = FetcherDependencies(
         clock=clock, version=InterBrokerVersion.parse(version), broker_epoch=lambda: 77, quota=quota
     )
-    fetchers = Fetchers(settings, network.node("me"), addresses.get, doors, tasks)
+    fetchers = Fetchers(settings, Connector(network.node("me")), addresses.get, doors, tasks)
     try:
         yield FollowerWorld(
             loop, network, source, storage, disk, environment, fetchers, quota, tasks, addresses, failed

@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 from barnabas.spark.client.login import LOGINS, Logins
 from barnabas.spark.client.settings import ConnectionSettings
-from client.settings.bearer_tokens import LoginRefused
+from client.errors import LoginRefused
 from client.settings.files import context_of
 from client.settings.values import LoginSettings, TlsSettings
 from protocol.errors import ErrorCode, KafkaError

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import secrets
 
+from client.mechanisms import exchanges_of
 from client.settings.bearer_tokens import BearerTokens
-from client.settings.mechanisms import exchanges_of
 from client.settings.values import BearerSettings, LoginSettings
 from security.sasl import SaslClient, SaslClientFactory
 from security.scram import NONCE_BYTES

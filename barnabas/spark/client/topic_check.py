@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from barnabas.spark.client.client_options import parse_client
 from barnabas.spark.client.cluster_client import ClusterClient
-from client.settings.bearer_tokens import LoginRefused
+from client.errors import LoginRefused
 from protocol.errors import KafkaError
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 

@@ -28,9 +28,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
+    from client.event_loop.broker_client import BrokerClient
     from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
     from metadata.image import ClusterImage, MetadataCache
-    from protocol.broker_client import BrokerClient
     from runtime.tasks import TaskScope
     from runtime.timer import Timer, TimerEntry
 

@@ -31,8 +31,8 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from client.event_loop.broker_client import BrokerClient
     from metadata.image import ClusterImage, MetadataCache
-    from protocol.broker_client import BrokerClient
     from runtime.clock import Clock
     from runtime.tasks import TaskScope
 

@@ -19,7 +19,7 @@ from security.oauth_exchange import OAuthBearerClient, OAuthBearerServer
 from security.oauth_signed import ClaimRules, SignedTokenValidator
 from security.oauth_token import TokenValidator
 from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured, unsecured_extensions, unsecured_token
-from security.sasl import OAUTHBEARER, SaslClientFactory, SaslServerFactory
+from security.sasl import OAUTHBEARER, SaslServerFactory
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues
@@ -36,27 +36,24 @@ def oauth_exchanges(
     return lambda: OAuthBearerServer(validator)
 
 
-def oauth_client(
+def oauth_login(
     values: ListenerValues, options: Mapping[str, str], sources: OAuthSources, wall_ms: Callable[[], int]
-) -> SaslClientFactory:
-    """Return what makes the exchanges with other brokers: with a token from `sasl.oauthbearer.token.endpoint.url`, or an
-    unsecured one that the options describe. Raises ConfigError."""
+) -> tuple[Mapping[str, str], Callable[[], str]]:
+    """Return the extensions with which this broker logs in to others, and what returns the token: one from
+    `sasl.oauthbearer.token.endpoint.url`, or an unsecured one that the options describe. Raises ConfigError."""
     try:
         if _value(values, TOKEN_URL) is None and names_unsecured(options):
             unsecured_token(options, wall_ms())
-            return _client(lambda: unsecured_token(options, wall_ms()), unsecured_extensions(options))
-        extensions = {
-            name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)
-        }
-        return _client(sources.token(values, options), extensions)
+            token: Callable[[], str] = lambda: unsecured_token(options, wall_ms())  # noqa: E731
+            extensions = unsecured_extensions(options)
+        else:
+            prefix = _EXTENSION
+            extensions = {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
+            token = sources.token(values, options)
+        OAuthBearerClient(token, extensions)
     except ValueError as error:
         raise ConfigError(f"{values.setting_name('sasl.jaas.config', OAUTHBEARER)}: {error}") from error
-
-
-def _client(current_token: Callable[[], str], extensions: dict[str, str]) -> SaslClientFactory:
-    """Raises ValueError."""
-    OAuthBearerClient(current_token, extensions)
-    return lambda: OAuthBearerClient(current_token, extensions)
+    return extensions, token
 
 
 def _validator(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client.settings.bearer_tokens import BearerTokens, LoginRefused, fetch_token
+from client.errors import LoginRefused
+from client.settings.bearer_tokens import BearerTokens, fetch_token
 from client.settings.values import BearerSettings
 
 NOW_S = 1_770_000_000.0

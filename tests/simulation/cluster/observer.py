@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from client.event_loop.broker_client import BrokerClient
 from controller.requests.request_batch import ControlRequest
 from coordinator.runtime.shard_context import ShardContext
 from metadata.image import ClusterImage, MetadataCache
-from protocol.broker_client import BrokerClient
 from replication.partition import Partition
 from storage.directories.future_logs import FutureLogs
 from storage.log.partition_log import PartitionLog

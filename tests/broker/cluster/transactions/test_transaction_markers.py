@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from broker.cluster.transactions.transaction_markers import RETRY_MS, TransactionMarkerSender
+from client.event_loop.broker_client import BrokerClient
 from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
 from metadata.image import TRANSACTION_STATE_TOPIC, ClusterImage, MetadataCache
-from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,

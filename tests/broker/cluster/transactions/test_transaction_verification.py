@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from broker.cluster.transactions.transaction_verification import CoordinatorVerification
+from client.event_loop.broker_client import BrokerClient
 from coordinator.runtime.partitioner import partition_for
 from metadata.image import TRANSACTION_STATE_TOPIC, ClusterImage, MetadataCache
-from protocol.broker_client import BrokerClient
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

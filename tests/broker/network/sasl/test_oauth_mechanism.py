@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from broker.network.sasl.oauth_mechanism import oauth_client, oauth_exchanges
+from broker.network.sasl.oauth_mechanism import oauth_exchanges, oauth_login
 from broker.network.sasl.oauth_sources import OAuthSources
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -16,7 +16,7 @@ from config.listener_values import ListenerValues
 from runtime.documents import DocumentRequest
 from runtime.tasks import TaskScope
 from security.key_store import read_pem_certificates
-from security.oauth_exchange import FirstMessage
+from security.oauth_exchange import FirstMessage, OAuthBearerClient
 from security.principal import Principal
 from security.sasl import AuthenticationFailed, Identity, SaslServerFactory
 from tests.clocks import ManualClock
@@ -308,12 +308,11 @@ def test_a_file_without_a_token_stops_the_start() -> None:
 def test_a_broker_shows_the_token_of_a_file_to_others() -> None:
     async def case(world: World) -> None:
         values = world.values({TOKEN_URL: "file:///token"})
-        make = oauth_client(values, {"extension_pool": "a b"}, world.sources, world.clock.wall_ms)
+        extensions, token = oauth_login(values, {"extension_pool": "a b"}, world.sources, world.clock.wall_ms)
         with pytest.raises(AuthenticationFailed):
-            make().first()
+            token()
         await world.sources.start()
-        message = FirstMessage.parse(make().first())
-        assert (message.token, message.extensions) == (signed(rsa_key()), {"pool": "a b"})
+        assert (token(), extensions) == (signed(rsa_key()), {"pool": "a b"})
 
     run(case, token=signed(rsa_key()).encode())
 
@@ -322,8 +321,8 @@ def test_brokers_with_unsecured_tokens_know_each_other() -> None:
     async def case(world: World) -> None:
         options = {"unsecuredLoginStringClaim_sub": "broker"}
         exchanges = world.exchanges({}, **options)
-        make = oauth_client(world.values({}), options, world.sources, world.clock.wall_ms)
-        server, client = exchanges(), make()
+        _, token = oauth_login(world.values({}), options, world.sources, world.clock.wall_ms)
+        server, client = exchanges(), OAuthBearerClient(token)
         assert client.answer(server.step(client.first())) is None
         assert server.identity == Identity(Principal("User", "broker"), (NOW_S + 3600) * 1000)
 
@@ -344,6 +343,6 @@ def test_settings_of_the_exchange_with_others_that_stop_the_start(
 ) -> None:
     async def case(world: World) -> None:
         with pytest.raises(ConfigError, match=reason):
-            oauth_client(world.values(given), options, world.sources, world.clock.wall_ms)
+            oauth_login(world.values(given), options, world.sources, world.clock.wall_ms)
 
     run(case)

@@ -1,20 +1,20 @@
-"""The SASL mechanisms of a client, in one table: what each needs, and how it logs in. Pure.
+"""The settings of logins: what each mechanism needs. Pure.
 
 A login is a JAAS configuration of one module, as Kafka's clients have it, or settings with librdkafka's names. Bearer tokens
 come from `sasl.oauthbearer.token.endpoint.url`, a file or an endpoint, or are described by the options of the module and signed
 by nobody.
 
-Rules: no IO; nonces and tokens are handed in. No error contains a secret.
+Rules: the mechanisms are those of `client.mechanisms`. No error contains a secret.
 Source: Kafka JaasContext, PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule, OAuthBearerLoginCallbackHandler,
 OAuthBearerUnsecuredLoginCallbackHandler; KIP-768, KIP-1139; librdkafka CONFIGURATION.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final
 
+from client.mechanisms import MECHANISMS, LoginMechanism
 from client.settings.given import Given
 from client.settings.tls import parse_tls
 from client.settings.values import BearerSettings, LoginSettings, SettingsError, StoreSource, TlsSettings, TrustSettings
@@ -22,37 +22,18 @@ from security.jaas import LoginModule, parse_login_modules
 from security.oauth_exchange import OAuthBearerClient
 from security.oauth_unsecured import NAME_CLAIM as UNSECURED_NAME_CLAIM
 from security.oauth_unsecured import names_unsecured, unsecured_extensions, unsecured_token
-from security.plain import PlainClient
-from security.sasl import GSSAPI, OAUTHBEARER, PLAIN, SaslClientFactory
+from security.sasl import GSSAPI, PLAIN
 from security.scram import MECHANISMS as SCRAM
-from security.scram import TOKEN_EXTENSION, SaltedPasswords, ScramClient
+from security.scram import TOKEN_EXTENSION
 
 JAAS: Final = "sasl.jaas.config"
 MECHANISM: Final = "sasl.mechanism"
 TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  the name of a setting
-_SECURITY: Final = "org.apache.kafka.common.security"
 _CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105
 _UNSECURED: Final = "sasl.oauthbearer.config"
 _EXTENSION: Final = "extension_"
 _USUAL: Final = BearerSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class LoginMechanism:
-    """`modules` are the classes of Kafka's login modules for it, the usual one first; `options` an example of its options.
-    `settings` reads a login, and raises SettingsError; `exchanges` makes what logs in by it, with a source of nonces and one
-    of bearer tokens."""
-
-    name: str
-    modules: tuple[str, ...]
-    options: str
-    settings: Callable[[LoginMechanism, Given, Mapping[str, str]], LoginSettings]
-    exchanges: Callable[[LoginSettings, Callable[[], str], Callable[[], str]], SaslClientFactory]
-
-    @property
-    def example(self) -> str:
-        return f"{JAAS}={self.modules[0]} required {self.options};"
 
 
 def parse_login(given: Given) -> LoginSettings:
@@ -64,12 +45,8 @@ def parse_login(given: Given) -> LoginSettings:
         raise SettingsError(
             f"{given.shown(JAAS)} of {mechanism.name} has one {needed}, not {module.short_name}: {mechanism.example}"
         )
-    return mechanism.settings(mechanism, given, {} if module is None else module.options)
-
-
-def exchanges_of(login: LoginSettings, nonce: Callable[[], str], token: Callable[[], str]) -> SaslClientFactory:
-    """Return what makes the exchanges of a login. `nonce` returns what no one can guess, `token` the current bearer token."""
-    return MECHANISMS[login.mechanism].exchanges(login, nonce, token)
+    options = {} if module is None else module.options
+    return (_bearer_login if mechanism.takes_token else _password_login)(mechanism, given, options)
 
 
 def _module(given: Given) -> LoginModule | None:
@@ -124,16 +101,6 @@ def _given_once(given: Given, options: Mapping[str, str], option: str, setting: 
     if len(texts) > 1:
         raise SettingsError(f"{given.shown(setting)} is not the {option} of {given.shown(JAAS)}: give one of them")
     return texts.pop() if texts else None
-
-
-def _plain(login: LoginSettings, _nonce: Callable[[], str], _token: Callable[[], str]) -> SaslClientFactory:
-    return lambda: PlainClient(login.username, login.password)
-
-
-def _scram(login: LoginSettings, nonce: Callable[[], str], _token: Callable[[], str]) -> SaslClientFactory:
-    mechanism = SCRAM[login.mechanism]
-    passwords = SaltedPasswords(mechanism, login.password)
-    return lambda: ScramClient(mechanism, login.username, passwords, nonce(), is_token=login.is_token)
 
 
 # --- with a bearer token ---
@@ -233,29 +200,3 @@ def _pairs(given: Given, setting: str, words: list[str] | tuple[str, ...]) -> di
     if any("=" not in word for word in words):
         raise SettingsError(f"{given.shown(setting)} is not of the form name=value")
     return {name: text for name, _, text in (word.partition("=") for word in words)}
-
-
-def _oauth(login: LoginSettings, _nonce: Callable[[], str], token: Callable[[], str]) -> SaslClientFactory:
-    assert login.bearer is not None
-    extensions = dict(login.bearer.extensions)
-    return lambda: OAuthBearerClient(token, extensions)
-
-
-_WITH_PASSWORD: Final = 'username="..." password="..."'  # noqa: S105
-_PLAIN_MODULE: Final = f"{_SECURITY}.plain.PlainLoginModule"
-_SCRAM_MODULE: Final = f"{_SECURITY}.scram.ScramLoginModule"
-MECHANISMS: Final[Mapping[str, LoginMechanism]] = {
-    each.name: each
-    for each in (
-        LoginMechanism(PLAIN, (_PLAIN_MODULE, _SCRAM_MODULE), _WITH_PASSWORD, _password_login, _plain),
-        *(LoginMechanism(name, (_SCRAM_MODULE,), _WITH_PASSWORD, _password_login, _scram) for name in SCRAM),
-        LoginMechanism(
-            OAUTHBEARER,
-            (f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule",),
-            'clientId="..." clientSecret="..."',
-            _bearer_login,
-            _oauth,
-        ),
-    )
-}
-"""By name, in the order in which they are told."""

@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
+from client.mechanisms import MECHANISMS, exchanges_of
 from client.settings.bearer_tokens import BearerTokens
-from client.settings.mechanisms import MECHANISMS, exchanges_of
 from client.settings.values import BearerSettings, LoginSettings
 from security.oauth_exchange import OAuthBearerServer
 from security.oauth_unsecured import UnsecuredTokenValidator

@@ -2,8 +2,7 @@
 
 Rules: one connection at a time. A request without a response in time closes the connection, because later responses would be
 matched to the wrong requests; the next `send` connects again. The caller decides how long to pause before that. The address is
-looked up at each connection, because a broker may return at another one. A connection whose session ends is replaced before
-that. Errors: OSError (ConnectionError, TimeoutError) when
+looked up at each connection, because a broker may return at another one. Errors: OSError (ConnectionError, TimeoutError) when
 no response came: it is then unknown whether the broker handled the request.
 Source: Kafka ManualMetadataUpdater with NetworkClient, BlockingSend.
 """
@@ -11,14 +10,19 @@ Source: Kafka ManualMetadataUpdater with NetworkClient, BlockingSend.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from protocol.client import Client
+from client.errors import LoginRefused
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS, Request, Response
 from runtime.error_texts import reason_of
-from runtime.network.transport import Address, Network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from client.event_loop.connection import RequestConnection
+    from client.event_loop.connector import Connector
+    from runtime.network.transport import Address
 
 R = TypeVar("R", bound=Response)
 
@@ -28,19 +32,19 @@ class BrokerClient:
 
     def __init__(
         self,
-        network: Network,
+        connector: Connector,
         address: Callable[[], Address | None],
         client_id: str,
         *,
         timeout_ms: int,
         max_elements: int = MAX_ELEMENTS,
     ) -> None:
-        self._network = network
+        self._connector = connector
         self._address = address
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._max_elements = max_elements
-        self._client: Client | None = None
+        self._connection: RequestConnection | None = None
         self._connecting = asyncio.Lock()
         # The pending attempt to connect.
         self._attempt: asyncio.Timeout | None = None
@@ -48,23 +52,23 @@ class BrokerClient:
 
     @property
     def is_connected(self) -> bool:
-        return self._client is not None and self._client.is_open
+        return self._connection is not None and self._connection.is_open
 
     @property
     def is_receiving(self) -> bool:
         """Whether a response has begun to arrive."""
-        return self._client is not None and self._client.is_receiving
+        return self._connection is not None and self._connection.is_receiving
 
     async def send(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int | None = None) -> R:
         """Send a request and return the response. `timeout_ms` is for a request that waits at the broker. Raises OSError."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        client: Client | None = None
+        connection: RequestConnection | None = None
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                client = await self._connected()
-                return await client.send(request, version, response_type)
-        except (TimeoutError, DecodeError) as error:
-            self._drop(client)
+                connection = await self._connected()
+                return await connection.send(request, version, response_type)
+        except (TimeoutError, DecodeError, LoginRefused) as error:
+            self._drop(connection)
             raise ConnectionError(f"no answer to {request.api_name}: {reason_of(error)}") from error
 
     def close(self) -> None:
@@ -73,41 +77,37 @@ class BrokerClient:
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.reschedule(asyncio.get_running_loop().time())
-        self._drop(self._client)
+        self._drop(self._connection)
 
-    async def _connected(self) -> Client:
+    async def _connected(self) -> RequestConnection:
         async with self._connecting:
             self._check_open()
-            client = self._client
-            if client is not None and client.is_ending:
-                await client.drain()  # or its requests could come behind those of the next connection
-                client.close()
-                self._check_open()
-            if client is None or not client.is_open:
+            connection = self._connection
+            if connection is None or not connection.is_open:
                 address = self._address()
                 if address is None:
                     raise ConnectionError("the broker's address is not known")
-                client = self._client = await self._connect(address)
+                connection = self._connection = await self._connect(address)
                 self._check_open()
-            return client
+            return connection
 
-    async def _connect(self, address: Address) -> Client:
+    async def _connect(self, address: Address) -> RequestConnection:
         async with asyncio.timeout(None) as self._attempt:
             try:
-                return await Client.connect(
-                    self._network, address.host, address.port, self._client_id, max_elements=self._max_elements
+                return await self._connector.open(
+                    address.host, address.port, self._client_id, max_elements=self._max_elements
                 )
             finally:
                 self._attempt = None
 
     def _check_open(self) -> None:
         if self._is_closed:
-            self._drop(self._client)
+            self._drop(self._connection)
             raise ConnectionError("the connection was closed")
 
-    def _drop(self, client: Client | None) -> None:
+    def _drop(self, connection: RequestConnection | None) -> None:
         """Abort the connection: a request that its sender has given up must not reach the broker later, after a retry of it."""
-        if client is not None:
-            client.abort()
-        if self._client is client:
-            self._client = None
+        if connection is not None:
+            connection.abort()
+        if self._connection is connection:
+            self._connection = None

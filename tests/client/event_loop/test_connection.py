@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.client import Client
+from client.event_loop.connection import RequestConnection
 from protocol.frame import FrameReader
 from protocol.header import RequestHeader, decode_request_header, encode_response
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -16,6 +16,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.primitives import Buffer, DecodeError
 from runtime.network.os_transport import OsNetwork
 from runtime.network.transport import Address, Connection, ConnectionHandler, Listener, Network
+from tests.simulation.loop import SimLoop, simulate
 
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -76,10 +77,10 @@ class OneWire:
         return self.wire
 
 
-async def connected(**options: Any) -> tuple[Client, Wire]:
+async def connected(**options: Any) -> tuple[RequestConnection, Wire]:
     network = OneWire()
     typed: Network = network
-    return await Client.connect(typed, "peer", 1, "me", **options), network.wire
+    return await RequestConnection.open(typed, "peer", 1, "me", **options), network.wire
 
 
 async def settle() -> None:
@@ -233,13 +234,39 @@ def test_over_sockets() -> None:
     async def scenario() -> None:
         network = OsNetwork()
         listener = await network.listen("127.0.0.1", 0, Answering)
-        client = await Client.connect(network, "127.0.0.1", listener.address.port)
+        client = await RequestConnection.open(network, "127.0.0.1", listener.address.port)
         requests = [HeartbeatRequest(group_id="g" * 3000, generation_id=n, member_id="m") for n in range(300)]
         answers = await asyncio.gather(*(client.send(request, 3, HeartbeatResponse) for request in requests))
         assert [answer.error_code for answer in answers] == list(range(300))
         client.close()
         await listener.close()
         with pytest.raises(ConnectionRefusedError):
-            await Client.connect(network, "127.0.0.1", listener.address.port)
+            await RequestConnection.open(network, "127.0.0.1", listener.address.port)
 
     asyncio.run(scenario())
+
+
+def test_a_broker_that_throttles_gets_no_request_for_that_time_and_then_all_in_order() -> None:
+    async def program(loop: SimLoop) -> None:
+        client, wire = await connected()
+        first = asyncio.ensure_future(client.send(REQUEST, 4))
+        await settle()
+        wire.send(b"".join(encode_response(HeartbeatResponse(error_code=0, throttle_time_ms=700), 4, 0)))
+        await first
+        since_s = loop.time()
+        sends = [asyncio.ensure_future(client.send(REQUEST, 4)) for _ in range(3)]
+        await asyncio.sleep(0.6)
+        assert len(wire.headers) == 1
+        await asyncio.sleep(0.2)
+        assert [header.correlation_id for header in wire.headers] == [0, 1, 2, 3]
+        for correlation_id in (1, 2, 3):
+            wire.answer(correlation_id)
+        await asyncio.gather(*sends)
+        late = asyncio.ensure_future(client.send(REQUEST, 4))
+        await settle()
+        assert len(wire.headers) == 5 and loop.time() - since_s < 1
+        client.close()
+        with pytest.raises(ConnectionError):
+            await late
+
+    simulate(1, program)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from protocol.broker_client import BrokerClient
+from client.event_loop.broker_client import BrokerClient
+from client.event_loop.connector import Connector
 from protocol.frame import FrameReader
 from protocol.header import decode_request_header, encode_response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -61,7 +62,7 @@ def _run(story: Callable[[Peer, BrokerClient], object], *, timeout_ms: int = 5_0
     async def main() -> None:
         network, peer = OsNetwork(), Peer()
         listener = await network.listen("127.0.0.1", 0, peer)
-        client = BrokerClient(network, lambda: listener.address, "test", timeout_ms=timeout_ms)
+        client = BrokerClient(Connector(network), lambda: listener.address, "test", timeout_ms=timeout_ms)
         try:
             await story(peer, client)  # type: ignore[misc]
         finally:
@@ -141,7 +142,7 @@ def test_a_request_that_was_given_up_does_not_arrive_later() -> None:
     async def program(loop: SimLoop) -> None:
         network, peer = SimNetwork(loop), Peer()
         listener = await network.node("peer").listen("peer", 9092, peer)
-        client = BrokerClient(network.node("client"), lambda: listener.address, "test", timeout_ms=1_000)
+        client = BrokerClient(Connector(network.node("client")), lambda: listener.address, "test", timeout_ms=1_000)
         await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
         network.cut("client", "peer")
         with pytest.raises(ConnectionError, match="no answer"):
@@ -157,7 +158,7 @@ def test_a_request_that_was_given_up_does_not_arrive_later() -> None:
 
 def test_an_unknown_address_is_an_error_of_the_line() -> None:
     async def story() -> None:
-        client = BrokerClient(OsNetwork(), lambda: None, "test", timeout_ms=1_000)
+        client = BrokerClient(Connector(OsNetwork()), lambda: None, "test", timeout_ms=1_000)
         with pytest.raises(ConnectionError):
             await _ask(client)
 
@@ -183,7 +184,7 @@ class Nowhere(OsNetwork):
 
 def test_closing_ends_a_connection_that_does_not_come_about() -> None:
     async def story() -> None:
-        client = BrokerClient(Nowhere(), lambda: Address("10.255.255.1", 9), "test", timeout_ms=600_000)
+        client = BrokerClient(Connector(Nowhere()), lambda: Address("10.255.255.1", 9), "test", timeout_ms=600_000)
         waiting = [asyncio.ensure_future(_ask(client)) for _ in range(2)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -201,7 +202,7 @@ def test_the_address_is_asked_for_at_each_connection() -> None:
         network, first, second = OsNetwork(), Peer(), Peer()
         listeners = [await network.listen("127.0.0.1", 0, peer) for peer in (first, second)]
         where: list[Address] = [listeners[0].address]
-        client = BrokerClient(network, lambda: where[0], "test", timeout_ms=5_000)
+        client = BrokerClient(Connector(network), lambda: where[0], "test", timeout_ms=5_000)
         await _ask(client)
         where[0] = listeners[1].address
         await _ask(client)

@@ -1,0 +1,36 @@
+"""In which version a request goes to a broker whose versions are known. Pure.
+
+It is the newest that both sides know, so that one client speaks to this broker, to Apache Kafka 3.9 and to Apache Kafka 4,
+which knows fewer old versions. Brokers do not choose: theirs come from `config.inter_broker_version`.
+Source: KIP-35; Kafka NodeApiVersions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from client.opening import VersionRanges
+from protocol.errors import ErrorCode, KafkaError
+from protocol.schema import Request
+
+HIGHEST: Final[dict[int, int]] = {
+    1: 12,  # Fetch: from 13 on topics are named by their ids
+    10: 3,  # FindCoordinator: from 4 on for several keys
+    22: 4,  # InitProducerId, and EndTxn below: the second part of KIP-890 raises the epoch at the end of each transaction
+    24: 3,  # AddPartitionsToTxn: from 4 on for brokers
+    26: 4,
+}
+"""The newest version that is used of an API, where that is not the newest that is known."""
+
+
+def common_version(request: type[Request], known: VersionRanges, broker: str) -> int:
+    """Return the newest common version; `broker` is the name of who knows these. Raises KafkaError."""
+    theirs, first = known.get(request.api_key), request.min_version
+    last = min(request.max_version, HIGHEST.get(request.api_key, request.max_version))
+    if theirs is not None and max(first, theirs[0]) <= min(last, theirs[1]):
+        return min(last, theirs[1])
+    spoken = "not" if theirs is None else f"in versions {theirs[0]} to {theirs[1]}"
+    raise KafkaError(
+        ErrorCode.UNSUPPORTED_VERSION,
+        f"{broker} speaks {request.api_name} {spoken}, this client in {first} to {last}",
+    )
