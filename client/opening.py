@@ -13,7 +13,7 @@ Source: KIP-35, KIP-511 (ApiVersions); KIP-152, KIP-368 (SASL); Kafka SaslClient
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from client.errors import LoginRefused
 from protocol.errors import ErrorCode, KafkaError
@@ -21,8 +21,10 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from protocol.schema import Request
-from runtime.randomness import Randomness
 from security.sasl import AuthenticationFailed, SaslClientFactory
+
+if TYPE_CHECKING:
+    from runtime.randomness import Randomness
 
 T = TypeVar("T")
 SOFTWARE_NAME: Final = "barnabas"

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from broker.cluster.zookeeper_tls import zookeeper_tls
 from broker.commands.output import print_problem
 from broker.settings.scram_users import user_of_path, user_path
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from client.event_loop.connector import Connector
 from client.event_loop.settings import connector_of
 from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE, client_properties
@@ -176,7 +176,7 @@ class ServedUsers:
     async def _ask(self, address: tuple[str, int], request: Request, version: int, response: type[R]) -> R:
         """Raises UsersFailed with the address."""
         host, port = address
-        client: RequestConnection | None = None
+        client: OutgoingConnection | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 client = await self._connector.open(host, port, CLIENT_ID)

@@ -20,7 +20,7 @@ from runtime.error_texts import reason_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from client.event_loop.connection import RequestConnection
+    from client.event_loop.connection import OutgoingConnection
     from client.event_loop.connector import Connector
     from runtime.network.transport import Address
 
@@ -44,7 +44,7 @@ class BrokerClient:
         self._client_id = client_id
         self._timeout_ms = timeout_ms
         self._max_elements = max_elements
-        self._connection: RequestConnection | None = None
+        self._connection: OutgoingConnection | None = None
         self._connecting = asyncio.Lock()
         # The pending attempt to connect.
         self._attempt: asyncio.Timeout | None = None
@@ -62,7 +62,7 @@ class BrokerClient:
     async def send(self, request: Request, version: int, response_type: type[R], *, timeout_ms: int | None = None) -> R:
         """Send a request and return the response. `timeout_ms` is for a request that waits at the broker. Raises OSError."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        connection: RequestConnection | None = None
+        connection: OutgoingConnection | None = None
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 connection = await self._connected()
@@ -79,7 +79,7 @@ class BrokerClient:
             attempt.reschedule(asyncio.get_running_loop().time())
         self._drop(self._connection)
 
-    async def _connected(self) -> RequestConnection:
+    async def _connected(self) -> OutgoingConnection:
         async with self._connecting:
             self._check_open()
             connection = self._connection
@@ -91,7 +91,7 @@ class BrokerClient:
                 self._check_open()
             return connection
 
-    async def _connect(self, address: Address) -> RequestConnection:
+    async def _connect(self, address: Address) -> OutgoingConnection:
         async with asyncio.timeout(None) as self._attempt:
             try:
                 return await self._connector.open(
@@ -105,7 +105,7 @@ class BrokerClient:
             self._drop(self._connection)
             raise ConnectionError("the connection was closed")
 
-    def _drop(self, connection: RequestConnection | None) -> None:
+    def _drop(self, connection: OutgoingConnection | None) -> None:
         """Abort the connection: a request that its sender has given up must not reach the broker later, after a retry of it."""
         if connection is not None:
             connection.abort()

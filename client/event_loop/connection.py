@@ -36,7 +36,7 @@ T = TypeVar("T")
 Answer = asyncio.Future[Response]
 
 
-class RequestConnection:
+class OutgoingConnection:
     """A connection with its pending requests, opened by `open`. It is also its connection's handler."""
 
     def __init__(
@@ -70,7 +70,7 @@ class RequestConnection:
         max_frame_bytes: int = MAX_FRAME_BYTES,
         max_in_flight: int = MAX_IN_FLIGHT,
         max_elements: int = MAX_ELEMENTS,
-    ) -> RequestConnection:
+    ) -> OutgoingConnection:
         """Open a connection without a login. Raises OSError."""
         made = cls(client_id, max_frame_bytes=max_frame_bytes, max_in_flight=max_in_flight, max_elements=max_elements)
         made._connection = await network.connect(host, port, made)
@@ -236,7 +236,7 @@ class LoginSession:
         """Whether it is to begin again before the next request."""
         return self._renewal_s is not None and now_s >= self._renewal_s
 
-    async def begin(self, connection: RequestConnection) -> None:
+    async def begin(self, connection: OutgoingConnection) -> None:
         """Authenticate a connection, for the first time or again. Raises LoginRefused, OSError, DecodeError."""
         lifetime_ms = await connection.carry_out(log_in(self._login), self._work)
         pause_ms = renewal_pause_ms(lifetime_ms, self._randomness)

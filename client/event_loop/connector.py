@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from client.errors import LoginRefused
-from client.event_loop.connection import LoginSession, RequestConnection
+from client.event_loop.connection import LoginSession, OutgoingConnection
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS
 from runtime.error_texts import reason_of
@@ -41,9 +41,9 @@ class Connector:
 
     async def open(
         self, host: str, port: int, client_id: str | None, *, max_elements: int = MAX_ELEMENTS
-    ) -> RequestConnection:
+    ) -> OutgoingConnection:
         """Raises OSError."""
-        connection = await RequestConnection.open(self._network, host, port, client_id, max_elements=max_elements)
+        connection = await OutgoingConnection.open(self._network, host, port, client_id, max_elements=max_elements)
         if self._terms is not None:
             try:
                 await self._log_in(connection, self._terms)
@@ -53,7 +53,7 @@ class Connector:
         return connection
 
     @staticmethod
-    async def _log_in(connection: RequestConnection, terms: LoginTerms) -> None:
+    async def _log_in(connection: OutgoingConnection, terms: LoginTerms) -> None:
         try:
             async with asyncio.timeout(terms.timeout_ms / 1000):
                 await connection.log_in(LoginSession(terms.login, terms.randomness, terms.work))

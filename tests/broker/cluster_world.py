@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from broker.server import Broker
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -105,8 +105,8 @@ class ClusterWorld:
             while not holds():  # noqa: ASYNC110  polled on virtual time
                 await asyncio.sleep(0.01)
 
-    async def client(self, broker_id: int) -> RequestConnection:
-        return await RequestConnection.open(self.network.node("client"), f"host{broker_id}", PORT, "test")
+    async def client(self, broker_id: int) -> OutgoingConnection:
+        return await OutgoingConnection.open(self.network.node("client"), f"host{broker_id}", PORT, "test")
 
     async def ask(self, broker_id: int, request: Request, version: int, response_type: type[R]) -> R:
         client = await self.client(broker_id)

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from metadata.store import acls as nodes
 from metadata.store.acls import AclNode, AclRow
 from protocol.errors import ErrorCode
@@ -49,12 +49,12 @@ class AclCluster(ClusterWorld):
             await nodes.update(store, AclNode(resource_type, "*", nodes.LITERAL), lambda _: [everything])
         await store.close()
 
-    async def client(self, broker_id: int) -> RequestConnection:
+    async def client(self, broker_id: int) -> OutgoingConnection:
         """Of the administrator."""
-        return await RequestConnection.open(self.network.node("admin"), f"host{broker_id}", PORT, "test")
+        return await OutgoingConnection.open(self.network.node("admin"), f"host{broker_id}", PORT, "test")
 
     async def ask_from(self, host: str, broker_id: int, request: Request, version: int, response_type: type[R]) -> R:
-        client = await RequestConnection.open(self.network.node(host), f"host{broker_id}", PORT, "test")
+        client = await OutgoingConnection.open(self.network.node(host), f"host{broker_id}", PORT, "test")
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await client.send(request, version, response_type)

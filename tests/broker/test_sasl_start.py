@@ -15,7 +15,7 @@ import uvloop
 from broker.dependencies import Dependencies
 from broker.process import open_embedded_store
 from broker.server import Broker
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from protocol.errors import ErrorCode
@@ -78,7 +78,7 @@ async def running(folder: Path, **changes: str | None) -> AsyncIterator[Broker]:
 async def logged_in(broker: Broker, mechanism: str, client: SaslClient) -> ErrorCode:
     """What comes of a login; with success, the connection is served."""
     address = broker.bound["CLIENTS"]
-    wire = await RequestConnection.open(OsNetwork(SocketOptions()), address.host, address.port)
+    wire = await OutgoingConnection.open(OsNetwork(SocketOptions()), address.host, address.port)
     try:
         async with asyncio.timeout(PATIENCE_S):
             answer = await wire.send(SaslHandshakeRequest(mechanism=mechanism), 1, SaslHandshakeResponse)
@@ -113,7 +113,7 @@ def test_plain(tmp_path: Path) -> None:
 def test_scram_users_come_and_go_and_stay_over_a_restart(tmp_path: Path) -> None:
     async def altered(broker: Broker, request: AlterUserScramCredentialsRequest) -> None:
         address = broker.bound["BROKERS"]
-        wire = await RequestConnection.open(OsNetwork(SocketOptions()), address.host, address.port)
+        wire = await OutgoingConnection.open(OsNetwork(SocketOptions()), address.host, address.port)
         answer = await wire.send(request, 0, AlterUserScramCredentialsResponse)
         assert [result.error_code for result in answer.results] == [ErrorCode.NONE]
         wire.abort()
@@ -161,7 +161,7 @@ def test_no_secret_is_described_or_measured(tmp_path: Path, caplog: pytest.LogCa
             await logged_in(broker, "PLAIN", PlainClient("alice", "wrong-secret"))
             await logged_in(broker, "SCRAM-SHA-256", scram("bob-secret"))
             address = broker.bound["BROKERS"]
-            wire = await RequestConnection.open(OsNetwork(SocketOptions()), address.host, address.port)
+            wire = await OutgoingConnection.open(OsNetwork(SocketOptions()), address.host, address.port)
             resource = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
             request = DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
             described = await wire.send(request, 4, DescribeConfigsResponse)

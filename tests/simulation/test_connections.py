@@ -17,7 +17,7 @@ from broker.network.request_context import RequestContext
 from broker.network.response_memory import ResponseMemory
 from broker.network.routes import DispatchTable
 from broker.services import Services
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import (
@@ -97,7 +97,7 @@ def produce_of(number: int, size: int) -> ProduceRequest:
 
 async def talk(loop: SimLoop, network: SimNetwork, name: int, answered: list[int]) -> None:
     """Send pipelined produces and heartbeats; note the produces that were answered, in order."""
-    client = await RequestConnection.open(network.node(f"client-{name}"), "broker", PORT, f"client-{name}")
+    client = await OutgoingConnection.open(network.node(f"client-{name}"), "broker", PORT, f"client-{name}")
 
     async def one(number: int) -> None:
         if loop.random.random() < 0.2:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.machine import End, Ended, Machine, Started
@@ -27,7 +27,7 @@ def test_a_broker_starts_serves_stops_and_starts_again() -> None:
     async def program(loop: SimLoop) -> None:
         diary = Diary(loop)
         assert await diary.machine.start()
-        client = await RequestConnection.open(diary.network.node("client"), "broker", 9092, "test")
+        client = await OutgoingConnection.open(diary.network.node("client"), "broker", 9092, "test")
         answer = await client.send(MetadataRequest(topics=None), 9, MetadataResponse)
         assert [broker.host for broker in answer.brokers] == ["broker"]
         assert (await diary.machine.stop()).how is End.STOPPED
@@ -42,7 +42,7 @@ def test_a_crash_takes_everything_at_once_and_the_next_start_recovers() -> None:
     async def program(loop: SimLoop) -> None:
         diary = Diary(loop)
         assert await diary.machine.start()
-        client = await RequestConnection.open(diary.network.node("client"), "broker", 9092, "test")
+        client = await OutgoingConnection.open(diary.network.node("client"), "broker", 9092, "test")
         diary.machine.crash()
         await asyncio.sleep(1)
         assert not client.is_open

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from protocol.frame import FrameReader
 from protocol.header import RequestHeader, decode_request_header, encode_response
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -77,10 +77,10 @@ class OneWire:
         return self.wire
 
 
-async def connected(**options: Any) -> tuple[RequestConnection, Wire]:
+async def connected(**options: Any) -> tuple[OutgoingConnection, Wire]:
     network = OneWire()
     typed: Network = network
-    return await RequestConnection.open(typed, "peer", 1, "me", **options), network.wire
+    return await OutgoingConnection.open(typed, "peer", 1, "me", **options), network.wire
 
 
 async def settle() -> None:
@@ -234,14 +234,14 @@ def test_over_sockets() -> None:
     async def scenario() -> None:
         network = OsNetwork()
         listener = await network.listen("127.0.0.1", 0, Answering)
-        client = await RequestConnection.open(network, "127.0.0.1", listener.address.port)
+        client = await OutgoingConnection.open(network, "127.0.0.1", listener.address.port)
         requests = [HeartbeatRequest(group_id="g" * 3000, generation_id=n, member_id="m") for n in range(300)]
         answers = await asyncio.gather(*(client.send(request, 3, HeartbeatResponse) for request in requests))
         assert [answer.error_code for answer in answers] == list(range(300))
         client.close()
         await listener.close()
         with pytest.raises(ConnectionRefusedError):
-            await RequestConnection.open(network, "127.0.0.1", listener.address.port)
+            await OutgoingConnection.open(network, "127.0.0.1", listener.address.port)
 
     asyncio.run(scenario())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from client.event_loop.connection import RequestConnection
+from client.event_loop.connection import OutgoingConnection
 from protocol.primitives import DecodeError
 from protocol.schema import Request
 from tests.simulation.line import R, Unavailable
@@ -29,14 +29,14 @@ class Wire:
         self._network = world.network.node(name)
         self._attempts_over = 0
         self._was_unanswered = False
-        self._client: RequestConnection | None = None
+        self._client: OutgoingConnection | None = None
         self._connecting = asyncio.Lock()
 
     async def call(self, request: Request, version: int, response_type: type[R]) -> R:
         """Raises Unavailable."""
         world, since_s, what = self.world, self.world.loop.time(), type(request).__name__
         world.count("requests")
-        client: RequestConnection | None = None
+        client: OutgoingConnection | None = None
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 client = await self._connected()
@@ -59,7 +59,7 @@ class Wire:
         return response
 
     async def call_unanswered(self, request: Request, version: int) -> None:
-        client: RequestConnection | None = None
+        client: OutgoingConnection | None = None
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 client = await self._connected()
@@ -73,7 +73,7 @@ class Wire:
     def is_broken(self) -> bool:
         return self._client is not None and not self._client.is_open
 
-    async def _connected(self) -> RequestConnection:
+    async def _connected(self) -> OutgoingConnection:
         attempts = self._attempts_over
         async with self._connecting:
             if self._client is None or not self._client.is_open:
@@ -81,13 +81,13 @@ class Wire:
                     raise ConnectionError("the connection was not made")
                 self.connections_count += 1
                 try:
-                    self._client = await RequestConnection.open(self._network, *self._address, self.name)
+                    self._client = await OutgoingConnection.open(self._network, *self._address, self.name)
                 finally:
                     self._attempts_over += 1
                 self.life = self._life_of_broker()
             return self._client
 
-    def _drop(self, client: RequestConnection | None) -> None:
+    def _drop(self, client: OutgoingConnection | None) -> None:
         if client is not None:
             client.close()
             if self._client is client:
