@@ -9,8 +9,8 @@ PACKAGES := barnabas broker client config controller coordinator metadata protoc
 FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/segments
 SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
-# A process has one Spark, with the jars that it was started with: each of these files gets a process of its own.
-SPARK_TESTS := $(wildcard tests/interop/test_spark*.py tests/interop/test_pipeline_*.py)
+# One process runs all of these, for they share one JVM.
+SPARK_TESTS := tests/interop/spark
 # Most of their time the tests of interop wait for processes to start: a third one uses what two leave of two cores.
 INTEROP_PROCESSES ?= 3
 CASES  ?= 100000
@@ -103,16 +103,16 @@ types: $(DEV)/.stamp ## mypy, strict
 interop: interop-clients interop-spark ## Real clients, a mixed cluster, a directory that moves, Spark; our broker alone answers (needs Java and Maven)
 
 interop-clients: $(DEV)/.spark
-	$(PY) -m pytest tests/interop tests/metadata/store $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -n $(INTEROP_PROCESSES) --dist loadfile \
+	$(PY) -m pytest tests/interop tests/metadata/store --ignore=$(SPARK_TESTS) $(INTEROP) -n $(INTEROP_PROCESSES) --dist loadfile \
 	  -m "(interop or oracle) and not long" $(ARGS) $(MAY_BE_NONE)
 
 interop-spark: $(DEV)/.spark
-	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m "not long" $(ARGS) || test $$? -eq 5 || exit 1; done
+	$(PY) -m pytest $(SPARK_TESTS) $(INTEROP) -m "not long" $(ARGS) $(MAY_BE_NONE)
 
 interop-long: interop ## The long proofs, the same clients on Apache Kafka, and its recorded answers asked again
-	$(PY) -m pytest tests/interop $(SPARK_TESTS:%=--ignore=%) $(INTEROP) -m long
+	$(PY) -m pytest tests/interop --ignore=$(SPARK_TESTS) $(INTEROP) -m long
 	$(PY) -m pytest tests/differential tests/oracle tests/spark tests/broker tests/config tests/protocol tests/security $(INTEROP) -m oracle
-	for file in $(SPARK_TESTS); do $(PY) -m pytest $$file $(INTEROP) -m long || test $$? -eq 5 || exit 1; done
+	$(PY) -m pytest $(SPARK_TESTS) $(INTEROP) -m long
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
 	$(PY) -m benchmarks.sizes
 	$(MAKE) fuzz sim SEEDS=2000 ARGS=--keep-going

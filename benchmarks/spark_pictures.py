@@ -25,7 +25,7 @@ from barnabas.pipeline.progress import parse_batch
 from barnabas.pipeline.session import spark_session
 from barnabas.spark.client.groups import records_behind
 from benchmarks.progress_chart import chart, points_of
-from tests.interop.spark_feed import key, timestamp_ms, value
+from tests.interop.spark.feed import key, timestamp_ms, value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

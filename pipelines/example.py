@@ -6,7 +6,6 @@ aggregates them to a second topic, and shows what came out of each.
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING
@@ -80,7 +79,6 @@ def show_aggregate(spark: SparkSession, bootstrap_servers: str, folder: str) -> 
 
 def main() -> None:
     print("Starting Spark and a broker ...", flush=True)
-    os.environ.setdefault("SPARK_LOG_LEVEL", "ERROR")
     try:
         spark = spark_session("example")
     except Unavailable as missing:

@@ -62,18 +62,22 @@ class Run:
     is_report: bool = False
     totals: Totals = field(default_factory=Totals)
     stop: threading.Event = field(default_factory=threading.Event)
+    _batch_s: float = -math.inf
     _printed_s: float = -math.inf
     _on_line: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def show(self) -> None:
-        """Print how far the batches have come."""
-        self.show_line(progress_line(self.totals, is_bounded=self.is_bounded, with_bar=sys.stderr.isatty()))
+        """Print how far the batches have come: in place on a terminal, elsewhere not more often than LINE_INTERVAL_S."""
+        now_s, is_terminal = time.monotonic(), sys.stderr.isatty()  # noqa: TID251  the user's process, not the broker
+        if is_terminal or now_s - self._batch_s >= LINE_INTERVAL_S:
+            self._batch_s = self._printed_s = now_s
+            self.announce(progress_line(self.totals, is_bounded=self.is_bounded, with_bar=is_terminal))
 
-    def show_line(self, line: str) -> None:
-        """Print a line of progress: in place on a terminal, elsewhere not more often than LINE_INTERVAL_S."""
-        now_s = time.monotonic()  # noqa: TID251  the user's process, not the broker
-        if sys.stderr.isatty() or now_s - self._printed_s >= LINE_INTERVAL_S:
+    def show_work(self, line: str) -> None:
+        """Print what Spark works at: a line of batches that is not older than LINE_INTERVAL_S tells more."""
+        now_s = time.monotonic()  # noqa: TID251
+        if (self.is_report and sys.stderr.isatty()) or now_s - self._printed_s >= LINE_INTERVAL_S:
             self._printed_s = now_s
             self.announce(line)
 
@@ -251,9 +255,15 @@ def _run_in_session(job: Job, options: argparse.Namespace, current: Run) -> None
     except InvalidOption as error:
         raise JobFailed(str(error)) from None
     except (PySparkException, Py4JError) as error:
-        raise JobFailed(failure_reason(str(error)).replace(DATA_LOSS_OPTION, "Use --tolerate-loss")) from None
+        raise JobFailed(with_flag(failure_reason(str(error)))) from None
     finally:
         spark.stop()
+
+
+def with_flag(reason: str) -> str:
+    """Return a reason that names the flag of a job where it names the option of a source that the flag sets."""
+    ours = reason.replace(DATA_LOSS_OPTION, "Use --tolerate-loss")
+    return f"{ours} (--tolerate-loss does that)" if "failOnDataLoss" in ours else ours
 
 
 @contextlib.contextmanager
@@ -282,7 +292,7 @@ def show_tasks(tracker: Any, current: Run, elapsed_s: float) -> None:
     found = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     stages = [Stage(each.stageId, each.numTasks, each.numCompletedTasks) for each in found if each is not None]
     if stages or current.is_report:
-        current.show_line(stages_line(stages, elapsed_s, with_bar=sys.stderr.isatty()))
+        current.show_work(stages_line(stages, elapsed_s, with_bar=sys.stderr.isatty()))
 
 
 def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ Rules: pure; input is the JSON text of Spark's StreamingQueryProgress. Records r
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -17,6 +18,7 @@ from barnabas.pipeline.records import DROPPED, READ_COUNTS, WRITE_COUNTS
 
 BAR_CHARACTERS = 30
 SEE_MORE = "SPARK_LOG_LEVEL=ERROR shows Spark's own messages"
+_CAUSE, _FRAMES = "Caused by: ", ("at ", "...", "JVM stacktrace")
 _OWN_ERROR = re.compile(r"barnabas\.[\w.]+: ")
 LATE = "late: after the watermark"
 DUPLICATE = "duplicate"
@@ -203,9 +205,12 @@ def _reason(text: str) -> str:
     if raised is not None:
         return raised
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    reasons = causes or [line for line in lines if not line.startswith(("at ", "...", "JVM stacktrace"))]
-    return reasons[-1 if causes else 0] if reasons else "it failed without a message"
+    said = [line for line in lines if not line.startswith(_FRAMES)]
+    causes = [number for number, line in enumerate(lines) if line.startswith(_CAUSE)]
+    if causes:
+        message = itertools.takewhile(lambda line: not line.startswith(_FRAMES), lines[causes[-1] :])
+        return " ".join(message).removeprefix(_CAUSE)
+    return said[0] if said else "it failed without a message"
 
 
 def _raised_in_python(lines: list[str]) -> str | None:

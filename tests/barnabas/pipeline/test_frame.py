@@ -71,6 +71,25 @@ def test_a_job_that_waits_shows_no_tasks(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == "retry: stage 1: 1 of 2 tasks done; 15 s\n"
 
 
+def test_tasks_give_way_to_a_line_of_batches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr(frame.time, "monotonic", lambda: now_s)
+    run = frame.Run("archive")
+    for _ in range(8):
+        frame.show_tasks(Tracker((1, 2, 1)), run, now_s - 100)
+        if now_s >= 102:
+            run.show()
+        now_s += 1
+    assert capsys.readouterr().err.splitlines() == [
+        "archive: stage 1: 1 of 2 tasks done; 0 s",
+        "archive: waiting for the first batch",
+        "archive: stage 1: 1 of 2 tasks done; 7 s",
+        "archive: waiting for the first batch",
+    ]
+
+
 def test_on_a_terminal_the_progress_line_gives_way_to_the_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,3 +104,13 @@ def test_on_a_terminal_the_progress_line_gives_way_to_the_report(
     assert printed.out == "a table\nanother\n"
     line = f"{frame.CLEAR_LINE}Spark plans the next step;"
     assert printed.err == f"{line} 1 s{line} 2 s{frame.CLEAR_LINE}audit: done\n"
+
+
+def test_a_failure_names_the_flag_and_not_the_option_that_it_sets() -> None:
+    assert frame.with_flag("gone. Set option failOnDataLoss to false to read what is left.") == (
+        "gone. Use --tolerate-loss to read what is left."
+    )
+    assert frame.with_flag('set "failOnDataLoss" to "false"') == (
+        'set "failOnDataLoss" to "false" (--tolerate-loss does that)'
+    )
+    assert frame.with_flag("no memory") == "no memory"

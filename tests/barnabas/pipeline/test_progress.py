@@ -141,6 +141,10 @@ def test_metrics_have_the_text_form_of_prometheus() -> None:
             "first\n\tat a.b(C.java:1)\nCaused by: x.Y: middle\n\tat d\nCaused by: z.W: the cause\n\t... 5 more",
             "z.W: the cause",
         ),
+        (
+            "Caused by: x.Y: some data\n is lost; set the\n option\n\tat d\nJVM stacktrace:\n\tat e",
+            "x.Y: some data is lost; set the option",
+        ),
         ("\n  what\nmore", "what"),
         (
             "[STREAM_FAILED] failed: Traceback (most recent call last):\n  File a\n    b()\nx.Lost: gone\n SQLSTATE: 38000\n"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.pipeline_cases import need_spark
-from tests.interop.spark_copies import CopiesProcess, assert_copied
-from tests.interop.spark_feed import feed
+from tests.interop.spark.copies import CopiesProcess, assert_copied
+from tests.interop.spark.feed import feed
+from tests.interop.spark.job_cases import need_spark
 from tests.oracle.barnabas import Barnabas
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
 PARTITIONS = 3
 CHUNK = 250
@@ -91,7 +91,6 @@ def test_nothing_is_lost_or_repeated_though_the_job_and_the_broker_are_killed(br
     play(broker, tmp_path, [KILL, KILL, KILL_BROKER], count=1500, per_batch=50, default_seed=1)
 
 
-@pytest.mark.long
 def test_nothing_is_lost_or_repeated_over_ten_kills_of_the_job(broker: Barnabas, tmp_path: Path) -> None:
     faults = [KILL] * 10 + [KILL_BROKER] * 3 + [STOP_BROKER] * 3
     play(broker, tmp_path, faults, count=9000, per_batch=100, default_seed=2)

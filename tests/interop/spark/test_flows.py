@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import deduplicate, retry, route, session
+from barnabas.pipeline import deduplicate, retry, route
 from barnabas.pipeline.frame import Run
 from barnabas.pipeline.stored import StoredText
-from tests.interop.pipeline_cases import Given, consume, need_spark, produce, run_job
+from tests.interop.spark.job_cases import Given, consume, need_spark, produce, run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +26,6 @@ def servers() -> Iterator[str]:
     topics = ("orders", "orders-fr", "refunds", "other", "dead", "parked", "clicks", "clicks-once")
     with EmbeddedBroker(dict.fromkeys(topics, 1), {"log.retention.ms": -1}) as broker:
         yield broker.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test")
-    yield spark
-    spark.stop()
 
 
 def test_records_are_routed_die_come_back_and_are_parked(spark: SparkSession, servers: str, tmp_path: Path) -> None:

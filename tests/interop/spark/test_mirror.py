@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import mirror, session
+from barnabas.pipeline import mirror
 from barnabas.pipeline.frame import JobFailed
-from tests.interop.pipeline_cases import Given, consume, need_spark, produce, run_job
+from tests.interop.spark.job_cases import Given, consume, need_spark, produce, run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,13 +28,6 @@ def clusters() -> Iterator[tuple[str, str]]:
         EmbeddedBroker({"west.orders": 2, "west.wide": 1}, settings) as target,
     ):
         yield source.bootstrap_servers, target.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def spark(clusters: tuple[str, str]) -> Iterator[SparkSession]:
-    spark = session.spark_session("test")
-    yield spark
-    spark.stop()
 
 
 def committed(servers: str, group: str, topic: str, offsets: list[int] | None = None) -> list[int]:

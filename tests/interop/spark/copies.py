@@ -1,6 +1,6 @@
 """Two streaming queries in a process of their own, which tests kill: one copies a topic to another, one archives it as Parquet.
 
-    python -m tests.interop.spark_copies BOOTSTRAP_SERVERS SOURCE TARGET FOLDER PER_BATCH TASKS [--to-end]
+    python -m tests.interop.spark.copies BOOTSTRAP_SERVERS SOURCE TARGET FOLDER PER_BATCH TASKS [--to-end]
 
 Checkpoints and the archive are in FOLDER. A batch has up to PER_BATCH records, which TASKS tasks copy. It prints RUNNING when
 both queries have begun. With `--to-end` it ends when nothing is left to read, otherwise when a query fails.
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline import archive, session
 from barnabas.pipeline.frame import Run
-from tests.interop import spark_feed
-from tests.interop.pipeline_cases import consume
-from tests.interop.spark_feed import REPOSITORY
+from tests.interop.spark import feed as spark_feed
+from tests.interop.spark.feed import REPOSITORY
+from tests.interop.spark.job_cases import consume
 from tests.oracle import java
 from tests.oracle.process import watch_over
 
@@ -57,7 +57,7 @@ class CopiesProcess:
         self._printed_before, self._batches_before = len(self._text()), sum(self.batches())
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.interop.spark_copies", *self._arguments, str(tasks), *more],
+                [sys.executable, "-m", "tests.interop.spark.copies", *self._arguments, str(tasks), *more],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

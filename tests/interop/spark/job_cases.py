@@ -16,7 +16,7 @@ from tests.oracle import java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JOB_TIMEOUT_S = 240.0
+JOB_TIMEOUT_S = 480.0
 
 
 class Given(NamedTuple):

@@ -4,16 +4,13 @@ was produced. Topics have transactions, gaps of compaction and deleted records; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from barnabas import EmbeddedBroker
-from tests.interop.pipeline_cases import need_spark
-from tests.interop.spark_feed import REPOSITORY
-from tests.interop.spark_sources import (
+from tests.interop.spark.job_cases import consume
+from tests.interop.spark.sources import (
     PARTITIONS,
     Produced,
     Streamed,
@@ -23,7 +20,6 @@ from tests.interop.spark_sources import (
     is_created,
     load,
     rows,
-    source_session,
     until,
 )
 
@@ -31,37 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    need_spark()
-    settings = {
-        "num.partitions": PARTITIONS,
-        "log.retention.ms": -1,
-        "log.cleaner.backoff.ms": 100,
-        "log.initial.task.delay.ms": 0,
-    }
-    with EmbeddedBroker((), settings, log_level="INFO") as broker:
-        yield broker.bootstrap_servers
-        assert " ERROR " not in broker.log, broker.log
-
-
-@pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
-    with source_session(str(REPOSITORY)) as spark:
-        yield spark
-
-
-@pytest.fixture(params=["barnabas", "kafka"])
-def form(request: pytest.FixtureRequest) -> str:
-    """The source, by the name of its format."""
-    return str(request.param)
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name).replace("[", "-").replace("]", "").replace("test_", "")[:80]
 
 
 def feed(servers: str, produced: Produced, topic: str, numbers: range, partitions: int = PARTITIONS) -> None:
@@ -111,7 +76,7 @@ def test_compaction_leaves_gaps(spark: SparkSession, servers: str, topic: str, t
         key = b"once-%d" % n if n % 100 == 0 else b"often-%d" % (n % 7)
         produced.produce(producer, topic, n, b"v%d" % n, key=key, partition=0)
     assert producer.flush(60) == 0
-    until(lambda: len(read(spark, "barnabas", servers, topic)) < 500, "compaction")
+    until(lambda: len(consume(servers, topic)) < 500, "compaction")
     found = read(spark, form, servers, topic)
     offsets = {row[2] for row in found}
     assert found == [row for row in produced.rows if row[2] in offsets]

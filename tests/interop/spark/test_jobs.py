@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import aggregate, archive, audit, deduplicate, inspect, mirror, replay, retry, route, session
-from tests.interop.pipeline_cases import Given, consume, need_spark, produce, run_job
+from barnabas.pipeline import aggregate, archive, audit, deduplicate, mirror, replay, retry, route
+from tests.interop.spark.feed import REPOSITORY
+from tests.interop.spark.job_cases import JOB_TIMEOUT_S, Given, consume, need_spark, produce, run_job
+from tests.oracle import java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
 
 START_MS = 1_769_853_600_000  # 2026-01-31T10:00:00Z
 TOPICS = (
     "orders", "replayed", "sales", "sales-per-minute", "routed", "routed-fr", "dead", "parked", "clicks", "clicks-once",
-    "west.orders",
+    "west.orders", "early", "early-per-minute",
 )  # fmt: skip
 ORDERS = [
     Given({"n": n}, f"k{n % 4}", {"barnabas-producer": "p", "barnabas-sequence": str(n)}, START_MS + n * 100)
@@ -40,13 +45,6 @@ def servers(data: Path) -> Iterator[str]:
     with EmbeddedBroker(dict.fromkeys(TOPICS, 1), {"log.retention.ms": -1, "log.dirs": data}) as broker:
         produce(broker.bootstrap_servers, "orders", ORDERS)
         yield broker.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test")
-    yield spark
-    spark.stop()
 
 
 def content(servers: str, topic: str) -> list[tuple[str | None, Any, dict[str, str], int]]:
@@ -81,6 +79,26 @@ def test_aggregate(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_dates_and_times_are_in_utc_whatever_the_zone_of_the_session(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
+    """A program of the user may have a session in New York, where this is the evening of the day before."""
+    early_ms, at = 1_769_821_200_000, "2026-01-31T01:00:05"
+    sales = [Given({"key": "a", "amount": 1, "time": at}), Given({"key": "a", "time": "2026-01-31T01:30:00"})]
+    produce(servers, "early", [each._replace(timestamp_ms=early_ms) for each in sales])
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        run_job(archive.job, spark, bootstrap_servers=servers, topics="early", output=tmp_path / "archive",
+                checkpoint=tmp_path / "checkpoint")  # fmt: skip
+        run_job(aggregate.job, spark, bootstrap_servers=servers, source="early", target="early-per-minute",
+                checkpoint=tmp_path / "aggregate")  # fmt: skip
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert [folder.name for folder in (tmp_path / "archive" / "topic=early").iterdir()] == ["date=2026-01-31"]
+    (found,) = consume(servers, "early-per-minute")
+    assert (found.value["start"], found.value["end"]) == ("2026-01-31T01:00:00.000Z", "2026-01-31T01:01:00.000Z")
+
+
 def test_route_and_retry(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     produce(servers, "routed", [Given({"country": "FR"}, "a", {"trace": "1"}), Given(b"no JSON", "b")])
     run = run_job(route.job, spark, bootstrap_servers=servers, source="routed", dead_letter="dead", json=True,
@@ -111,6 +129,8 @@ def test_audit(spark: SparkSession, servers: str, capsys: pytest.CaptureFixture[
     run = run_job(audit.job, spark, bootstrap_servers=servers, topics="orders", strict=True)
     assert run.totals.read == 20
     assert "verdict: nothing is missing or repeated" in capsys.readouterr().out
+    run_job(audit.job, spark, bootstrap_servers=servers, topics="orders", trace="8", trace_header="barnabas-sequence")
+    assert "  2026-01-31T10:00:00.800Z  orders  0          8" in capsys.readouterr().out
 
 
 def test_mirror(spark: SparkSession, servers: str, tmp_path: Path) -> None:
@@ -121,10 +141,20 @@ def test_mirror(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     assert content(servers, "west.orders") == content(servers, "orders")
 
 
-def test_inspect(spark: SparkSession, servers: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    run = run_job(inspect.job, spark, topic="orders", path=data, exact=True)
-    assert run.totals.read == 20
-    printed = capsys.readouterr().out
-    for line in ("records        20", "distinct_keys  4", "headers        40"):
-        assert line in printed, printed
+@pytest.mark.usefixtures("servers")
+def test_inspect(data: Path, tmp_path: Path) -> None:
+    """As a process, in an environment that is not activated: it says what it does, and Spark says nothing."""
+    job = [sys.executable, "-m", "barnabas", "pipeline", "inspect", "--topic", "orders", "--path", str(data), "--exact"]
+    left_out = ("PYSPARK_PYTHON", "SPARK_LOG_LEVEL")
+    inherited = {name: value for name, value in java.spark_environment().items() if name not in left_out}
+    done = subprocess.run(
+        job, env={**inherited, "PATH": os.defpath, "PYTHONPATH": str(REPOSITORY)}, cwd=tmp_path,
+        capture_output=True, text=True, timeout=JOB_TIMEOUT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for line in ("records        20", "distinct_keys  4", "headers        40", "none   "):
+        assert line in done.stdout, done.stdout
+    first, *lines, last = done.stderr.splitlines()
+    assert (first, last) == ("inspect: starting Spark", "inspect: done; read 20, dropped 0, wrote 0")
+    assert [line for line in lines if not line.startswith(("inspect: stage ", "inspect: Spark plans "))] == []
+    assert list(tmp_path.iterdir()) == []

@@ -1,69 +1,23 @@
-"""What the tests of the Spark sources share: a session with both of them, topics whose content is known, rows as tuples,
-streams that are gathered in this process."""
+"""What the tests of the Spark sources share: topics whose content is known, rows as tuples, streams that are gathered in this
+process."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-from barnabas.pipeline import session
-from tests.oracle import java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
+HAS_CONNECTOR = os.environ.get("SPARK_CONNECTOR") != "no"
 WAIT_S = 240.0
-
-
-@contextlib.contextmanager
-def source_session(python_path: str) -> Iterator[SparkSession]:
-    """A session with our source, and with Spark's connector of the same version as jars that are fetched."""
-    import pyspark
-    from pyspark.sql import SparkSession
-
-    from barnabas.spark import BarnabasDataSource
-
-    before = dict(os.environ)
-    os.environ |= {**java.spark_environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": python_path}
-    builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC")
-    settings = {
-        "spark.jars.packages": session.connector(pyspark.__version__),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    if "SPARK_IVY" in os.environ:
-        settings["spark.jars.ivy"] = os.environ["SPARK_IVY"]
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    folder_before = Path.cwd()
-    with tempfile.TemporaryDirectory() as folder:  # Spark leaves folders where its JVM starts
-        ivy_settings = Path(folder, "ivysettings.xml")
-        ivy_settings.write_text(session.ivy_settings_text(session.CENTRAL))
-        builder = builder.config("spark.jars.ivySettings", str(ivy_settings))
-        os.chdir(folder)
-        try:
-            spark = builder.getOrCreate()
-        finally:
-            os.chdir(folder_before)
-        spark.sparkContext.setLogLevel("ERROR")
-        spark.dataSource.register(BarnabasDataSource)
-        yield spark
-        spark.stop()
-    os.environ.clear()
-    os.environ.update(before)
 
 
 Row = tuple[Any, ...]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas.pipeline import session
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -21,19 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def spark() -> Iterator[SparkSession]:
-    try:
-        session.require_spark()
-    except session.Unavailable as missing:
-        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-    made = session.spark_session("delegation token", with_connector=True)
-    yield made
-    made.stop()
 
 
 def token_of_alice(bootstrap: str) -> Any:

@@ -1,5 +1,7 @@
 """Spark Structured Streaming, on its own Kafka connector, against a broker process that another process feeds.
 
+A read, a stream and what it writes run in the gate; all else with `-m long`.
+
 Killed means SIGKILL of Python and the JVM together, in the middle of a batch that the checkpoint has begun and not committed.
 """
 
@@ -19,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from barnabas import EmbeddedBroker
-from barnabas.pipeline import aggregate, archive, session
+from barnabas.pipeline import aggregate, archive
 from protocol.records.batch import iter_headers
-from tests.interop import spark_feed
-from tests.interop.spark_feed import REPOSITORY, feed, timestamp_ms, value
+from tests.interop.spark import feed as spark_feed
+from tests.interop.spark.feed import REPOSITORY, feed, timestamp_ms, value
+from tests.interop.spark.sources import HAS_CONNECTOR
 from tests.oracle import java
 
 if TYPE_CHECKING:
@@ -35,46 +37,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.m
 PARTITIONS = 3
 RECORDS = 3_000  # of the topic that the reading tests share: 1000 in each partition, in batches of up to 500
 JOB_TIMEOUT_S = 240.0
-LEFT_BEHIND = ("artifacts", "spark-warehouse", "metastore_db", "derby.log")  # what Spark drops where it starts
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("broker") / "data"
+def servers(servers: str) -> str:
+    """The room's broker, with the topic that the reading tests share."""
+    feed(servers, "read", PARTITIONS, 0, RECORDS)
+    return servers
 
 
-@pytest.fixture(scope="module")
-def servers(data: Path) -> Iterator[str]:
-    try:
-        session.require_spark()
-    except session.Unavailable as missing:
-        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-    settings = {
-        "log.dirs": data,
-        "num.partitions": PARTITIONS,
-        "log.segment.bytes": 64 * 1024,
-        "log.retention.ms": -1,  # the records are as old as their timestamps say
-    }
-    with EmbeddedBroker({"read": PARTITIONS}, settings, log_level="INFO") as broker:
-        feed(broker.bootstrap_servers, "read", PARTITIONS, 0, RECORDS)
-        yield broker.bootstrap_servers
-        assert " ERROR " not in broker.log, broker.log
-    assert not [name for name in LEFT_BEHIND if (REPOSITORY / name).exists()]
-
-
-@pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test", with_connector=True)
-    yield spark
-    spark.stop()
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    """A topic of the test's own; the broker creates it with PARTITIONS partitions when it is first used."""
-    return str(request.node.name).replace("[", "-").replace("]", "")
+@pytest.fixture(scope="module", autouse=True)
+def connector() -> None:
+    if not HAS_CONNECTOR:
+        pytest.skip("without Spark's connector")
 
 
 def reader(spark: SparkSession, servers: str, topic: str, **options: object) -> DataFrameReader:
@@ -113,6 +88,7 @@ def test_a_batch_read_has_every_record_whole(spark: SparkSession, servers: str) 
         ]
 
 
+@pytest.mark.long
 def test_reads_begin_and_end_inside_batches(spark: SparkSession, servers: str, data: Path) -> None:
     starts, ends = {"0": 137, "1": 499, "2": 998}, {"0": 731, "1": 501, "2": 999}
     batches = [
@@ -124,6 +100,7 @@ def test_reads_begin_and_end_inside_batches(spark: SparkSession, servers: str, d
     assert numbers(rows) == sorted(expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parts", [7, 50])
 def test_a_read_in_more_tasks_than_partitions_has_every_record_once(
     spark: SparkSession, servers: str, parts: int
@@ -133,6 +110,7 @@ def test_a_read_in_more_tasks_than_partitions_has_every_record_once(
     assert numbers(rows) == list(range(RECORDS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [0, 1, 1500, 1501, 2998, 2999])
 def test_a_read_from_a_time_begins_with_the_first_record_of_that_time(
     spark: SparkSession, servers: str, n: int
@@ -156,6 +134,7 @@ def test_a_read_between_two_times(spark: SparkSession, servers: str) -> None:
     assert numbers(rows) == list(range(700, 1700))
 
 
+@pytest.mark.long
 def test_a_time_after_the_last_record_is_an_error_that_says_so(spark: SparkSession, servers: str) -> None:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
     from pyspark.errors import PySparkException
@@ -165,6 +144,7 @@ def test_a_time_after_the_last_record_is_an_error_that_says_so(spark: SparkSessi
         rows.count()
 
 
+@pytest.mark.long
 def test_topics_by_pattern_and_offsets_of_an_empty_topic(spark: SparkSession, servers: str, topic: str) -> None:
     feed(servers, f"{topic}-a", PARTITIONS, 0, 30)
     feed(servers, f"{topic}-b", PARTITIONS, 30, 30)
@@ -212,6 +192,7 @@ def test_a_stream_back_to_a_topic_goes_on_where_it_was_stopped(
     assert keys == set(spark_feed.SHOPS)
 
 
+@pytest.mark.long
 def test_a_stream_sees_what_comes_while_it_runs_and_new_partitions(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path
 ) -> None:
@@ -312,6 +293,7 @@ def kill_in_batch(job: Job, checkpoint: Path, first: int, reached: Callable[[int
     pytest.fail("every look came too late")
 
 
+@pytest.mark.long
 def test_the_archive_has_every_record_once_though_it_was_killed_twice(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path, job: Callable[..., Job]
 ) -> None:
@@ -342,6 +324,7 @@ def test_the_archive_has_every_record_once_though_it_was_killed_twice(
         assert bytes(row["headers"][0]["value"]) == str(n).encode()
 
 
+@pytest.mark.long
 def test_the_aggregate_counts_every_record_once_though_it_was_killed_and_stopped(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path, job: Callable[..., Job]
 ) -> None:
@@ -397,6 +380,7 @@ def clock(minute: int) -> str:
     return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
+@pytest.mark.long
 def test_the_aggregate_leaves_out_what_it_cannot_count_and_what_is_far_ahead(
     spark: SparkSession, servers: str, topic: str, tmp_path: Path
 ) -> None:
@@ -454,6 +438,7 @@ def produce(servers: str, topic: str, values: list[str], timestamp: int) -> None
     assert producer.flush(60) == 0
 
 
+@pytest.mark.long
 def test_a_job_that_fails_says_why_and_ends_with_status_1(
     servers: str, topic: str, tmp_path: Path, job: Callable[..., Job], spark: SparkSession
 ) -> None:

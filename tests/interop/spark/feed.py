@@ -1,6 +1,6 @@
 """The client that feeds a Spark test, in a process of its own: confluent-kafka, many records to a batch.
 
-    python -m tests.interop.spark_feed BOOTSTRAP_SERVERS TOPIC PARTITIONS FIRST COUNT
+    python -m tests.interop.spark.feed BOOTSTRAP_SERVERS TOPIC PARTITIONS FIRST COUNT
 
 Record n goes to partition n % PARTITIONS with timestamp START_MS + n * 1000, key and value that tell n, and two headers.
 Each call ends with everything acknowledged.
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 START_MS = 1_769_853_600_000  # 2026-01-31T10:00:00Z
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 SHOPS = ("Antwerp", "Lyon", "Turin")
 
 
@@ -38,7 +38,7 @@ def value(n: int) -> str:
 
 def feed(bootstrap_servers: str, topic: str, partitions: int, first: int, count: int) -> None:
     """Run this module as a process and wait for it."""
-    command = [sys.executable, "-m", "tests.interop.spark_feed", bootstrap_servers, topic]
+    command = [sys.executable, "-m", "tests.interop.spark.feed", bootstrap_servers, topic]
     command += [str(partitions), str(first), str(count)]
     subprocess.run(command, check=True, timeout=180, cwd=REPOSITORY)
 

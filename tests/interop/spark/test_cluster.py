@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import need_java
-from tests.interop.pipeline_cases import need_spark
-from tests.interop.spark_copies import CopiesProcess, assert_copied
-from tests.interop.spark_feed import feed
+from tests.interop.spark.copies import CopiesProcess, assert_copied
+from tests.interop.spark.feed import feed
+from tests.interop.spark.job_cases import need_spark
 from tests.oracle.admin import Admin
 from tests.oracle.broker import Broker
 from tests.oracle.cluster import OURS, Cluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.spark, pytest.mark.oracle, pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(3600)]
 
 MEMBERS = os.environ.get("MEMBERS", f"{OURS},{OURS},{OURS}").split(",")
 PARTITIONS = 3
@@ -108,7 +108,6 @@ def test_queries_go_on_without_the_leaders_of_what_they_read_and_write(cluster: 
     play(cluster, tmp_path, [(kill, LEADS_GIVEN), (kill, LEADS_COPIED)], chunks=2)
 
 
-@pytest.mark.long
 def test_queries_go_on_over_leaders_that_hang_stop_and_die(cluster: Cluster, tmp_path: Path) -> None:
     faults: list[tuple[Fault, int]] = [
         (hang, LEADS_GIVEN), (stop, LEADS_COPIED), (kill, LEADS_GIVEN), (hang, LEADS_COPIED), (stop, LEADS_GIVEN),

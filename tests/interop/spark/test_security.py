@@ -17,8 +17,8 @@ from barnabas.certificates import Authority
 from barnabas.spark.client.client_options import parse_client
 from barnabas.spark.client.cluster_client import ClusterClient
 from tests.interop.conftest import SETTINGS, need_java
-from tests.interop.pipeline_cases import JOB_TIMEOUT_S, Given, need_spark, produce
-from tests.interop.spark_feed import REPOSITORY
+from tests.interop.spark.feed import REPOSITORY
+from tests.interop.spark.job_cases import JOB_TIMEOUT_S, Given, need_spark, produce
 from tests.oracle import java
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import aggregate, archive, session
-from tests.interop.pipeline_cases import JOB_TIMEOUT_S, Given, consume, need_spark, produce, run_job
-from tests.interop.spark_feed import REPOSITORY
+from barnabas.pipeline import aggregate, archive
+from tests.interop.spark.feed import REPOSITORY
+from tests.interop.spark.job_cases import JOB_TIMEOUT_S, Given, consume, need_spark, produce, run_job
 from tests.oracle import java
 
 if TYPE_CHECKING:
@@ -33,13 +33,6 @@ def servers() -> Iterator[str]:
     need_spark()
     with EmbeddedBroker({"counted-target": 2}, {"log.retention.ms": -1, "num.partitions": 2}) as broker:
         yield broker.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test", with_connector=True, with_avro=True)
-    yield spark
-    spark.stop()
 
 
 def test_values_are_decoded_and_what_does_not_decode_is_kept(spark: SparkSession, servers: str, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import archive, audit, inspect, replay, session
+from barnabas.pipeline import archive, audit, inspect, replay
 from barnabas.pipeline.frame import JobFailed
-from tests.interop.pipeline_cases import Given, consume, need_spark, produce, run_job
+from tests.interop.spark.job_cases import Given, consume, need_spark, produce, run_job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +32,6 @@ def servers(data: Path) -> Iterator[str]:
     topics = {"sent": 2, "inspected": 2, "arrived": 1, "shapes": 2, "played": 2, "played-again": 2}
     with EmbeddedBroker(topics, {"log.retention.ms": -1, "log.dirs": data}) as broker:
         yield broker.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def spark(servers: str) -> Iterator[SparkSession]:
-    spark = session.spark_session("test")
-    yield spark
-    spark.stop()
 
 
 def numbered(n: int, at_ms: int, producer: str = "p1") -> Given:
