@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 from security.access import Operation, ResourceType
 from security.acl_index import AclIndex
 from security.acls import AclEntry, ResourcePattern
+from security.denial import Cause, Denied
 from security.principal import Principal
 
 DECISIONS_MAX = 20_000
@@ -71,6 +72,15 @@ class AclAuthorizer:
         if not is_allowed:
             self.denied_count += 1
         return is_allowed
+
+    def cause(self, denied: Denied) -> Cause:
+        principal, host, operation, resource_type, name = denied
+        is_visible = (
+            resource_type is not ResourceType.TOPIC
+            or operation is Operation.CREATE
+            or self._by_acls(principal, host, Operation.DESCRIBE, resource_type, name)
+        )
+        return Cause(is_visible, self.acls.denying(principal, host, operation, resource_type, name))
 
     def _by_acls(
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str

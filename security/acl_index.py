@@ -110,6 +110,21 @@ class AclIndex:
                     is_allowed = True
         return is_allowed
 
+    def denying(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> AclBinding | None:
+        """Return a DENY that forbids `operation` on a resource, if there is one."""
+        patterns = [ResourcePattern(resource_type, each, PatternType.LITERAL) for each in (name, WILDCARD)]
+        patterns += (
+            ResourcePattern(resource_type, name[:length], PatternType.PREFIXED)
+            for length in sorted(self._prefix_lengths.get(resource_type, ()), reverse=True)
+        )
+        questions = product((principal, EVERYBODY), (host, WILDCARD), (operation, Operation.ALL))
+        denials = [AclEntry(who, where, what, PermissionType.DENY) for who, where, what in questions]
+        return next(
+            (AclBinding(each, denial) for each in patterns for denial in denials if denial in self.entries(each)), None
+        )
+
     def _applying(self, resource_type: ResourceType, name: str) -> list[frozenset[AclEntry]]:
         literal, prefixed = self._literal[resource_type], self._prefixed[resource_type]
         found = [literal.get(WILDCARD), literal.get(name)]

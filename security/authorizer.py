@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from security.access import Operation, ResourceType
+from security.denial import Cause, Denied
 from security.principal import Principal
 
 
@@ -37,6 +38,9 @@ class Authorizer(Protocol):
     def allows_any(self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether there is at least one resource of this type on which it may."""
 
+    def cause(self, denied: Denied) -> Cause:
+        """Return why it was denied. This counts as no decision."""
+
 
 class EverybodyAllowed:
     """The authorizer of a broker without `authorizer.class.name`."""
@@ -56,3 +60,6 @@ class EverybodyAllowed:
 
     def allows_any(self, _principal: Principal, _host: str, _operation: Operation, _type: ResourceType) -> bool:
         return True
+
+    def cause(self, denied: Denied) -> Cause:
+        raise AssertionError(f"nothing is denied: {denied}")

@@ -15,11 +15,18 @@ from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
+_GIVES_COMMAND = "barnabas acls "
+"""In the text of a denial by brokers of this project, to those who may know what is missing."""
+_RIGHTS = (
+    "`barnabas acls list` shows what is allowed; the brokers' log names the right that is missing, "
+    "and the command that gives it"
+)
 # By the name of the error on the wire.
 _HINTS = {
-    "TOPIC_AUTHORIZATION_FAILED": "this user may not do it with this topic; `barnabas acls list` shows what is allowed",
-    "GROUP_AUTHORIZATION_FAILED": "this user may not do it with this group; `barnabas acls list` shows what is allowed",
-    "CLUSTER_AUTHORIZATION_FAILED": "this user may not do it on the cluster; `barnabas acls list` shows what is allowed",
+    "TOPIC_AUTHORIZATION_FAILED": f"this user may not do it with this topic: {_RIGHTS}",
+    "GROUP_AUTHORIZATION_FAILED": f"this user may not do it with this group: {_RIGHTS}",
+    "CLUSTER_AUTHORIZATION_FAILED": f"this user may not do it on the cluster: {_RIGHTS}",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": f"this user may not do it with this transactional id: {_RIGHTS}",
     "UNKNOWN_TOPIC_OR_PART": "`barnabas topics list` shows the topics",
     "TOPIC_ALREADY_EXISTS": "`barnabas topics describe` shows it, and --if-not-exists accepts it",
     "TRANSACTIONAL_ID_NOT_FOUND": "`barnabas transactions list` shows the transactions",
@@ -93,7 +100,7 @@ def failure_of(
 
 def with_hint(name: str, message: str | None) -> str:
     """Return the text of an error by its name on the wire."""
-    hint = _HINTS.get(name)
+    hint = None if message and _GIVES_COMMAND in message else _HINTS.get(name)
     text = f"{name}: {message}" if message else name
     return f"{text} ({hint})" if hint else text
 

@@ -59,7 +59,7 @@ def _check_may_alter(context: RequestContext) -> None:
     if not context.services.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        raise context.denial(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def _check(rows: Sequence[Row]) -> None:

@@ -24,6 +24,7 @@ from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 _STRICT_SINCE = 3
+DENIAL = "The topic authorization is failed."
 
 
 @handles(CreatePartitionsRequest, on_each(Operation.ALTER, ResourceType.TOPIC))
@@ -42,9 +43,8 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
             elif names[topic.name] > 1:
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             elif not may_alter(topic.name):
-                outcomes[topic.name] = Outcome(
-                    ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed."
-                )
+                denial = context.denial(Operation.ALTER, ResourceType.TOPIC, topic.name, DENIAL)
+                outcomes[topic.name] = Outcome(denial.code, denial.message)
             elif known.is_being_deleted(topic.name):
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
             else:

@@ -38,6 +38,7 @@ from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 _SETTINGS_SINCE = 5
 _STRICT_SINCE = 6
 UNKNOWN_COUNT = -1
+DENIAL = "Authorization failed."
 
 
 @handles(
@@ -67,8 +68,8 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
                 row = results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
                 _hide_settings(row, may_describe_configs(topic.name))
             elif not may_create(topic.name):
-                denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                row = results[topic.name] = _refused(topic.name, denied, "Authorization failed.")
+                denial = context.denial(Operation.CREATE, ResourceType.TOPIC, topic.name, DENIAL)
+                row = results[topic.name] = _refused(topic.name, denial.code, denial.message)
                 _hide_settings(row, may_describe_configs(topic.name))
             else:
                 wanted.append(_new_topic(topic))

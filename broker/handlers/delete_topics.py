@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -27,6 +27,7 @@ from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 _STRICT_SINCE = 5
+_HIDDEN = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @handles(
@@ -71,6 +72,10 @@ def _refusal(wanted: Sequence[DeleteTopicState], context: RequestContext) -> Err
     return ErrorCode.NONE
 
 
+def _refuse(row: DeletableTopicResult, denial: KafkaError) -> None:
+    row.error_code, row.error_message = denial.code, denial.own_message
+
+
 async def _rows(
     wanted: Iterable[DeleteTopicState], context: RequestContext, slices: Slices
 ) -> list[DeletableTopicResult]:
@@ -87,11 +92,12 @@ async def _rows(
         if topic.topic_id != ZERO_UUID and name is None:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         elif name is None:
-            row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # neither name nor id: Kafka's error
+            _refuse(row, _HIDDEN)  # neither name nor id: Kafka's error
         elif topic.topic_id != ZERO_UUID and not may_describe(name):
-            row.name, row.error_code = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            row.name = None
+            _refuse(row, _HIDDEN)
         elif not may_delete(name):
-            row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            _refuse(row, context.denial(Operation.DELETE, ResourceType.TOPIC, name))
         elif name not in image.topics:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if row.error_code != ErrorCode.NONE:

@@ -71,7 +71,7 @@ async def _results(
         code = ErrorCode.INVALID_REQUEST
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
-    access = ConfigAccess(context, Operation.DESCRIBE_CONFIGS)
+    access = ConfigAccess(context, Operation.DESCRIBE_CONFIGS, denies_in_words=True)
     bytes_left = MAX_SETTINGS_BYTES
     for first in range(0, len(request.resources), READ_TOGETHER):
         resources = request.resources[first : first + READ_TOGETHER]

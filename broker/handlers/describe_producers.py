@@ -47,7 +47,9 @@ async def _describe(
     try:
         check_name(topic)
         if not may_read(topic):
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            raise context.denial(
+                Operation.READ, ResourceType.TOPIC, topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED.message
+            )
         if topic not in context.services.metadata.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except KafkaError as error:

@@ -3,7 +3,7 @@
 Behaviour: the internal topic is created when it is missing; until its partition has a live leader the error is
 COORDINATOR_NOT_AVAILABLE, which clients retry. Share groups (unknown before version 6) have no coordinator anywhere.
 Error messages are Kafka's: versions 1 to 3 have "NONE" in a successful response; from version 4 only an unknown type has a
-text, everything else an empty one.
+text, everything else an empty one. A denial has one in both.
 Source: Kafka KafkaApis.handleFindCoordinatorRequest, FindCoordinatorResponse; KIP-699 (several keys).
 """
 
@@ -41,6 +41,8 @@ class _Found(NamedTuple):
     node_id: int = -1
     host: str = ""
     port: int = -1
+    message: str = ""
+    """Of a denial."""
 
 
 @handles(
@@ -59,7 +61,7 @@ async def find_coordinator(request: FindCoordinatorRequest, context: RequestCont
     found = _find(request.key_type, request.key, context)
     return FindCoordinatorResponse(
         error_code=found.error,
-        error_message="NONE" if found.error is ErrorCode.NONE else found.error.message,
+        error_message="NONE" if found.error is ErrorCode.NONE else found.message or found.error.message,
         node_id=found.node_id,
         host=found.host,
         port=found.port,
@@ -73,7 +75,7 @@ def _coordinator(key: str, key_type: int, found: _Found) -> Coordinator:
         host=found.host,
         port=found.port,
         error_code=found.error,
-        error_message="" if key_type in COORDINATOR_TYPES else found.error.message,
+        error_message=found.message if key_type in COORDINATOR_TYPES else found.error.message,
     )
 
 
@@ -83,7 +85,8 @@ def _find(key_type: int, key: str, context: RequestContext) -> _Found:
     services = context.services
     resource_type = _DESCRIBED.get(CoordinatorType(key_type))
     if resource_type is not None and not context.allows(Operation.DESCRIBE, resource_type, key):
-        return _Found(DENIED[resource_type])
+        denial = context.denial(Operation.DESCRIBE, resource_type, key, DENIED[resource_type].message)
+        return _Found(denial.code, message=denial.message)
     if key_type == CoordinatorType.GROUP:
         topic, index = GROUP_METADATA_TOPIC, services.groups.partition_for(key)
     elif key_type == CoordinatorType.TRANSACTION:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.handlers.partition_lookup import held_partition, is_known, known_leader
@@ -32,7 +33,7 @@ from broker.handlers.transaction_start import TransactionStart
 from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.request_context import RequestContext
+from broker.network.request_context import DENIAL_TEXTS_MAX, RequestContext
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (
@@ -208,8 +209,10 @@ class ProduceAppend:
         except KafkaError as error:
             self._refusals = {}
             self.topics.clear()
+            of_others = KafkaError(error.code) if type(error) is KafkaError else error
+            errors = chain(repeat(error, DENIAL_TEXTS_MAX), repeat(of_others))
             for topic in topics:
-                rows = [self.failed(topic.name, data.index, error) for data in topic.partition_data]
+                rows = [self.failed(topic.name, data.index, next(errors)) for data in topic.partition_data]
                 self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
             return []
         return allowed
@@ -217,7 +220,7 @@ class ProduceAppend:
     def _check_transactional_id(self, transactional_id: str) -> None:
         """Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
         if not self._context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            raise self._context.denial(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
     def _allowed(self, topics: list[TopicProduceData]) -> list[TopicProduceData]:
         """Return the topics that the client may write to; of the others the response has errors."""
@@ -226,12 +229,18 @@ class ProduceAppend:
             if self._context.allows(Operation.WRITE, ResourceType.TOPIC, topic.name):
                 allowed.append(topic)
                 continue
-            denied = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            self.first_error = self.first_error or denied
-            rows = [
-                _make_row(index=data.index, error_code=denied.code, base_offset=NO_OFFSET)
-                for data in topic.partition_data
-            ]
+            rows = []
+            for data in topic.partition_data:
+                denied = self._context.denial(Operation.WRITE, ResourceType.TOPIC, topic.name)
+                self.first_error = self.first_error or denied
+                rows.append(
+                    _make_row(
+                        index=data.index,
+                        error_code=denied.code,
+                        base_offset=NO_OFFSET,
+                        error_message=denied.own_message,
+                    )
+                )
             self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
             for data in topic.partition_data:
                 self._refusals.pop((topic.name, data.index), None)

@@ -29,12 +29,15 @@ class AccessAdmission:
     def admit(self, route: Route, request: Request, context: RequestContext) -> Refusal | None:
         handler = route.handler
         context.api_name = handler.api_name
+        context.denials_count = 0
         for requirement in handler.access:
             if requirement.is_filtered:
                 continue
             name = requirement.name_of(request)
             if name is not None and not _is_met(requirement, name, context):
-                return Refusal(requirement.denied, requirement.denial)
+                operation, kind = requirement.operations[-1], requirement.resource_type
+                denial = context.denial(operation, kind, name, requirement.denial)
+                return Refusal(denial.code, denial.own_message)
         return None
 
 

@@ -69,6 +69,8 @@ class RequestFacts:
     connection: ClientConnection
     api_name: str = field(default="", init=False)
     """For the log of denials; set by a gate that may refuse."""
+    denials_count: int = field(init=False, repr=False, compare=False)
+    """Errors of this request that are about a denial; set by a gate that may refuse."""
 
     @property
     def client_host(self) -> str:

@@ -8,7 +8,8 @@ Source: Kafka AbstractRequest.getErrorResponse of each request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, repeat
 from typing import Any
 
 from protocol.errors import ErrorCode
@@ -86,6 +87,8 @@ from protocol.messages.write_txn_markers import (
 )
 from protocol.schema import Request, Response
 
+ROW_TEXTS_MAX = 1000
+"""Rows that have the error's text; those of a large request that follow have its code only."""
 NO_ACKNOWLEDGEMENT = 0
 NO_GENERATION = -1
 NO_PRODUCER = -1
@@ -96,6 +99,10 @@ _CONTROL_BY_ID_SINCE = 5
 _ELECTION_ERROR_SINCE = 1
 _STOPS_TOPICS_SINCE = 1
 _STOPS_STATES_SINCE = 3
+
+
+def _of_first_rows(message: str | None) -> Iterator[str | None]:
+    return chain(repeat(message, ROW_TEXTS_MAX), repeat(None))
 
 
 def produce(request: ProduceRequest, _version: int, error: ErrorCode, message: str | None) -> ProduceResponse | None:
@@ -228,7 +235,10 @@ def alter_replica_log_dirs(
     )
 
 
-def elect_leaders(request: ElectLeadersRequest, version: int, error: ErrorCode, _: str | None) -> ElectLeadersResponse:
+def elect_leaders(
+    request: ElectLeadersRequest, version: int, error: ErrorCode, message: str | None
+) -> ElectLeadersResponse:
+    texts = _of_first_rows(message)
     return ElectLeadersResponse(
         throttle_time_ms=0,
         error_code=error if version >= _ELECTION_ERROR_SINCE else ErrorCode.NONE,
@@ -236,7 +246,7 @@ def elect_leaders(request: ElectLeadersRequest, version: int, error: ErrorCode, 
             ReplicaElectionResult(
                 topic=topic.topic,
                 partition_result=[
-                    PartitionResult(partition_id=index, error_code=error, error_message=None)
+                    PartitionResult(partition_id=index, error_code=error, error_message=next(texts))
                     for index in topic.partitions
                 ],
             )
@@ -248,6 +258,7 @@ def elect_leaders(request: ElectLeadersRequest, version: int, error: ErrorCode, 
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, _version: int, error: ErrorCode, message: str | None
 ) -> AlterPartitionReassignmentsResponse:
+    texts = _of_first_rows(message)
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
         error_code=error,
@@ -257,7 +268,7 @@ def alter_partition_reassignments(
                 name=topic.name,
                 partitions=[
                     ReassignablePartitionResponse(
-                        partition_index=row.partition_index, error_code=error, error_message=message
+                        partition_index=row.partition_index, error_code=error, error_message=next(texts)
                     )
                     for row in topic.partitions
                 ],
@@ -313,13 +324,15 @@ def stop_replica(request: StopReplicaRequest, version: int, error: ErrorCode, _:
 
 
 def create_acls(request: CreateAclsRequest, _version: int, error: ErrorCode, message: str | None) -> CreateAclsResponse:
-    results = [AclCreationResult(error_code=error, error_message=message) for _ in request.creations]
+    texts = _of_first_rows(message)
+    results = [AclCreationResult(error_code=error, error_message=next(texts)) for _ in request.creations]
     return CreateAclsResponse(throttle_time_ms=0, results=results)
 
 
 def delete_acls(request: DeleteAclsRequest, _version: int, error: ErrorCode, message: str | None) -> DeleteAclsResponse:
+    texts = _of_first_rows(message)
     results = [
-        DeleteAclsFilterResult(error_code=error, error_message=message, matching_acls=[]) for _ in request.filters
+        DeleteAclsFilterResult(error_code=error, error_message=next(texts), matching_acls=[]) for _ in request.filters
     ]
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
 
@@ -334,12 +347,15 @@ def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, _version: int, error: ErrorCode, message: str | None
 ) -> DescribeUserScramCredentialsResponse:
     """Apache Kafka does not name the users, but there is a row for each."""
+    texts = _of_first_rows(message)
     return DescribeUserScramCredentialsResponse(
         throttle_time_ms=0,
         error_code=error,
         error_message=message,
         results=[
-            DescribeUserScramCredentialsResult(user="", error_code=error, error_message=message, credential_infos=[])
+            DescribeUserScramCredentialsResult(
+                user="", error_code=error, error_message=next(texts), credential_infos=[]
+            )
             for _ in request.users or []
         ],
     )
@@ -348,12 +364,13 @@ def describe_user_scram_credentials(
 def alter_client_quotas(
     request: AlterClientQuotasRequest, _version: int, error: ErrorCode, message: str | None
 ) -> AlterClientQuotasResponse:
+    texts = _of_first_rows(message)
     return AlterClientQuotasResponse(
         throttle_time_ms=0,
         entries=[
             ResponseEntryData(
                 error_code=error,
-                error_message=message,
+                error_message=next(texts),
                 entity=[
                     EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
                 ],

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.network.client_connection import RequestFacts
+from protocol.errors import KafkaError
+from security.access import DENIED
+from security.denial import Denied, client_text
 
 if TYPE_CHECKING:
     from broker.services import Services
     from security.access import Operation, ResourceType
+
+DENIAL_TEXTS_MAX = 1000
+"""Errors of one request that tell what is missing: a client that may do nothing, and asks for much, gets no long response."""
 
 
 def _always(_name: str) -> bool:
@@ -59,7 +65,7 @@ class RequestContext(RequestFacts):
         )
         if not is_allowed:
             if logs_denial:
-                services.audit.denied(self, operation, resource_type, name)
+                services.audit.denied(self, self._denied(operation, resource_type, name), services.authorizer.cause)
         elif services.audit.logs_allowed:
             services.audit.allowed(self, operation, resource_type, name)
         return is_allowed
@@ -80,5 +86,22 @@ class RequestContext(RequestFacts):
             connection.principal, connection.peer.host, operation, resource_type
         )
         if not is_allowed:
-            self.services.audit.denied(self, operation, resource_type, "")
+            self.services.audit.denied(self, self._denied(operation, resource_type, ""), self.services.authorizer.cause)
         return is_allowed
+
+    def denial(
+        self, operation: Operation, resource_type: ResourceType, name: str, text: str | None = None
+    ) -> KafkaError:
+        """Return the error of a denied operation. Its message is `text`, which Apache Kafka sends, or the general one of the error;
+        in DENIAL_TEXTS_MAX errors of a request it also tells a client that may know it what is missing and which command gives
+        it."""
+        code = DENIED[resource_type]
+        self.denials_count += 1
+        if self.denials_count <= DENIAL_TEXTS_MAX:
+            denied = self._denied(operation, resource_type, name)
+            missing = client_text(denied, self.services.authorizer.cause(denied))
+            text = " ".join(filter(None, (text, missing))) or text
+        return KafkaError(code, text)
+
+    def _denied(self, operation: Operation, resource_type: ResourceType, name: str) -> Denied:
+        return Denied(self.connection.principal, self.connection.peer.host, operation, resource_type, name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from broker.observability.audited_apis import AUDITED, AuditedApi
 from protocol.errors import ErrorCode, KafkaError
 from runtime.slices import Slices
+from security.denial import Cause, Denied, resolution
 
 if TYPE_CHECKING:
     from broker.network.client_connection import ClientConnection, RequestFacts
@@ -67,17 +68,24 @@ class AuditLog:
     def logs_allowed(self) -> bool:
         return logger.isEnabledFor(logging.DEBUG)
 
-    def denied(self, context: RequestFacts, operation: Operation, resource_type: ResourceType, name: str) -> None:
-        """`context` is of the request that was refused, as a whole or for one resource; no name stands for any resource."""
-        if self._may_log_denial():
+    def denied(self, context: RequestFacts, denied: Denied, cause: Callable[[Denied], Cause]) -> None:
+        """`context` is of the request that was refused, as a whole or for one resource. `cause` returns why, for the command
+        that resolves it."""
+        is_shown = self._may_log_denial()
+        if not is_shown and self.file is None:
+            return
+        command = resolution(denied, cause(denied))
+        operation, resource_type, name = denied.operation, denied.resource_type, denied.name
+        if is_shown:
             logger.info(
-                "operation denied: principal=%r operation=%s resource_type=%s resource_name=%r api=%s address=%s listener=%s",
+                "operation denied: principal=%r operation=%s resource_type=%s resource_name=%r api=%s address=%s listener=%s "
+                "resolution=%s",
                 str(context.principal), operation.name, resource_type.name, name, context.api_name, context.client_host,
-                context.listener,
+                context.listener, command,
             )  # fmt: skip
         if self.file is not None:
             resources = [(name, ErrorCode.NONE)]
-            self._write("denied", context, context.api_name, operation, resource_type.name, resources)
+            self._write("denied", context, context.api_name, operation, resource_type.name, resources, command=command)
 
     def allowed(self, context: RequestFacts, operation: Operation, resource_type: ResourceType, name: str) -> None:
         logger.debug(
@@ -178,6 +186,7 @@ class AuditLog:
         resources: Iterable[tuple[str, int]],
         code: int = ErrorCode.NONE,
         *,
+        command: str = "",
         is_dry_run: bool = False,
     ) -> None:
         assert self.file is not None
@@ -192,6 +201,7 @@ class AuditLog:
         }
         if event == "denied":
             line["resource"] = next((_cut(name) for name, _ in resources), "")
+            line["resolution"] = command
         else:
             line["result"] = _error_name(code)
             line["resources"] = [{"name": _cut(name), "result": _error_name(each)} for name, each in resources]

@@ -58,9 +58,11 @@ def text_rows(api_name: str) -> list[dict[str, str]]:
 
 
 def is_text(pattern: str, text: str | None) -> bool:
-    """Whether a text is that of a row: `none`, or the words in backquotes, in which `*` stands for anything."""
+    """Whether a text is that of a row: `none`, `empty`, or the words in backquotes, in which `*` stands for anything."""
     if pattern == "none":
         return text is None
+    if pattern == "empty":
+        return text == ""
     words = map(re.escape, pattern.strip("`").split("*"))
     return text is not None and re.fullmatch(".*".join(words), text) is not None
 

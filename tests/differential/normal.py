@@ -22,6 +22,9 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 ORDERED = frozenset(["synonyms"])
 """Arrays whose order tells something: the first synonym is the one in force."""
 
+_MISSING_RIGHT = re.compile(r" ?(User:\S+ needs|An ACL denies \S+) the right .*")
+"""What our denials add to Kafka's text, or have where Kafka has none: it names who asks, and where from."""
+
 _MOMENT = re.compile(r"\b1[0-9]{12}\b")
 _AN_HOUR_MS = 3_600_000
 
@@ -74,6 +77,9 @@ def _field(kind: str, name: str, value: Any, version: int, names: Names) -> Any:
         return names.topic_ids.get(value) or names.numbered("id", value)
     if kind == "records":
         return [_batch(header, names) for header in headers(bytes(value))]
+    if name == "error_message" and (told := _MISSING_RIGHT.search(value)):
+        value = value[: told.start()] or None
+        return value and names.text(value)
     if name == "hmac" and value:
         return names.numbered("hmac", bytes(value))
     if kind == "bytes_":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,10 +57,32 @@ def test_what_a_user_may_not_do_names_the_right(run: Run) -> None:
         code, _, err = run("alice", *arguments, stdin=b"x\n")
         assert code == 1
         assert name in err
-        assert "barnabas acls list" in err
+        assert "`barnabas acls list` shows" in err or "by: barnabas acls add --allow-principal User:alice" in err
     code, _, err = run("alice", "brokers", "log-dirs")
     assert code == 1
     assert "needs the right to describe the cluster" in err
+
+
+def test_a_refusal_names_the_command_that_gives_the_right(run: Run) -> None:
+    """By a broker of this project, where its answer has a text; else the hint says where the right is named."""
+    describes = ("--topic", "wanted", "--allow-principal", "User:alice", "--operation", "describe")
+    assert run("admin", "acls", "add", *describes)[0] == 0
+    for arguments in (
+        ("topics", "create", "wanted"),
+        ("configs", "describe", "--broker", "0"),
+        ("topics", "alter", "wanted", "--partitions", "3"),
+        ("configs", "alter", "--topic", "wanted", "--add-config", "retention.ms=5"),
+    ):
+        code, out, err = run("alice", *arguments)
+        assert code == 1, (arguments, out, err)
+        [command] = re.findall(r"An administrator gives it by: barnabas (acls add [^)\n]*)", err)
+        assert "`barnabas acls list`" not in err, "the command is better than the hint"
+        assert run("admin", *shlex.split(command))[0] == 0
+        code, _, err = run("alice", *arguments)
+        assert code == 0, err
+    code, _, err = run("alice", "produce", "wanted", stdin=b"x\n")
+    assert code == 1
+    assert "the brokers' log names the right that is missing, and the command that gives it" in err
 
 
 def test_a_reader_without_a_group_needs_no_right_on_groups(run: Run) -> None:

@@ -31,6 +31,7 @@ from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
+from security.denial import Cause, Denied
 from security.principal import ANONYMOUS, Principal
 from tests.clocks import ManualClock
 from tests.differential.wire import fitted
@@ -55,6 +56,9 @@ class Rights:
         self, principal: Principal, _host: str, operation: Operation, kind: ResourceType, name: str, **_: bool
     ) -> bool:
         return (principal.name, operation, kind, name) in self.granted
+
+    def cause(self, _denied: Denied) -> Cause:
+        return Cause()
 
 
 class World:

@@ -50,6 +50,7 @@ from protocol.schema import Message, Request, Response
 from runtime.clock import SystemClock
 from runtime.network.transport import Address
 from security.access import NOTHING, Operation, ResourceType
+from security.denial import Cause, Denied
 from security.principal import Principal
 from tests.clocks import ManualClock
 
@@ -64,6 +65,7 @@ NO_ADMINISTRATION = {
     "DescribeDelegationToken", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "Envelope",
 }  # fmt: skip
 SECRET = "hunter2"
+ALICE = Principal("User", "alice")
 
 
 class Lines:
@@ -82,7 +84,7 @@ def log(lines: Lines) -> AuditLog:
 
 def context(client_id: str = "app") -> RequestContext:
     connection = ClientConnection(
-        "1", "EXTERNAL", "SASL_SSL", Address("10.0.0.1", 5), Address("127.0.0.1", 9092), Principal("User", "alice")
+        "1", "EXTERNAL", "SASL_SSL", Address("10.0.0.1", 5), Address("127.0.0.1", 9092), ALICE
     )
     return RequestContext(3, 1, client_id, connection, cast(Services, SimpleNamespace(clock=SystemClock())))
 
@@ -256,17 +258,20 @@ def test_denials_are_in_the_log_and_in_the_file(caplog: pytest.LogCaptureFixture
     lines = Lines()
     asking = context("a\nb")
     asking.api_name = "Metadata"
-    log(lines).denied(asking, Operation.DESCRIBE, ResourceType.TOPIC, "orders\n")
+    denial = Denied(ALICE, "10.0.0.1", Operation.DESCRIBE, ResourceType.TOPIC, "orders\n")
+    log(lines).denied(asking, denial, lambda _denied: Cause())
     assert lines.lines == [
         HEAD
         | {
             "event": "denied", "client_id": "a\nb", "api": "Metadata", "operation": "DESCRIBE", "resource_type": "TOPIC",
             "resource": "orders\n",
+            "resolution": "barnabas acls add --allow-principal User:alice --operation describe --topic 'orders\n'",
         }
     ]  # fmt: skip
     assert (
         "operation denied: principal='User:alice' operation=DESCRIBE resource_type=TOPIC resource_name='orders\\n' "
-        "api=Metadata address=10.0.0.1 listener=EXTERNAL"
+        "api=Metadata address=10.0.0.1 listener=EXTERNAL "
+        "resolution=barnabas acls add --allow-principal User:alice --operation describe --topic 'orders\n'"
     ) in caplog.text
 
 
@@ -281,7 +286,8 @@ def test_denials_are_logged_up_to_a_limit_and_counted_beyond_it(
         clock.now_ms = now_ms
         caplog.clear()
         for _ in range(5):
-            audit.denied(context(), Operation.READ, ResourceType.TOPIC, "t")
+            denial = Denied(ALICE, "10.0.0.1", Operation.READ, ResourceType.TOPIC, "t")
+            audit.denied(context(), denial, lambda _denied: Cause())
         assert caplog.text.count("operation denied") == logged
         assert ("more operations denied, not shown: operations=7" in caplog.text) == (now_ms == 6_000)
     assert "more operations denied, not shown: operations=2" in caplog.text
