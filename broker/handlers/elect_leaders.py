@@ -26,7 +26,7 @@ from security.access import Operation, on_cluster
 _REASONS = {0: ElectionReason.PREFERRED, 1: ElectionReason.UNCLEAN}
 
 
-@handles(ElectLeadersRequest, on_cluster(Operation.ALTER))
+@handles(ElectLeadersRequest, on_cluster(Operation.ALTER, denial=None))
 async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     reason = _REASONS.get(request.election_type)
     if reason is None:

@@ -92,9 +92,9 @@ class RequestContext(RequestFacts):
     def denial(
         self, operation: Operation, resource_type: ResourceType, name: str, text: str | None = None
     ) -> KafkaError:
-        """Return the error of a denied operation. Its message is `text`, which Apache Kafka sends, or the general one of the error;
-        in DENIAL_TEXTS_MAX errors of a request it also tells a client that may know it what is missing and which command gives
-        it."""
+        """Return the error of a denied operation. Its message is `text`, which Apache Kafka sends, or the general one of the
+        error. In DENIAL_TEXTS_MAX errors of a request it also tells a client that may know it what is missing, and which
+        command gives it."""
         code = DENIED[resource_type]
         self.denials_count += 1
         if self.denials_count <= DENIAL_TEXTS_MAX:
