@@ -7,6 +7,7 @@
     versions        in which version a request goes to a broker
     throttling      for how long a broker wants no request
     event_loop      the shell on an event loop
+    reach           why no broker answers at an address
 
 Rules: above `protocol` and `security`, below whoever speaks to a cluster: brokers, commands, Spark. What decides is pure; the
 shells move bytes and wait.

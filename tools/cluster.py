@@ -162,7 +162,7 @@ class Cluster:
                 waited_ms = self.clock.monotonic_ms() - started_ms
                 if self._refusal is not None:
                     raise KafkaException(self._refusal) from None
-                if self._is_unreachable and waited_ms > UNREACHABLE_AFTER_MS:
+                if (self._is_unreachable or self.waits.is_hopeless) and waited_ms > UNREACHABLE_AFTER_MS:
                     raise Unreachable from None
                 if waited_ms > self.settings.timeout_ms + 1000:
                     raise Unreachable from None

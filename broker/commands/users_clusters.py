@@ -22,8 +22,11 @@ from broker.settings.scram_users import user_of_path, user_path
 from client.event_loop.connection import OutgoingConnection
 from client.event_loop.connector import Connector
 from client.event_loop.settings import connector_of
+from client.reach import Access, is_final, unreached_text
 from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE, client_properties
+from client.settings.files import context_of
 from client.settings.parsing import parse_client, warnings_about
+from client.settings.values import ClientSettings
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
@@ -46,6 +49,7 @@ from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.primitives import DecodeError
 from protocol.schema import Request, Response
 from runtime.clock import SystemClock
 from runtime.disk.os_disk_queue import OsDisk
@@ -60,6 +64,7 @@ from security.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, Scra
 R = TypeVar("R", bound=Response)
 
 CONNECT_TIMEOUT_S = 15
+TOLD_AFTER_S = 0.7
 CLIENT_ID = "barnabas-users"
 CONTROLLER_ATTEMPTS = 5
 CONTROLLER_AGAIN_AFTER_S = 0.5
@@ -122,9 +127,13 @@ class StoredUsers:
 class ServedUsers:
     """At a broker of a running cluster."""
 
-    def __init__(self, connector: Connector, servers: Sequence[tuple[str, int]]) -> None:
+    def __init__(
+        self, connector: Connector, servers: Sequence[tuple[str, int]], access: Access, tasks: TaskScope
+    ) -> None:
         self._connector = connector
         self._addresses = servers
+        self._access = access
+        self._tasks = tasks
 
     async def list(self) -> Mapping[str, Mapping[str, int]]:
         request = DescribeUserScramCredentialsRequest(users=None)
@@ -178,18 +187,33 @@ class ServedUsers:
         host, port = address
         client: OutgoingConnection | None = None
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S) as limit:
+                telling = self._tasks.spawn(self._tell_why(address, limit), name="why nobody answers")
                 client = await self._connector.open(host, port, CLIENT_ID)
                 return await client.send(request, version, response)
-        except TimeoutError as error:
-            raise UsersFailed(f"{host}:{port} does not answer") from error
-        except OSError as error:
-            raise UsersFailed(
-                f"{host}:{port}: {reason_of(error)}; is a broker there, and security.protocol right?"
-            ) from error
+        except (OSError, DecodeError) as error:
+            why = await self._why(address) or f"{_reason(error)}; is a broker there, and security.protocol right?"
+            raise UsersFailed(f"no broker answers at {host}:{port}: {why}") from error
         finally:
+            telling.cancel()
             if client is not None:
                 client.abort()
+
+    async def _tell_why(self, address: tuple[str, int], limit: asyncio.Timeout) -> None:
+        """Tell why nobody has answered for a moment, and end the wait where that will not change."""
+        await asyncio.sleep(TOLD_AFTER_S)
+        why = await self._why(address)
+        if why is not None:
+            print_problem(f"no answer yet: {why}")
+            if is_final(why):
+                limit.reschedule(asyncio.get_running_loop().time())
+
+    async def _why(self, address: tuple[str, int]) -> str | None:
+        return await asyncio.to_thread(unreached_text, [f"{address[0]}:{address[1]}"], self._access)
+
+
+def _reason(error: OSError | DecodeError) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else reason_of(error)
 
 
 class NoSessionFile:
@@ -221,13 +245,20 @@ async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
             settings = parse_client(properties, DEFAULTS, servers=options.bootstrap_server)
             for warning in warnings_about(properties):
                 print_problem(f"barnabas: warning: {warning}")
-            yield ServedUsers(connector_of(settings, network, system_randomness()), settings.servers)
+            connector = connector_of(settings, network, system_randomness())
+            yield ServedUsers(connector, settings.servers, _access(settings), tasks)
             return
         async with _embedded(options.data_dir, tasks) as store:
             yield StoredUsers(store)
     finally:
         await tasks.close()
         network.close()
+
+
+def _access(settings: ClientSettings) -> Access:
+    """Raises SettingsError."""
+    context = None if settings.tls is None else context_of(settings.tls)
+    return Access(settings.protocol, context, None if settings.login is None else settings.login.mechanism)
 
 
 @asynccontextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -229,3 +231,30 @@ def test_arguments_that_are_missing(arguments: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(["users", *arguments])
     assert ended.value.code == 2
+
+
+def test_an_address_without_a_broker_is_told_with_the_reason(barnabas: Run) -> None:
+    assert barnabas("list", "--bootstrap-server", "127.0.0.1:1") == (
+        1, "", "barnabas: no broker answers at 127.0.0.1:1: 127.0.0.1:1 refuses connections: nothing listens there\n"
+    )  # fmt: skip
+    with EmbeddedBroker(security="ssl") as broker:
+        server = broker.bootstrap_servers
+        code, _, problem = barnabas("list", "--bootstrap-server", server)
+    assert code == 1
+    assert f"{server} speaks TLS: security.protocol=PLAINTEXT does not, SSL does" in problem
+    with socket.create_server(("127.0.0.1", 0)) as http:
+        threading.Thread(target=answer_as_http, args=(http,), daemon=True).start()
+        server = f"127.0.0.1:{http.getsockname()[1]}"
+        code, _, problem = barnabas("list", "--bootstrap-server", server)
+        http.shutdown(socket.SHUT_RDWR)
+    assert code == 1
+    assert f"an HTTP server answers at {server}, no Kafka broker" in problem.splitlines()[-1]
+
+
+def answer_as_http(server: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaConsumer, KafkaProducer
 
+from client.reach import Access, why_unreached
 from tests.interop.conftest import BROKERS, need_java
 from tests.interop.test_go import PROGRAM as GO_PROGRAM
 from tests.interop.test_go import tours
@@ -40,7 +41,6 @@ from tests.oracle.broker import Broker
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
-from tools.waiting.reach import Access, why_unreached
 
 pytestmark = pytest.mark.interop
 

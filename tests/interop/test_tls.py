@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
+from client.reach import Access, why_unreached
 from tests.interop.conftest import BROKERS, need_java
 from tests.interop.tls_files import HOSTS, STORE_PASSWORD, TlsFiles
 from tests.oracle import tools
@@ -26,7 +27,6 @@ from tests.oracle.broker import Broker
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
-from tools.waiting.reach import Access, why_unreached
 
 pytestmark = pytest.mark.interop
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tools.waiting.reach import Access, why_unreached
+from client.reach import Access, why_unreached
 from tools.waiting.watch import Told
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from client.reach import Access, is_final, unreached_text
 from client.settings.values import SettingsError
 from tools.failures import Unreachable, told
 from tools.waiting.connections import Connections
 from tools.waiting.hindrances import group_hindrance, read_hindrance, write_hindrance
 from tools.waiting.questions import Questions
-from tools.waiting.reach import Access, unreached_text
 from tools.waiting.throttling import Throttling
 from tools.waiting.watch import Told, Watch
 
@@ -66,6 +66,11 @@ class Waits:
         if self._unreached is None and access is not None:
             self._unreached = unreached_text(self._settings.bootstrap_servers.rstrip(",").split(","), access)
         return self._unreached
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Return whether it is known that no broker will answer."""
+        return self._unreached is not None and all(map(is_final, self._unreached.split("; ")))
 
     def told(self, error: KafkaError) -> str:
         """Return the text of an error: where it says only that the time is over, with the cause of the wait."""

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import pytest
 
 from barnabas.embedded import EmbeddedBroker
-from tools.waiting import reach
-from tools.waiting.reach import Access, address_of, unreached_text, why_unreached
+from client import reach
+from client.reach import Access, address_of, unreached_text, why_unreached
 
 PLAIN = Access("PLAINTEXT", None, None)
 LOGIN = Access("SASL_PLAINTEXT", None, "SCRAM-SHA-512")
@@ -165,6 +165,20 @@ def test_one_of_several_that_answers_is_enough(plain: str) -> None:
     assert unreached_text([plain, "no.such.host.invalid:1"], PLAIN) is None
     told = unreached_text(["no.such.host.invalid:1", "no.other.host.invalid"], PLAIN)
     assert told is not None and "; the name no.other.host.invalid does not resolve" in told
+
+
+@pytest.mark.parametrize(
+    ("why", "is_the_end"),
+    [
+        ("h:1 refuses connections: nothing listens there", False),
+        ("h:1 takes the connection and does not answer within 0.8 s", False),
+        ("h:1 does not answer: no connection within 1 s (a firewall, or a host that is off)", False),
+        ("h:1 speaks TLS: security.protocol=PLAINTEXT does not, SSL does", True),
+        ("an HTTP server answers at h:1, no Kafka broker", True),
+    ],
+)
+def test_waiting_helps_against_who_may_be_slow_or_starting(why: str, is_the_end: bool) -> None:
+    assert reach.is_final(why) is is_the_end
 
 
 @pytest.mark.parametrize(

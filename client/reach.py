@@ -36,6 +36,7 @@ DEFAULT_PORT = 9092
 _MOST_BYTES = 100_000_000
 _CORRELATION_ID = 0x42617262
 _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
+_SILENT, _REFUSED = "does not answer", "refuses connections"
 _TLS_ALERT = b"\x15\x03"
 _HTTP_REQUEST = b"HEAD / HTTP/1.0\r\n\r\n"
 _HTTP_BEGINS = b"HTTP"
@@ -93,7 +94,7 @@ def why_unreached(servers: Sequence[str], access: Access, *, are_brokers: bool =
         thread.start()
     for server, thread in threads.items():
         thread.join(WAITED_S)
-        found.setdefault(server, f"{server} does not answer within {WAITED_S:g} s, or its name is not resolved")
+        found.setdefault(server, f"{server} {_SILENT} within {WAITED_S:g} s, or its name is not resolved")
     return {server: found[server] for server in servers}
 
 
@@ -103,6 +104,12 @@ def unreached_text(servers: Sequence[str], access: Access) -> str | None:
     if None in found.values():
         return None
     return "; ".join(str(why) for why in found.values())
+
+
+def is_final(why: str) -> bool:
+    """Return whether waiting does not help: somebody else answers there, or by another protocol. Who is silent may be slow, and
+    who refuses may be starting."""
+    return not any(each in why for each in (_SILENT, _REFUSED))
 
 
 def address_of(server: str) -> tuple[str, int]:
@@ -158,11 +165,11 @@ def _connected(server: str, addresses: Sequence[Any]) -> Iterator[socket.socket]
 
 def _no_connection(server: str, error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
-        return f"{server} refuses connections: nothing listens there"
+        return f"{server} {_REFUSED}: nothing listens there"
     if error.errno in _NO_ROUTE:
         return f"there is no route to {server} ({error.strerror})"
     if isinstance(error, TimeoutError):
-        return f"{server} does not answer: no connection within {LIMIT_S:g} s (a firewall, or a host that is off)"
+        return f"{server} {_SILENT}: no connection within {LIMIT_S:g} s (a firewall, or a host that is off)"
     return f"{server} cannot be reached: {error.strerror or error}"
 
 
@@ -219,7 +226,7 @@ def _wrong_answer(server: str, addresses: Sequence[Any], access: Access, error: 
 
 
 def _silence(server: str) -> str:
-    return f"{server} takes the connection and does not answer within {ANSWER_S:g} s"
+    return f"{server} takes the connection and {_SILENT} within {ANSWER_S:g} s"
 
 
 def _http(server: str, begun: bytes) -> str | None:
