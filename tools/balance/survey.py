@@ -18,6 +18,7 @@ from tools.cluster import Cluster
 from tools.commands.topics import described, partition_rows
 from tools.failures import Failure
 from tools.group_lag import end_offsets
+from tools.output import STATUS
 from tools.reassignment.reassignments import moving, places
 
 
@@ -83,7 +84,9 @@ def _rates(cluster: Cluster, keys: list[Key], sample_s: float) -> dict[Key, int]
     if sample_s <= 0:
         return {}
     started_ms, first = cluster.clock.monotonic_ms(), end_offsets(cluster, keys)
+    STATUS.tell(f"measuring for {sample_s:g} s what is written; --sample-seconds says for how long")
     time.sleep(sample_s)
+    STATUS.clear()
     second = end_offsets(cluster, keys)
     elapsed_ms = max(cluster.clock.monotonic_ms() - started_ms, 1)
     rates = {}

@@ -24,6 +24,7 @@ from tools.health.since import Address, addresses_of, began, read_pages, told_ad
 from tools.health.view import BrokerView, ClusterView, Since
 from tools.output import Output
 
+_LOOKS = "looking at brokers, disks and groups; what might stand still is watched for some seconds"
 DEFAULT_WINDOW_MS = 6_000
 """Longer than auto.commit.interval.ms of most consumers, 5 s."""
 
@@ -108,7 +109,7 @@ def _look(
             asked_ms = cluster.clock.monotonic_ms()
             try:
                 limit_ms = LIMIT_MS - (asked_ms - begun_ms)
-                with cluster.waits.connecting():
+                with cluster.waits.connecting(_LOOKS):
                     view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told)
             except Unreachable:
                 is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang

@@ -79,9 +79,10 @@ class Waits:
 
     # --- what may wait ---
 
-    def connecting(self) -> AbstractContextManager[None]:
+    def connecting(self, then: str | None = None) -> AbstractContextManager[None]:
+        """A connection; `then` is what takes long behind it."""
         self._is_reached = False
-        return self.watch.over(self._why_not_connected)
+        return self.watch.over(lambda: self._why_not_connected(then))
 
     def answer(self, group: str | None = None) -> AbstractContextManager[None]:
         """An answer of the cluster; about this group, if one is named."""
@@ -105,13 +106,14 @@ class Waits:
 
     # --- why ---
 
-    def _why_not_connected(self) -> Told | None:
-        if self._is_reached:
-            return None
-        self._unreached = None
-        why = self.why_unreached()
-        self._is_reached = why is None
-        return None if why is None else Told(f"no connection yet, retrying: {why}", why)
+    def _why_not_connected(self, then: str | None) -> Told | None:
+        if not self._is_reached:
+            self._unreached = None
+            why = self.why_unreached()
+            if why is not None:
+                return Told(f"no connection yet, retrying: {why}", why)
+            self._is_reached = True
+        return None if then is None else Told(then, is_vague=True)
 
     def _why_no_answer(self, group: str | None) -> Told | None:
         return self._first(lambda: self._admin_hindrance(group), "the cluster", "waiting for an answer")
