@@ -151,10 +151,14 @@ class Twins:
             for one in each.replicas:
                 act(one)
 
-    async def compare(self) -> list[bytes]:
-        """The frames of all answers, which are those of the other broker."""
+    async def settle(self) -> None:
+        """Wait for what a thread writes: after one slow write, the next ones are not done inline."""
         for each in self.sides:
             await each.settle()
+
+    async def compare(self) -> list[bytes]:
+        """The frames of all answers, which are those of the other broker."""
+        await self.settle()
         first, second = (each.seen() for each in self.sides)
         assert first == second
         return _frames(cast(bytes, first["answers"]))

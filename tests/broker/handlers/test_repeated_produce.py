@@ -276,9 +276,11 @@ def test_a_request_of_which_any_byte_is_another(tmp_path: Path, version: int) ->
                 both.reconnect()
                 for _ in range(2):
                     both.send(both.frame(request_of(batch("x")), version))
+                await both.settle()
                 frame = bytearray(both.frame(request_of(batch("x")), version))
                 frame[position] ^= flipped
                 both.send(bytes(frame))
+                await both.settle()
                 first, second = (each.peer.stream for each in both.sides)
                 assert (first.writes, first.is_closed) == (second.writes, second.is_closed)
         await both.compare()
