@@ -345,7 +345,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--secure", action="store_true", help="SASL over TLS, generated certificates and users, ACLs")
     parser.add_argument("--user", action="append", default=[], help="a user of a secured cluster; may be repeated")
-    parser.add_argument("--zookeeper-port", type=int, default=ZOOKEEPER_PORT, metavar="PORT", help="of the one started")
+    parser.add_argument(
+        "--zookeeper-port",
+        type=int,
+        default=ZOOKEEPER_PORT,
+        metavar="PORT",
+        help="the port of the ZooKeeper that is started",
+    )
     options = parser.parse_args(arguments)
     cluster = Cluster(
         options.folder.absolute(), options.zookeeper, options.override, options.port, options.zookeeper_port,

@@ -27,7 +27,9 @@ def execute_option(effect: str, *names: str) -> Callable[[Function], Function]:
                 raise click.UsageError("--execute and --dry-run do not go together")
             return function(execute=execute, **others)
 
-        dry_run = click.option("--dry-run", is_flag=True, help="only show it; so it is without --execute")
+        dry_run = click.option(
+            "--dry-run", is_flag=True, help="show what would change, and change nothing (the default)"
+        )
         return click.option("--execute", *names, is_flag=True, help=f"{effect}; without it, it is only shown")(
             dry_run(run)
         )

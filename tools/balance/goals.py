@@ -52,8 +52,10 @@ def distances(layout: Layout, percent: int = THRESHOLD_PERCENT) -> tuple[int, ..
     """Return the distance from each of `GOALS`."""
     of_bytes, of_rate = bytes_band(layout, percent), rate_band(layout, percent)
     return (
-        sum(broker in layout.drained for key, replicas in layout.replicas.items() for broker in replicas
-            if layout.loads[key].is_movable),
+        # A partition that a drained broker leads as well counts twice: another replica should lead at least.
+        sum((broker in layout.drained) * (1 + (place == 0))
+            for key, replicas in layout.replicas.items() if layout.loads[key].is_movable
+            for place, broker in enumerate(replicas)),
         sum(map(layout.crowding, layout.replicas)),
         sum(layout.count[broker] ** 2 for broker in layout.takers),
         sum(layout.leaders[broker] ** 2 for broker in layout.takers),

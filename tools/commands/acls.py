@@ -39,15 +39,15 @@ def command() -> None:
 
 def _resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--topic", "topics", multiple=True, metavar="NAME", help="a topic; * is any; may be repeated"),
+        click.option("--topic", "topics", multiple=True, metavar="NAME", help="a topic; * means every topic; may be repeated"),
         click.option("--group", "groups", multiple=True, metavar="NAME", help="a group; may be repeated"),
         click.option("--transactional-id", "transactional_ids", multiple=True, metavar="NAME",
                      help="a transactional id; may be repeated"),
         click.option("--delegation-token", "tokens", multiple=True, metavar="ID", help="a delegation token; may be repeated"),
         click.option("--user-principal", "users", multiple=True, metavar="User:NAME",
                      help="a user whose tokens it is about; may be repeated"),
-        click.option("--cluster", "is_cluster", is_flag=True, help="the cluster"),
-        click.option("--resource-pattern-type", "pattern", default=None, help="how the name is meant",
+        click.option("--cluster", "is_cluster", is_flag=True, help="the cluster as a resource"),
+        click.option("--resource-pattern-type", "pattern", default=None, help="how the name is compared",
                      type=click.Choice(["literal", "prefixed", "match", "any"], case_sensitive=False)),
     )):  # fmt: skip
         function = option(function)
@@ -56,14 +56,18 @@ def _resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _principal_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed((
-        click.option("--allow-principal", "allowed", multiple=True, metavar="User:NAME", help="may; may be repeated"),
-        click.option("--deny-principal", "denied", multiple=True, metavar="User:NAME", help="may not, whatever else says"),
-        click.option("--operation", "operations", multiple=True, type=_Operation(), help="what; may be repeated [all]"),
+        click.option("--allow-principal", "allowed", multiple=True, metavar="User:NAME",
+                     help="allow this principal; may be repeated"),
+        click.option("--deny-principal", "denied", multiple=True, metavar="User:NAME",
+                     help="deny this principal, whatever other ACLs allow"),
+        click.option("--operation", "operations", multiple=True, type=_Operation(),
+                     help="allow or deny this operation; may be repeated [all]"),
         click.option("--allow-host", "allowed_hosts", multiple=True, metavar="ADDRESS",
-                     help="from where --allow-principal may; may be repeated [any]"),
+                     help="allow only from this address; may be repeated [any]"),
         click.option("--deny-host", "denied_hosts", multiple=True, metavar="ADDRESS",
-                     help="from where --deny-principal may not; may be repeated [any]"),
-        click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="both; may be repeated"),
+                     help="deny only from this address; may be repeated [any]"),
+        click.option("--host", "hosts", multiple=True, metavar="ADDRESS",
+                     help="allow and deny only from this address; may be repeated"),
     )):  # fmt: skip
         function = option(function)
     return function
@@ -106,7 +110,9 @@ def list_acls(
 @_principal_options
 @click.option("--producer", is_flag=True, help="what a producer of --topic needs")
 @click.option("--consumer", is_flag=True, help="what a consumer of --topic in --group needs")
-@click.option("--idempotent", is_flag=True, help="also what an idempotent producer needs of brokers before 3.0")
+@click.option(
+    "--idempotent", is_flag=True, help="also give the right that an idempotent producer needs on brokers before 3.0"
+)
 @cluster_command
 def add_acls(
     cluster: Cluster,
@@ -142,7 +148,7 @@ def add_acls(
 @_resource_options
 @_principal_options
 @click.option("--principal", "principals", multiple=True, metavar="User:NAME",
-              help="allowed and denied ones of this principal; may be repeated")  # fmt: skip
+              help="show only ACLs of this principal; may be repeated")  # fmt: skip
 @click.option("--producer", is_flag=True, help="what a producer of --topic needs")
 @click.option("--consumer", is_flag=True, help="what a consumer of --topic in --group needs")
 @execute_option("remove the ACLs", "--force")

@@ -47,18 +47,18 @@ class _View:
 @click.option(
     "--topics", "topic_list", metavar="NAME,...", help="move only these; orders-* is each that begins with it [all]"
 )
-@click.option("--drain", metavar="1,2", help="take everything away from these brokers")
-@click.option("--exclude-brokers", metavar="1,2", help="these brokers keep what they have, and get nothing more")
+@click.option("--drain", metavar="1,2", help="move all replicas away from these brokers")
+@click.option("--exclude-brokers", metavar="1,2", help="move nothing from or to these brokers")
 @click.option("--threshold", type=click.IntRange(1, 100), default=THRESHOLD_PERCENT, metavar="PERCENT",
               help=f"bytes and rates that differ less from the mean are even [{THRESHOLD_PERCENT}]")  # fmt: skip
 @click.option("--sample-seconds", type=click.FloatRange(0), default=2.0, metavar="S",
-              help="how long to look how fast partitions grow; 0 leaves rates out [2]")  # fmt: skip
+              help="how long to measure how fast partitions grow; 0 ignores rates [2]")  # fmt: skip
 @click.option(
     "--output", "path", metavar="FILE", help="write the plan, for `partitions reassign` or kafka-reassign-partitions.sh"
 )
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
 @execute_option("move the replicas")
-@click.option("--throttle", type=Size(1), metavar="BYTES/S", help="at most so much between brokers, while it moves")
+@click.option("--throttle", type=Size(1), metavar="BYTES/S", help="limit of what brokers send each other for the moves")
 @click.option("--batch-size", type=click.IntRange(1), default=_BATCH, metavar="N",
               help=f"so many partitions are copied at a time [{_BATCH}]")  # fmt: skip
 @cluster_command

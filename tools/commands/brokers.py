@@ -41,7 +41,7 @@ def list_brokers(cluster: Cluster, output: Output) -> None:
 
 
 @command.command("log-dirs")
-@click.option("--broker-list", "--broker", "brokers", metavar="0,2", help="only of these brokers [all]")
+@click.option("--broker-list", "--broker", "brokers", metavar="0,2", help="show only these brokers [all]")
 @click.option("--topic-list", "--topic", "topics", metavar="A,B", help="only partitions of these topics [all]")
 @click.option("--partitions", "by_partition", is_flag=True, help="one row a replica, not one a directory")
 @cluster_command

@@ -35,9 +35,9 @@ def command() -> None:
 
 
 @command.command("health")
-@click.option("--watch", is_flag=True, help="look again and again, until Ctrl-C")
+@click.option("--watch", is_flag=True, help="check again and again, until Ctrl-C")
 @click.option("--interval", "interval_s", type=click.IntRange(1), default=5, metavar="SECONDS",
-              help="pause between two looks of --watch [5]")  # fmt: skip
+              help="seconds between two checks of --watch [5]")  # fmt: skip
 @click.option("--all", "shows_all", is_flag=True, help="every problem, not only the first few of each kind")
 @click.option("--window-ms", type=click.IntRange(0, DEFAULT_WINDOW_MS), default=DEFAULT_WINDOW_MS, metavar="N",
               help="how long a group that lags may commit nothing before it is called stuck [6000]")  # fmt: skip

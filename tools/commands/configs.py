@@ -41,7 +41,7 @@ def _resource_options(function: Any) -> Any:
     for option in reversed((
         click.option("--entity-type", type=click.Choice([*_ENTITIES, *_OTHER_ENTITIES]),
                      help="topics, brokers or broker-loggers, with --entity-name; as the options below"),
-        click.option("--entity-name", metavar="NAME", help="name or id of the entity"),
+        click.option("--entity-name", metavar="NAME", help="the name or id of what --entity-type names"),
         click.option("--entity-default", is_flag=True, help="with brokers: dynamic settings of all brokers"),
         click.option("--topic", metavar="NAME", help="settings of this topic"),
         click.option("--broker", metavar="ID", help="settings of this broker"),
@@ -55,7 +55,7 @@ def _resource_options(function: Any) -> Any:
 @command.command("describe")
 @_resource_options
 @click.option("--changed", is_flag=True, help="only settings that are not at their default")
-@click.option("--all", "is_all", is_flag=True, help="all settings; so it is without --changed")
+@click.option("--all", "is_all", is_flag=True, help="show all settings (the default)")
 @click.option("--name", "part", metavar="PART", help="only settings whose name contains this")
 @cluster_command
 def describe_configs(
@@ -98,10 +98,12 @@ def describe_configs(
     "added",
     multiple=True,
     metavar="NAME=VALUE",
-    help="set this; may be repeated, and may be A=1,B=[x,y]",
+    help="set a setting; may be repeated, and may be A=1,B=[x,y]",
 )
 @click.option("--add-config-file", "add_file", metavar="FILE", help="set what this properties file has")
-@click.option("--delete-config", "deleted", multiple=True, metavar="NAME", help="back to the default; may be repeated")
+@click.option(
+    "--delete-config", "deleted", multiple=True, metavar="NAME", help="return a setting to its default; may be repeated"
+)
 @click.option("--validate-only", is_flag=True, help="check everything, change nothing")
 @cluster_command
 def alter_configs(

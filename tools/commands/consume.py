@@ -49,7 +49,7 @@ _ENDS = ("until_end", "until_offset", "until_time")
 @click.option("--until-end", is_flag=True, help="end at the records that are there now")
 @click.option("--partitions", "--partition", metavar="0,2,5-7", help="read only these")
 @click.option("--max-messages", type=click.IntRange(1), metavar="N", help="end after N records")
-@click.option("--timeout-ms", type=click.IntRange(0), metavar="N", help="end when none has come for so long")
+@click.option("--timeout-ms", type=click.IntRange(0), metavar="N", help="end when no record has come for so long")
 @click.option("--group", metavar="G", help="read as a member of this group, and commit")
 @click.option("--key", help="only records with this key")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="only records with this header")
@@ -59,7 +59,7 @@ _ENDS = ("until_end", "until_offset", "until_time")
               "--format: print.key=true, key.separator=:, ...; may be repeated")  # fmt: skip
 @serialization_options("deserializer")
 @click.option(
-    "--skip-message-on-error", "skips_errors", is_flag=True, help="go on behind what the deserializers do not take"
+    "--skip-message-on-error", "skips_errors", is_flag=True, help="skip records that the deserializers refuse"
 )
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_committed",
               help="[read_committed]")  # fmt: skip

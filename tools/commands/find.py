@@ -43,8 +43,8 @@ from tools.records.serialization import Serialization, decoded, key_bytes, seria
               help="whose JSON value has this: order.items[0].sku=A7; may be repeated")  # fmt: skip
 @click.option("--partitioner", type=click.Choice(list(PARTITIONERS)), default="murmur2",
               help="how its client chooses the partition of a key [murmur2]")  # fmt: skip
-@click.option("--key-partition-only", is_flag=True, help="look only into the partition of the key")
-@click.option("--partitions", "--partition", metavar="0,2,5-7", help="look only into these")
+@click.option("--key-partition-only", is_flag=True, help="search only the partition that the key belongs to")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="search only these partitions")
 @click.option("--from-time", metavar="TIME", help="timestamp since: 2026-01-31T12:00, or 1h for an hour ago")
 @click.option("--until-time", metavar="TIME",
               help="timestamp before; ends each partition at the first record that is not")  # fmt: skip

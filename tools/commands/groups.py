@@ -54,7 +54,7 @@ def list_groups(cluster: Cluster, output: Output, *, states: tuple[str, ...]) ->
 @command.command("describe")
 @some_names("group", is_required=False)
 @_ALL_GROUPS
-@click.option("--offsets", is_flag=True, help="partitions with offsets and lag; so it is anyway")
+@click.option("--offsets", is_flag=True, help="show partitions with offsets and lag (the default)")
 @click.option("--members", is_flag=True, help="members instead of partitions")
 @click.option("--state", "shows_state", is_flag=True, help="one row a group instead of partitions")
 @click.option("--verbose", is_flag=True, help="with --members, also their group.instance.id")
@@ -165,17 +165,23 @@ def _check_without_members(descriptions: list[Any]) -> None:
 @_ALL_GROUPS
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:0,1-3]", help="a topic, or some of its partitions")
 @click.option("--all-topics", is_flag=True, help="every partition that the group has committed")
-@click.option("--to-earliest", is_flag=True, help="to the first record")
-@click.option("--to-latest", is_flag=True, help="to the end")
-@click.option("--to-current", is_flag=True, help="to what is committed; with --export it keeps that")
-@click.option("--to-offset", type=parsing.OFFSET, help="to this offset, or the nearest there is")
-@click.option("--shift-by", type=int, help="so many records forward, or back when negative")
+@click.option("--to-earliest", is_flag=True, help="set the offsets to the first record")
+@click.option("--to-latest", is_flag=True, help="set the offsets to the end")
+@click.option("--to-current", is_flag=True, help="keep the offsets that are committed; with --export it saves them")
 @click.option(
-    "--to-datetime", metavar="TIME", help="to the first record since then: 2026-01-31T12:00, or 1h for an hour ago"
+    "--to-offset", type=parsing.OFFSET, help="set the offsets to this one, or to the nearest that the partition has"
 )
-@click.option("--by-duration", metavar="DURATION", help="to the first record within it: PT1H, 90s")
+@click.option("--shift-by", type=int, help="move the offsets so many records forward, or back when negative")
+@click.option(
+    "--to-datetime",
+    metavar="TIME",
+    help="set the offsets to the first record since this time: 2026-01-31T12:00, or 1h for an hour ago",
+)
+@click.option(
+    "--by-duration", metavar="DURATION", help="set the offsets to the first record of this last period: PT1H, 90s"
+)
 @click.option("--from-file", metavar="FILE", help="to the offsets of a CSV file: topic,partition,offset")
-@click.option("--export", is_flag=True, help="print the new offsets as such a CSV file")
+@click.option("--export", is_flag=True, help="print the new offsets in the form that --from-file reads")
 @execute_option("commit the offsets")
 @cluster_command
 def reset_offsets(
@@ -261,10 +267,10 @@ def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tupl
 
 @command.command("remove-members")
 @one_name("group")
-@click.option("--member-id", "member_ids", multiple=True, metavar="ID", help="this member; may be repeated")
+@click.option("--member-id", "member_ids", multiple=True, metavar="ID", help="remove this member; may be repeated")
 @click.option("--instance-id", "instance_ids", multiple=True, metavar="ID",
               help="the static member with this group.instance.id; may be repeated")  # fmt: skip
-@click.option("--all", "is_all", is_flag=True, help="all members")
+@click.option("--all", "is_all", is_flag=True, help="remove all members")
 @execute_option("remove the members")
 @cluster_command
 def remove_members(

@@ -32,7 +32,7 @@ from tools.replica_plan import PlanError, spread
 from tools.setting_units import Size
 
 _BYTES_PER_S = Size()
-_PRESERVE = click.option("--preserve-throttles", is_flag=True, help="leave the throttles as they are")
+_PRESERVE = click.option("--preserve-throttles", is_flag=True, help="keep the throttles")
 
 
 @click.group("partitions", help="Where partitions are, and who leads them.")
@@ -53,8 +53,8 @@ def command() -> None:
     metavar="1,2,3",
     help="the brokers that may have replicas",
 )
-@click.option("--replication-factor", type=parsing.REPLICAS, help="another number of replicas")
-@click.option("--disable-rack-aware", is_flag=True, help="take no notice of racks")
+@click.option("--replication-factor", type=parsing.REPLICAS, help="give each partition this number of replicas")
+@click.option("--disable-rack-aware", is_flag=True, help="ignore the racks of the brokers")
 @cluster_command
 def plan_reassignment(
     cluster: Cluster,
@@ -94,13 +94,13 @@ def plan_reassignment(
 @execute_option("begin to move the replicas")
 @click.option("--rollback", metavar="FILE", help="where to keep the plan that takes everything back")
 @click.option(
-    "--throttle", type=_BYTES_PER_S, metavar="BYTES/S", help="at most so much between brokers; verify removes it"
+    "--throttle", type=_BYTES_PER_S, metavar="BYTES/S", help="limit of what brokers send each other; verify removes it"
 )
 @click.option("--replica-alter-log-dirs-throttle", "log_dirs_throttle", type=_BYTES_PER_S, metavar="BYTES/S",
-              help="at most so much between log directories of a broker; verify removes it")  # fmt: skip
-@click.option("--additional", is_flag=True, help="beside what is being moved already, or to change its throttle")
+              help="limit of moves between log directories of a broker; verify removes it")  # fmt: skip
+@click.option("--additional", is_flag=True, help="begin although other moves are running, or change their throttle")
 @click.option("--timeout", "timeout_ms", type=click.IntRange(0), default=10_000, metavar="MS",
-              help="until replicas are there whose log directory is named [10000]")  # fmt: skip
+              help="how long to wait for replicas whose log directory is named [10000]")  # fmt: skip
 @cluster_command
 def reassign(
     cluster: Cluster,
@@ -209,11 +209,14 @@ def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool,
 
 @command.command("elect")
 @click.option("--topic", metavar="NAME", help="only of this topic [all]")
-@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only these")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="elect only for these partitions")
 @click.option(
-    "--path-to-json-file", "path", metavar="FILE", help="only of these partitions, as of kafka-leader-election.sh"
+    "--path-to-json-file",
+    "path",
+    metavar="FILE",
+    help="elect only for the partitions in this file, as of kafka-leader-election.sh",
 )
-@click.option("--all-topic-partitions", "is_all", is_flag=True, help="of all; so it is with neither --topic nor a file")
+@click.option("--all-topic-partitions", "is_all", is_flag=True, help="elect for all partitions (the default)")
 @click.option("--election-type", type=click.Choice(["preferred", "unclean"], case_sensitive=False), default="preferred",
               help="unclean: also a replica that was not in sync, which loses records [preferred]")  # fmt: skip
 @execute_option("elect; a preferred leader is elected in any case")

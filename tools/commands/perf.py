@@ -49,9 +49,7 @@ def command() -> None:
 @click.option(
     "--payload-file", metavar="FILE", help="values are the lines of this file, by chance, instead of random bytes"
 )
-@click.option(
-    "--throughput", type=click.IntRange(-1), metavar="N", help="at most so many records a second; -1 is no limit"
-)
+@click.option("--throughput", type=click.IntRange(-1), metavar="N", help="limit of records a second; -1 means no limit")
 @click.option("--acks", type=click.Choice(["0", "1", "-1", "all"]), default="all", help="[all]")
 @click.option("--compression-type", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none",
               help="how batches are compressed [none]")  # fmt: skip
@@ -131,7 +129,7 @@ def produce(
 @command.command("consume")
 @one_name("topic")
 @click.option("--num-records", "--messages", type=click.IntRange(1), metavar="N",
-              help="end after so many [all that are there]")  # fmt: skip
+              help="end after this number of records [all that are there]")  # fmt: skip
 @click.option("--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), default="read_uncommitted",
               help="[read_uncommitted]")  # fmt: skip
 @click.option("--consumer-property", "properties", multiple=True, metavar="NAME=VALUE", help="a setting of librdkafka")

@@ -26,12 +26,12 @@ def command() -> None:
 
 @command.command("delete")
 @one_name("topic", is_required=False)
-@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="delete only in these partitions [all]")
 @click.option("--before-offset", type=parsing.OFFSET, help="what is before this offset")
 @click.option("--before-time", metavar="TIME", help="what is older: 2026-01-31T12:00, or 7d for a week ago")
 @click.option("--offset-json-file", "path", metavar="FILE", help="partitions and offsets, as of kafka-delete-records.sh, "
               "instead of TOPIC: what is before each offset; -1 is everything")  # fmt: skip
-@click.option("--all", "is_all", is_flag=True, help="everything that is there now")
+@click.option("--all", "is_all", is_flag=True, help="delete all records that are there now")
 @execute_option("delete the records")
 @cluster_command
 def delete_records(

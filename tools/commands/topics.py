@@ -65,14 +65,20 @@ def list_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], ex
 @some_names("topic", is_required=False)
 @click.option("--exclude-internal", is_flag=True, help="leave out topics such as __consumer_offsets")
 @click.option("--topic-id", metavar="ID", help="only the topic with this id")
-@click.option("--topics-with-overrides", is_flag=True, help="topics that have settings of their own, with these")
+@click.option(
+    "--topics-with-overrides",
+    is_flag=True,
+    help="show only topics that have settings of their own, with their settings",
+)
 @click.option("--if-exists", is_flag=True, help="a topic that is not there is no error")
 @click.option("--under-replicated-partitions", is_flag=True, help="only partitions with too few replicas in sync")
 @click.option("--unavailable-partitions", is_flag=True, help="only partitions without a leader")
 @click.option(
-    "--at-min-isr-partitions", is_flag=True, help="only those that take no writes when one replica more is lost"
+    "--at-min-isr-partitions",
+    is_flag=True,
+    help="show only partitions that refuse acks=all when one more replica is lost",
 )
-@click.option("--under-min-isr-partitions", is_flag=True, help="only those that take no writes with acks=all")
+@click.option("--under-min-isr-partitions", is_flag=True, help="show only partitions that refuse acks=all")
 @cluster_command
 def describe_topics(
     cluster: Cluster,
@@ -121,7 +127,7 @@ def describe_topics(
 
 @command.command("offsets")
 @some_names("topic", is_required=False)
-@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these [all]")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="show only these partitions [all]")
 @click.option("--topic-partitions", metavar="A,B:0,B:2-4", help="topics, or partitions of them, instead of both")
 @click.option(
     "--exclude-internal", "--exclude-internal-topics", is_flag=True, help="leave out topics such as __consumer_offsets"
@@ -241,7 +247,9 @@ def delete_topics(
 
 @command.command("alter")
 @some_names("topic")
-@click.option("--partitions", type=parsing.PARTITIONS, required=True, help="the new number, which can only grow")
+@click.option(
+    "--partitions", type=parsing.PARTITIONS, required=True, help="the new number of partitions, larger than now"
+)
 @click.option(
     "--replica-assignment", metavar="0:1,1:2", help="brokers of each partition; those that are there stay as they are"
 )

@@ -31,9 +31,15 @@ def command() -> None:
 
 @command.command("list")
 @click.option(
-    "--state", "states", multiple=True, metavar="STATE", help="only in this state: Ongoing, CompleteCommit ..."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="show only transactions in this state: Ongoing, CompleteCommit ...",
 )
-@click.option("--duration-filter", type=click.IntRange(0), metavar="MS", help="only those that are open for longer")
+@click.option(
+    "--duration-filter", type=click.IntRange(0), metavar="MS", help="show only transactions that are open for longer"
+)
 @cluster_command
 def list_transactions(
     cluster: Cluster, output: Output, *, states: tuple[str, ...], duration_filter: int | None
@@ -81,7 +87,7 @@ def describe_transactions(cluster: Cluster, output: Output, *, transactional_ids
 
 @command.command("producers")
 @one_name("topic")
-@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only of these")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="show only producers of these partitions")
 @cluster_command
 def list_producers(cluster: Cluster, output: Output, *, topic: str, partitions: str | None) -> None:
     """List the producers that the partitions of TOPIC know, with the start of an open transaction."""
@@ -100,7 +106,7 @@ def list_producers(cluster: Cluster, output: Output, *, topic: str, partitions: 
     help="the partition whose transaction hangs",
 )
 @click.option("--start-offset", type=parsing.OFFSET, help="where it starts, as `producers` shows it")
-@click.option("--producer-id", type=parsing.OFFSET, help="or its producer, as `producers` shows it")
+@click.option("--producer-id", type=parsing.OFFSET, help="the producer of the transaction, as `producers` shows it")
 @execute_option("abort the transaction")
 @cluster_command
 def abort_transaction(
@@ -149,11 +155,11 @@ def abort_transaction(
 
 @command.command("find-hanging")
 @one_name("topic", is_required=False)
-@click.option("--partitions", "--partition", metavar="0,2,5-7", help="only in these, of one topic")
+@click.option("--partitions", "--partition", metavar="0,2,5-7", help="search only in these partitions of one topic")
 @click.option("--broker", "--broker-id", "broker", type=click.IntRange(0), metavar="ID",
-              help="only in partitions that this broker leads")  # fmt: skip
+              help="search only in partitions that this broker leads")  # fmt: skip
 @click.option("--max-transaction-timeout", "minutes", type=click.IntRange(0), default=15, metavar="MINUTES",
-              help="only where nothing was written for longer: transaction.max.timeout.ms of the brokers [15]")  # fmt: skip
+              help="show only transactions that are quiet for longer: transaction.max.timeout.ms of brokers [15]")  # fmt: skip
 @cluster_command
 def find_hanging(
     cluster: Cluster, output: Output, *, topic: str | None, partitions: str | None, broker: int | None, minutes: int

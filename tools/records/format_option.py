@@ -18,7 +18,9 @@ def format_options(default: str) -> Callable[[Callable[..., Any]], Callable[...,
     """The command's function is called with `template`, the form of its lines, and `is_raw`."""
 
     def with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-        function = click.option("--raw", "is_raw", is_flag=True, help="bytes as they are, on a terminal, too")(function)
+        function = click.option("--raw", "is_raw", is_flag=True, help="print bytes as they are, also on a terminal")(
+            function
+        )
         return click.option(
             "-f", "--format", "template", default=default, metavar="FORMAT", callback=_template,
             help=f"{_FIELDS} [{default}]",
