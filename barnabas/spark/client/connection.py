@@ -14,43 +14,32 @@ Source: KIP-35, KIP-511 (ApiVersions), KIP-152 and KIP-368 (SASL), Kafka Network
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 import time
-from collections import deque
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from barnabas.spark.client.login import LOGINS, Logins
 from barnabas.spark.client.settings import ConnectionSettings
 from client.errors import LoginRefused
+from client.exchange import Exchange
+from client.opening import Ask, Login, Steps, VersionRanges, ask_versions, log_in, renewal_pause_ms
 from client.settings.files import context_of
 from client.settings.values import LoginSettings, TlsSettings
-from protocol.errors import ErrorCode, KafkaError
-from protocol.header import decode_response, encode_request
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from client.versions import common_version
+from protocol.errors import KafkaError
 from protocol.primitives import Buffer, DecodeError
 from protocol.schema import Request, Response
-from security.sasl import AuthenticationFailed
 
-SOFTWARE_NAME = "barnabas-spark"
 _LENGTH_BYTES: Final = 4
 _MAX_FRAME_BYTES: Final = (1 << 31) - 1
 _MAX_ELEMENTS: Final = 5_000_000
 _LARGE_BYTES: Final = 64 * 1024
-_PART_OF_SESSION: Final = 0.85
-"""After this part of a session's life this client authenticates again."""
-_HIGHEST: Final = {
-    1: 12,  # Fetch: from 13 on topics are named by their ids
-    10: 3,  # FindCoordinator: from 4 on for several keys
-    22: 4,  # InitProducerId, and EndTxn below: the second part of KIP-890 raises the epoch at the end of each transaction
-    24: 3,  # AddPartitionsToTxn: from 4 on for brokers
-    26: 4,
-}
 
 R = TypeVar("R", bound=Response)
+T = TypeVar("T")
 
 
 class BrokerConnection:
@@ -69,8 +58,8 @@ class BrokerConnection:
         self._clock = clock
         self.address = f"{host}:{port}"
         self._settings = settings
-        self._pending: deque[tuple[int, type[Response], int]] = deque()
-        self._correlation_id = 0
+        self._exchange = Exchange[None](settings.client_id, _MAX_ELEMENTS)
+        self._versions: VersionRanges = {}
         self._login_ends_s: float | None = None
         first_s = settings.timeout_s if settings.first_answer_timeout_s is None else settings.first_answer_timeout_s
         plain = socket.create_connection((host, port), min(first_s, settings.connect_timeout_s))
@@ -92,44 +81,49 @@ class BrokerConnection:
 
     def version_of(self, request: type[Request]) -> int:
         """The newest common version. Raises KafkaError."""
-        key = request.api_key
-        known = self._versions.get(key)
-        first, last = request.min_version, request.max_version
-        last = min(last, _HIGHEST.get(key, last))
-        if known is not None:
-            version = min(last, known[1])
-            if version >= max(first, known[0]):
-                return version
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"{self.address} speaks {request.api_name} in versions {known or 'none'}, this client in {first} to {last}",
-        )
+        return common_version(request, self._versions, self.address)
 
     def send(self, request: Request) -> None:
         """Send a request, whose response `receive` returns later. Raises OSError, KafkaError, LoginRefused."""
-        if self._login_ends_s is not None and not self._pending and self._clock() >= self._login_ends_s:
+        if self._login_ends_s is not None and not len(self._exchange) and self._clock() >= self._login_ends_s:
             assert self._settings.login is not None
             self._log_in(self._settings.login)
         self._send(request, self.version_of(type(request)))
 
     def ask(self, request: Request, response_type: type[R]) -> R:
         """Send a request and return its response. Raises OSError, KafkaError."""
-        assert not self._pending, "an earlier response was not received"
+        assert not len(self._exchange), "an earlier response was not received"
         self.send(request)
         return self.receive(response_type)
 
     def receive(self, response_type: type[R]) -> R:
         """The response to the oldest request that has none yet. Raises OSError."""
-        correlation_id, expected, version = self._pending.popleft()
-        assert expected is response_type
+        response = self._received()
+        assert isinstance(response, response_type)
+        return response
+
+    def _received(self) -> Response:
         frame = self._receive_frame()
         try:
-            found, response = decode_response(frame, response_type, version, max_elements=_MAX_ELEMENTS)
+            return self._exchange.response(frame)[1]
         except DecodeError as error:
-            raise self._lost(f"a malformed response: {error}") from error
-        if found != correlation_id:
-            raise self._lost(f"response {found} in place of {correlation_id}")
-        return response
+            problem = "a malformed response" if self._versions else "no broker, or a listener with another protocol"
+            raise self._lost(f"{problem}: {error}") from error
+
+    def _carry_out(self, steps: Steps[T]) -> T:
+        """Return the result of steps. Raises what they raise, OSError."""
+        result: Any = None
+        while True:
+            try:
+                step = steps.send(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            if isinstance(step, Ask):
+                self._send(step.request, step.version)
+                result = self._received()
+            else:
+                result = step.function()
 
     def _secured(self, plain: socket.socket, host: str, tls: TlsSettings) -> ssl.SSLSocket:
         try:
@@ -139,62 +133,26 @@ class BrokerConnection:
 
     def _log_in(self, login: LoginSettings) -> None:
         """Authenticate this connection, for the first time or again. Raises OSError, LoginRefused."""
-        exchange = self._logins.exchange(login)
-        token: bytes | None = exchange.first()
-        self._send(SaslHandshakeRequest(mechanism=login.mechanism), 1)
-        handshake = self.receive(SaslHandshakeResponse)
-        code = ErrorCode(handshake.error_code)
-        if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            raise self._refused(f"{login.mechanism} is not enabled, but {', '.join(handshake.mechanisms)}")
-        if code is not ErrorCode.NONE:
-            raise self._refused(f"SaslHandshake failed: {code.message}")
-        version = self.version_of(SaslAuthenticateRequest)
-        lifetime_ms = 0
-        while token is not None:
-            self._send(SaslAuthenticateRequest(auth_bytes=token), version)
-            response = self.receive(SaslAuthenticateResponse)
-            if response.error_code:
-                raise self._refused(response.error_message or ErrorCode(response.error_code).message)
-            try:
-                token = exchange.answer(response.auth_bytes)
-            except AuthenticationFailed as error:
-                raise self._refused(str(error)) from None
-            lifetime_ms = response.session_lifetime_ms
-        self._login_ends_s = self._clock() + lifetime_ms * _PART_OF_SESSION / 1000 if lifetime_ms > 0 else None
+        try:
+            lifetime_ms = self._carry_out(log_in(Login(login.mechanism, lambda: self._logins.exchange(login))))
+        except LoginRefused as error:
+            self.close()
+            raise LoginRefused(f"{self.address} refuses the login: {error}") from None
+        pause_ms = renewal_pause_ms(lifetime_ms, random.Random())  # noqa: S311  spreads the load
+        self._login_ends_s = None if pause_ms is None else self._clock() + pause_ms / 1000
 
-    def _refused(self, problem: str) -> LoginRefused:
-        self.close()
-        return LoginRefused(f"{self.address} refuses the login: {problem}")
-
-    def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
-        self._send(request, 3)
-        # A broker that does not know version 3 answers with version 0.
-        correlation_id, _, version = self._pending.popleft()
-        frame = self._receive_frame()
-        code = int.from_bytes(frame[_LENGTH_BYTES : _LENGTH_BYTES + 2], "big", signed=True)
-        if code == ErrorCode.UNSUPPORTED_VERSION:
-            self._send(request, 0)
-            response = self.receive(ApiVersionsResponse)
-        else:
-            try:
-                found, response = decode_response(frame, ApiVersionsResponse, version)
-            except DecodeError as error:
-                raise self._lost(f"no broker, or a listener with another protocol: {error}") from error
-            if found != correlation_id:
-                raise self._lost("no broker, or a listener with another protocol")
-        if response.error_code:
-            raise self._lost(f"ApiVersions failed: {ErrorCode(response.error_code).name}")
-        return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    def _ask_versions(self) -> VersionRanges:
+        try:
+            return self._carry_out(ask_versions())
+        except KafkaError as error:
+            raise self._lost(error.message) from error
 
     def _send(self, request: Request, version: int) -> None:
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        chunks = encode_request(request, version, correlation_id, self._settings.client_id)
+        chunks = self._exchange.request(request, version, None)
         try:
             self._socket.sendall(b"".join(chunks))
         except OSError as error:
             raise self._lost(str(error)) from error
-        self._pending.append((correlation_id, type(request).response_type, version))
 
     def _receive_frame(self) -> Buffer:
         length = self._receive(_LENGTH_BYTES)

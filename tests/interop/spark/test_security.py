@@ -176,7 +176,7 @@ def test_each_mechanism(listeners: Listeners, mechanism: str) -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password_is_refused_at_once(listeners: Listeners, mechanism: str) -> None:
     wrong = {"kafka.sasl.jaas.config": LOGINS[mechanism].replace(PASSWORD, "wrong-secret")}
-    with pytest.raises(login.LoginRefused, match=r"refuses the login: Authentication failed") as raised:
+    with pytest.raises(login.LoginRefused, match=r"refuses the login: .*Authentication failed") as raised:
         values(client(listeners.sasl, listeners.sasl_options(mechanism, **wrong)))
     assert "wrong-secret" not in str(raised.value)
 
