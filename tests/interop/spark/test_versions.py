@@ -1,5 +1,5 @@
 """The Python source on other versions of PySpark than the lock file's, which is the oldest one: each kind of read and write on
-the newest one, and all tests of the source with `-m long`.
+every version, and all tests of the source with `-m long`.
 
 Such a PySpark is installed once, without what it needs, into a folder in `.cache` of this repository, which comes first on the
 path.
@@ -24,7 +24,6 @@ from tests.oracle import java
 pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(3600)]
 
 OTHERS = ("4.2.0", "4.3.0")
-NEWEST = OTHERS[-1]
 CACHE = java.CACHE.parent
 TIMES_MS = (1_699_164_000_000, 1_699_167_600_000)  # the hour that comes twice in New York
 
@@ -53,7 +52,8 @@ def environment(version: str, *more: Path) -> dict[str, str]:
     return {**inherited, "PATH": os.defpath, "PYTHONPATH": path}
 
 
-def test_each_kind_of_read_and_write_on_the_newest_pyspark(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", OTHERS)
+def test_each_kind_of_read_and_write_on_other_versions(version: str, tmp_path: Path) -> None:
     """From a program in an environment that is not activated, on a machine in New York."""
     data = tmp_path / "data"
     topics = {"full": 2, "empty": 2, "copied": 2}
@@ -62,13 +62,13 @@ def test_each_kind_of_read_and_write_on_the_newest_pyspark(tmp_path: Path) -> No
         produce(broker.bootstrap_servers, "full", records)
         done = subprocess.run(
             [sys.executable, REPOSITORY / "tests/interop/spark/kinds.py", broker.bootstrap_servers, data, tmp_path],
-            cwd=tmp_path, env=environment(NEWEST, REPOSITORY) | {"TZ": "America/New_York"},
+            cwd=tmp_path, env=environment(version, REPOSITORY) | {"TZ": "America/New_York"},
             capture_output=True, text=True, timeout=900, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     full = sorted([each.partition, n // 2, str(n), each.timestamp_ms] for n, each in enumerate(records))
     assert json.loads(done.stdout.splitlines()[-1]) == {
-        "version": NEWEST,
+        "version": version,
         "brokers": full,
         "files": full,
         "nothing of brokers": [],
