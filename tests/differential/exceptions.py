@@ -67,9 +67,9 @@ def is_text(pattern: str, text: str | None) -> bool:
     return text is not None and re.fullmatch(".*".join(words), text) is not None
 
 
-def free_texts(api_name: str) -> FreeTexts:
-    """The error messages of an API that may differ, by docs/differences.md."""
-    rows = text_rows(api_name)
+def free_texts(*api_names: str) -> FreeTexts:
+    """The error messages of the named APIs that may differ, by docs/differences.md."""
+    rows = [row for api_name in api_names for row in text_rows(api_name)]
 
     def is_free(expected: str | None, actual: str | None) -> bool:
         return any(is_text(row["Apache Kafka 3.9.1"], expected) and is_text(row["Barnabas"], actual) for row in rows)
