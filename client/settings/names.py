@@ -9,7 +9,7 @@ ConsumerConfig, of 3.9.1 and 4.3.0; librdkafka 2.16 `rd_kafka_conf_properties_sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -154,9 +154,8 @@ def is_known(name: str) -> bool:
     return name in WITH_EFFECT or name in SAME or name in REFUSED or name in WITHOUT_EFFECT
 
 
-def nearest(name: str, known: Iterable[str] = _KNOWN) -> str | None:
+def nearest(name: str) -> str | None:
     """Return the name that is meant where `name` is a slip, None where none is near."""
-    import difflib  # noqa: PLC0415  only for a slip
+    from runtime.suggestions import nearest as nearest_of  # noqa: PLC0415  only for a slip
 
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    return near[0] if near else None
+    return nearest_of(name.lower(), _KNOWN)
