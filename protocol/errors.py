@@ -26,6 +26,11 @@ class ErrorCode(IntEnum):
         member.message = message
         return member
 
+    @classmethod
+    def of(cls, code: int) -> ErrorCode:
+        """Return the error of a response; one of a newer broker that is not known here is UNKNOWN_SERVER_ERROR."""
+        return cls(code) if code in cls._value2member_map_ else cls.UNKNOWN_SERVER_ERROR
+
     # fmt: off
     UNKNOWN_SERVER_ERROR = (-1, False, "The server experienced an unexpected error when processing the request.")
     NONE = (0, False, "NONE")

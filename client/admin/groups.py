@@ -1,0 +1,203 @@
+"""Groups of consumers: list, describe, delete; what they have committed; members that are taken out. Pure.
+
+Rules: groups are asked of their coordinators, many of one coordinator in one request. A commit from outside has no member and
+no generation, which a coordinator takes for a group without members only.
+Source: KIP-88, KIP-229, KIP-396, KIP-496, KIP-518, KIP-571.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from client.admin.brokers import checked, each_broker
+from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, rows_of
+from protocol.errors import KafkaError
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
+from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.primitives import DecodeError
+from protocol.stored.consumer_protocol import ConsumerProtocolAssignment
+from protocol.topic_partition import TopicPartition
+
+CONSUMER = "consumer"
+"""The protocol type of consumers."""
+_FIRST_OF_SEVERAL_GROUPS = 8
+"""The version of OffsetFetch from which a request names several groups."""
+_REMOVED = "member was removed by an administrator"
+
+
+class ListedGroups(NamedTuple):
+    """The groups by coordinator, and why brokers have told none."""
+
+    groups: dict[int, list[ListedGroup]]
+    errors: dict[int, KafkaError]
+
+
+def list_all() -> Steps[ListedGroups]:
+    """Return the groups of all brokers. Raises KafkaError."""
+    found = yield from each_broker(ListGroupsRequest())
+    groups = {broker: each.groups for broker, each in found.items() if not isinstance(each, KafkaError)}
+    return ListedGroups(groups, {broker: each for broker, each in found.items() if isinstance(each, KafkaError)})
+
+
+class CoordinatedGroup(NamedTuple):
+    group: DescribedGroup
+    coordinator: int
+
+
+def describe(groups: Collection[str]) -> Steps[dict[str, CoordinatedGroup | KafkaError]]:
+    """Return the state and the members of groups; one that there is not has the state "Dead"."""
+    coordinators: dict[str, int] = {}
+
+    def locate(keys: list[str]) -> Steps[Mapping[str, Any]]:
+        places = yield from located(KeyKind.GROUP)(keys)
+        coordinators.update((key, place) for key, place in places.items() if isinstance(place, int))
+        return places
+
+    def read(response: Any) -> Rows[str, DescribedGroup]:
+        return ((row.group_id, row.error_code, None, row) for row in response.groups)
+
+    found = yield from rows_of(groups, locate, lambda some: DescribeGroupsRequest(groups=some), read)
+    return {
+        name: each if isinstance(each, KafkaError) else CoordinatedGroup(each, coordinators[name])
+        for name, each in found.items()
+    }
+
+
+def assigned(member: DescribedGroupMember, group: DescribedGroup) -> list[TopicPartition]:
+    """Return what a member of a group of consumers reads. Raises DecodeError for what is not in their form."""
+    if group.protocol_type not in ("", CONSUMER):
+        raise DecodeError(f"the group's protocol type is {group.protocol_type}")
+    if not member.member_assignment:
+        return []
+    assignment = ConsumerProtocolAssignment.decode_stored(member.member_assignment)
+    return [(topic.topic, each) for topic in assignment.assigned_partitions for each in topic.partitions]
+
+
+def delete(groups: Collection[str]) -> Steps[dict[str, KafkaError | None]]:
+    """Delete groups without members, with their offsets."""
+
+    def read(response: Any) -> Rows[str, None]:
+        return ((row.group_id, row.error_code, None, None) for row in response.results)
+
+    return (
+        yield from rows_of(groups, located(KeyKind.GROUP), lambda some: DeleteGroupsRequest(groups_names=some), read)
+    )
+
+
+def committed_offsets(group: str) -> Steps[dict[TopicPartition, int]]:
+    """Return what a group has committed, without partitions that have no offset. Raises KafkaError."""
+
+    def in_version(version: int) -> OffsetFetchRequest:
+        if version < _FIRST_OF_SEVERAL_GROUPS:
+            return OffsetFetchRequest(group_id=group, topics=None)
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+
+    def read(response: Any) -> Rows[str, dict[TopicPartition, int]]:
+        one = response.groups[0] if response.groups else response
+        rows = [(topic.name, row) for topic in one.topics for row in topic.partitions]
+        code = one.error_code or next((row.error_code for _, row in rows if row.error_code), 0)
+        offsets = {(name, row.partition_index): row.committed_offset for name, row in rows if row.committed_offset >= 0}
+        yield group, code, None, offsets
+
+    request = ByVersion(OffsetFetchRequest, in_version)
+    found = yield from rows_of([group], located(KeyKind.GROUP), lambda _: request, read)
+    return checked(found)[group]
+
+
+def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Steps[dict[TopicPartition, KafkaError | None]]:
+    """Commit offsets for a group without members."""
+
+    def request_of(keys: list[TopicPartition]) -> OffsetCommitRequest:
+        topics = [
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=each, committed_offset=offsets[topic, each], committed_metadata=""
+                    )
+                    for each in partitions
+                ],
+            )
+            for topic, partitions in by_topic(keys).items()
+        ]
+        return OffsetCommitRequest(group_id=group, topics=topics)
+
+    return (yield from rows_of(offsets, _coordinator_of(group), request_of, _partition_rows))
+
+
+def delete_offsets(group: str, keys: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, KafkaError | None]]:
+    """Make a group forget what it has committed, for topics that no member reads."""
+
+    def request_of(some: list[TopicPartition]) -> OffsetDeleteRequest:
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
+            )
+            for topic, partitions in by_topic(some).items()
+        ]
+        return OffsetDeleteRequest(group_id=group, topics=topics)
+
+    return (yield from rows_of(keys, _coordinator_of(group), request_of, _partition_rows))
+
+
+class Member(NamedTuple):
+    """A static member is named by its instance id, any other by its member id."""
+
+    member_id: str
+    instance_id: str | None
+
+
+def remove_members(group: str, members: Collection[Member]) -> Steps[dict[Member, KafkaError | None]]:
+    """Take members out of a group."""
+
+    def request_of(some: list[Member]) -> LeaveGroupRequest:
+        rows = [
+            MemberIdentity(
+                member_id=each.member_id if each.instance_id is None else "",
+                group_instance_id=each.instance_id,
+                reason=_REMOVED,
+            )
+            for each in some
+        ]
+        return LeaveGroupRequest(group_id=group, members=rows)
+
+    def read(response: Any) -> Rows[Member, None]:
+        by_instance = {each.instance_id: each for each in members if each.instance_id is not None}
+        by_id = {each.member_id: each for each in members if each.instance_id is None}
+        for row in response.members:
+            instance = row.group_instance_id
+            yield by_instance[instance] if instance is not None else by_id[row.member_id], row.error_code, None, None
+
+    return (yield from rows_of(members, _coordinator_of(group), request_of, read))
+
+
+def _coordinator_of(group: str) -> Any:
+    """Return what locates all keys at the coordinator of one group."""
+
+    def locate(keys: list[Any]) -> Steps[Mapping[Any, Any]]:
+        place = (yield from located(KeyKind.GROUP)([group]))[group]
+        return dict.fromkeys(keys, place)
+
+    return locate
+
+
+def _partition_rows(response: Any) -> Rows[TopicPartition, None]:
+    return (
+        ((topic.name, row.partition_index), row.error_code, None, None)
+        for topic in response.topics
+        for row in topic.partitions
+    )
