@@ -6,6 +6,7 @@
     opening         how a connection begins: versions and login, as steps that a shell carries out
     versions        in which version a request goes to a broker
     throttling      for how long a broker wants no request
+    admin           administration: what an operation asks of which broker, and what the answers mean, as steps for a shell
     event_loop      the shell on an event loop
     reach           why no broker answers at an address
 

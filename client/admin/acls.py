@@ -21,7 +21,7 @@ _ANY = "any"
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Acl:
+class AclWords:
     """An ACL, or what ACLs are looked for by: then None and "any" leave a part open. Words are Kafka's names in small letters
     with dashes, such as "transactional-id"."""
 
@@ -34,7 +34,7 @@ class Acl:
     permission: str = _ANY
 
 
-def describe(filter_: Acl) -> Steps[list[Acl]]:
+def describe(filter_: AclWords) -> Steps[list[AclWords]]:
     """Return the ACLs that match. Raises KafkaError."""
     response = yield from ask(DescribeAclsRequest(**_filter(filter_)))
     return [
@@ -44,7 +44,7 @@ def describe(filter_: Acl) -> Steps[list[Acl]]:
     ]
 
 
-def create(wanted: Sequence[Acl]) -> Steps[None]:
+def create(wanted: Sequence[AclWords]) -> Steps[None]:
     """Raises KafkaError for the first that was refused."""
     creations = [
         AclCreation(
@@ -62,7 +62,7 @@ def create(wanted: Sequence[Acl]) -> Steps[None]:
     _check(response.results)
 
 
-def delete(filter_: Acl) -> Steps[list[Acl]]:
+def delete(filter_: AclWords) -> Steps[list[AclWords]]:
     """Return the ACLs that matched and are deleted. Raises KafkaError."""
     response = yield from ask(DeleteAclsRequest(filters=[DeleteAclsFilter(**_filter(filter_))]))
     _check(response.filter_results)
@@ -79,7 +79,7 @@ def _check(rows: Sequence[Any]) -> None:
             raise error
 
 
-def _filter(acl: Acl) -> dict[str, Any]:
+def _filter(acl: AclWords) -> dict[str, Any]:
     return {
         "resource_type_filter": _code(ResourceType, acl.resource_type),
         "resource_name_filter": acl.resource,
@@ -91,8 +91,8 @@ def _filter(acl: Acl) -> dict[str, Any]:
     }
 
 
-def _acl(resource_type: int, resource: str, pattern: int, acl: Any) -> Acl:
-    return Acl(
+def _acl(resource_type: int, resource: str, pattern: int, acl: Any) -> AclWords:
+    return AclWords(
         _word(ResourceType, resource_type),
         resource,
         _word(PatternType, pattern),

@@ -36,7 +36,7 @@ class ResourceKind(IntEnum):
     BROKER_LOGGER = 8
 
 
-class Source(IntEnum):
+class SettingSource(IntEnum):
     """Where a value comes from; the codes of DescribeConfigs."""
 
     UNKNOWN = -1

@@ -154,17 +154,17 @@ def delete_offsets(group: str, keys: Iterable[TopicPartition]) -> Steps[dict[Top
     return (yield from rows_of(keys, _coordinator_of(group), request_of, _partition_rows))
 
 
-class Member(NamedTuple):
+class MemberName(NamedTuple):
     """A static member is named by its instance id, any other by its member id."""
 
     member_id: str
     instance_id: str | None
 
 
-def remove_members(group: str, members: Collection[Member]) -> Steps[dict[Member, KafkaError | None]]:
+def remove_members(group: str, members: Collection[MemberName]) -> Steps[dict[MemberName, KafkaError | None]]:
     """Take members out of a group."""
 
-    def request_of(some: list[Member]) -> LeaveGroupRequest:
+    def request_of(some: list[MemberName]) -> LeaveGroupRequest:
         rows = [
             MemberIdentity(
                 member_id=each.member_id if each.instance_id is None else "",
@@ -175,7 +175,7 @@ def remove_members(group: str, members: Collection[Member]) -> Steps[dict[Member
         ]
         return LeaveGroupRequest(group_id=group, members=rows)
 
-    def read(response: Any) -> Rows[Member, None]:
+    def read(response: Any) -> Rows[MemberName, None]:
         by_instance = {each.instance_id: each for each in members if each.instance_id is not None}
         by_id = {each.member_id: each for each in members if each.instance_id is None}
         for row in response.members:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from client.admin.steps import KeyKind, Rows, Steps, by_topic, located, rows_of
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import KafkaError
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.topic_partition import TopicPartition
 
@@ -44,7 +44,4 @@ def offsets(
             for row in topic.partitions:
                 yield (topic.name, row.partition_index), row.error_code, None, row.offset
 
-    # A partition that has just been made is not known to every broker.
-    return (
-        yield from rows_of(times, located(KeyKind.LEADER), request_of, read, (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
-    )
+    return (yield from rows_of(times, located(KeyKind.LEADER), request_of, read))

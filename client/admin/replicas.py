@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from client.admin.brokers import each_broker
-from client.admin.steps import KeyKind, Place, Rows, Steps, ask, at, by_topic, located, rows_of
+from client.admin.steps import KeyKind, Place, Rows, Steps, ask, at, by_topic, is_lost, located, rows_of
 from protocol.errors import KafkaError
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -86,7 +86,7 @@ def move_directories(paths: Mapping[ReplicaKey, str]) -> Steps[dict[ReplicaKey, 
                     yield (topic.topic_name, row.partition_index, broker), row.error_code, None, None
 
         keys = [key for key in paths if key[2] == broker]
-        found |= yield from rows_of(keys, at(broker), request_of, read)
+        found |= yield from rows_of(keys, at(broker), request_of, read, is_lost)
     return found
 
 
@@ -133,7 +133,7 @@ def elect(kind: ElectionType, keys: Iterable[TopicPartition]) -> Steps[dict[Topi
             for row in topic.partition_result:
                 yield (topic.topic, row.partition_id), row.error_code, row.error_message, None
 
-    return (yield from rows_of(keys, at(Place.CONTROLLER), request_of, read))
+    return (yield from rows_of(keys, at(Place.CONTROLLER), request_of, read, is_lost))
 
 
 def delete_records(

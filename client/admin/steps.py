@@ -1,7 +1,7 @@
 """A request to a place in the cluster, as a step that a shell carries out; and answers in rows, each asked for again until it
 stands. Pure.
 
-    responses = yield Ask({place: request, ...})     for each place its response, or the KafkaError that it failed with
+    responses = yield AskPlaces({place: request, ...})     for each place its response, or the KafkaError that it failed with
     places = yield Locate(kind, keys)                the broker of each key, or the KafkaError in its place
     goes_on = yield Retry(errors)                    forget what these errors disprove, and wait; False: the time is over
 
@@ -53,7 +53,7 @@ class ByVersion(NamedTuple):
 AnyRequest = Request | ByVersion
 
 
-class Ask(NamedTuple):
+class AskPlaces(NamedTuple):
     """Send requests to places side by side."""
 
     requests: Mapping[int | Place, AnyRequest]
@@ -72,15 +72,17 @@ class Retry(NamedTuple):
     errors: Collection[KafkaError]
 
 
-Steps = Generator[Ask | Locate | Retry, Any, T]
+Steps = Generator[AskPlaces | Locate | Retry, Any, T]
 Rows = Iterable[tuple[K, int, str | None, V]]
 """What a response says: key, error code, message of the error, value."""
+Locator = Callable[[list[K]], Steps[Mapping[K, int | Place | KafkaError]]]
+"""Where to ask for keys."""
 
 
 def ask(request: AnyRequest, place: int | Place = Place.ANY) -> Steps[Any]:
     """Return the response. A top-level error that may pass is waited out. Raises KafkaError."""
     while True:
-        responses = yield Ask({place: request})
+        responses = yield AskPlaces({place: request})
         response = responses[place]
         error = response if isinstance(response, KafkaError) else error_of(response)
         if error is None:
@@ -91,13 +93,14 @@ def ask(request: AnyRequest, place: int | Place = Place.ANY) -> Steps[Any]:
 
 def rows_of(
     keys: Iterable[K],
-    locate: Callable[[list[K]], Steps[Mapping[K, int | Place | KafkaError]]],
+    locate: Locator[K],
     request_of: Callable[[list[K]], AnyRequest],
     read: Callable[[Any], Rows[K, V]],
-    passing: Collection[ErrorCode] = (),
+    passes: Callable[[KafkaError], bool] | None = None,
 ) -> Steps[dict[K, V | KafkaError]]:
-    """Return a value or an error for each key: ask the place of each, all places side by side. `passing` are further errors
-    that may pass."""
+    """Return a value or an error for each key: ask the place of each, all places side by side. `passes` says which errors may
+    pass, where it is not `may_pass`."""
+    passes = passes or may_pass
     found: dict[K, V | KafkaError] = {}
     left = list(keys)
     while left:
@@ -108,7 +111,7 @@ def rows_of(
                 failed[key] = place
             else:
                 by_place[place].append(key)
-        responses = (yield Ask({place: request_of(some) for place, some in by_place.items()})) if by_place else {}
+        responses = (yield AskPlaces({place: request_of(some) for place, some in by_place.items()})) if by_place else {}
         for place, some in by_place.items():
             answered = _answered(responses[place], some, read)
             for key, outcome in answered.items():
@@ -116,7 +119,7 @@ def rows_of(
                     failed[key] = outcome
                 else:
                     found[key] = outcome
-        again = [key for key, error in failed.items() if may_pass(error) or error.code in passing]
+        again = [key for key, error in failed.items() if passes(error)]
         if again and (yield Retry([failed[key] for key in again])):
             left = again
             found |= {key: error for key, error in failed.items() if key not in set(again)}
@@ -125,19 +128,17 @@ def rows_of(
     return found
 
 
-def located(kind: KeyKind) -> Callable[[list[K]], Steps[Mapping[K, int | Place | KafkaError]]]:
+def located(kind: KeyKind) -> Locator[Any]:
     """Return what locates keys of this kind."""
 
-    def locate(keys: list[K]) -> Steps[Mapping[K, int | Place | KafkaError]]:
-        places: Mapping[K, int | Place | KafkaError] = yield Locate(kind, keys)
+    def locate(keys: list[Any]) -> Steps[Mapping[Any, int | Place | KafkaError]]:
+        places: Mapping[Any, int | Place | KafkaError] = yield Locate(kind, keys)
         return places
 
     return locate
 
 
-def everything_at(
-    place_of: Callable[[K], int | Place],
-) -> Callable[[list[K]], Steps[Mapping[K, int | Place | KafkaError]]]:
+def everything_at(place_of: Callable[[K], int | Place]) -> Locator[K]:
     """Return what knows the place of a key without asking."""
 
     def locate(keys: list[K]) -> Steps[Mapping[K, int | Place | KafkaError]]:
@@ -147,7 +148,7 @@ def everything_at(
     return locate
 
 
-def at(place: int | Place) -> Callable[[list[K]], Steps[Mapping[K, int | Place | KafkaError]]]:
+def at(place: int | Place) -> Locator[Any]:
     """Return what locates all keys at one place."""
     return everything_at(lambda _: place)
 
@@ -162,6 +163,11 @@ def may_pass(error: KafkaError) -> bool:
     """Return whether the same request may succeed later. A topic that is not there is not waited for: an administrator wants
     to know."""
     return error.code.retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def is_lost(error: KafkaError) -> bool:
+    """Return whether no broker has answered, or the one that did is not the right one any more: whatever its row says stays."""
+    return error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_CONTROLLER)
 
 
 def by_topic(keys: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

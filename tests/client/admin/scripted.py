@@ -1,0 +1,51 @@
+"""A shell that carries steps out by script: it hands back what a test says, and keeps what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from client.admin.steps import AskPlaces, KeyKind, Locate, Place, Retry, Steps
+from protocol.errors import KafkaError
+from protocol.schema import Request
+
+T = TypeVar("T")
+
+
+class ScriptedShell:
+    """`answer` gives the response of a place to a request; `places` are those of keys. It retries `retries` times."""
+
+    def __init__(
+        self,
+        answer: Callable[[int | Place, Request], Any],
+        places: Callable[[KeyKind, Any], int | KafkaError] = lambda _kind, _key: 1,
+        retries: int = 0,
+    ) -> None:
+        self.asked: list[tuple[int | Place, Request]] = []
+        self.retried: list[str] = []
+        self._answer = answer
+        self._places = places
+        self._retries = retries
+
+    def run(self, steps: Steps[T]) -> T:
+        result: Any = None
+        try:
+            while True:
+                result = self._carry_out(steps.send(result))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    def _carry_out(self, step: AskPlaces | Locate | Retry) -> Mapping[Any, Any] | bool:
+        if isinstance(step, Locate):
+            return {key: self._places(step.kind, key) for key in step.keys}
+        if isinstance(step, Retry):
+            self.retried += [error.code.name for error in step.errors]
+            self._retries -= 1
+            return self._retries >= 0
+        found = {}
+        for place, asked in step.requests.items():
+            request = asked if isinstance(asked, Request) else asked.in_version(asked.kind.max_version)
+            self.asked.append((place, request))
+            found[place] = self._answer(place, request)
+        return found
