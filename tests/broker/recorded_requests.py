@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.handlers.api_versions import api_versions
+from broker.handlers.brokers.api_versions import api_versions
 from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext

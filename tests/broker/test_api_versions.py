@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from broker.handlers.api_versions import api_versions
+from broker.handlers.brokers.api_versions import api_versions
 from broker.network.dispatch import handles
 from broker.network.error_responses import unsupported_api_versions
 from broker.network.request_context import RequestContext

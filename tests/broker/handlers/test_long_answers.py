@@ -14,25 +14,25 @@ from typing import Any, cast
 
 import pytest
 
-from broker.handlers.alter_configs import alter_configs
-from broker.handlers.alter_partition_reassignments import alter_partition_reassignments
-from broker.handlers.create_partitions import create_partitions
-from broker.handlers.create_topics import create_topics
-from broker.handlers.delete_records import delete_records
-from broker.handlers.delete_topics import delete_topics
-from broker.handlers.describe_configs import describe_configs
-from broker.handlers.describe_groups import describe_groups
-from broker.handlers.describe_log_dirs import describe_log_dirs
-from broker.handlers.elect_leaders import elect_leaders
-from broker.handlers.find_coordinator import find_coordinator
-from broker.handlers.incremental_alter_configs import incremental_alter_configs
-from broker.handlers.leave_group import leave_group
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.metadata import metadata
-from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_delete import offset_delete
-from broker.handlers.offset_fetch import offset_fetch
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from broker.handlers.brokers.describe_log_dirs import describe_log_dirs
+from broker.handlers.configs.alter_configs import alter_configs
+from broker.handlers.configs.describe_configs import describe_configs
+from broker.handlers.configs.incremental_alter_configs import incremental_alter_configs
+from broker.handlers.groups.describe_groups import describe_groups
+from broker.handlers.groups.find_coordinator import find_coordinator
+from broker.handlers.groups.leave_group import leave_group
+from broker.handlers.groups.offset_commit import offset_commit
+from broker.handlers.groups.offset_delete import offset_delete
+from broker.handlers.groups.offset_fetch import offset_fetch
+from broker.handlers.records.delete_records import delete_records
+from broker.handlers.records.list_offsets import list_offsets
+from broker.handlers.records.offset_for_leader_epoch import offset_for_leader_epoch
+from broker.handlers.topics.alter_partition_reassignments import alter_partition_reassignments
+from broker.handlers.topics.create_partitions import create_partitions
+from broker.handlers.topics.create_topics import create_topics
+from broker.handlers.topics.delete_topics import delete_topics
+from broker.handlers.topics.elect_leaders import elect_leaders
+from broker.handlers.topics.metadata import metadata
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler
 from metadata.admin.topic_requests import NewTopic

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.delete_records import delete_records
-from broker.handlers.describe_producers import describe_producers
-from broker.handlers.fetch import fetch
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from broker.handlers.produce import produce
-from broker.handlers.write_txn_markers import write_txn_markers
+from broker.handlers.records.delete_records import delete_records
+from broker.handlers.records.fetch import fetch
+from broker.handlers.records.list_offsets import list_offsets
+from broker.handlers.records.offset_for_leader_epoch import offset_for_leader_epoch
+from broker.handlers.records.produce import produce
+from broker.handlers.transactions.describe_producers import describe_producers
+from broker.handlers.transactions.write_txn_markers import write_txn_markers
 from broker.network.deferred import CloseConnection
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

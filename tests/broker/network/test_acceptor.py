@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from broker.handlers.api_versions import api_versions
+from broker.handlers.brokers.api_versions import api_versions
 from broker.network.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext

@@ -28,7 +28,7 @@ from security.access import CLUSTER_NAME, Operation, ResourceType
 from security.acl_authorizer import AclAuthorizer
 from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import ANONYMOUS
-from tests.broker.handlers.produce_twins import Twins, error_of, on_twins, request_of, teach
+from tests.broker.handlers.records.produce_twins import Twins, error_of, on_twins, request_of, teach
 from tests.broker.harness import Broker
 from tests.broker.recorded_requests import Log, V, produce_of
 from tests.storage.logs import batch

@@ -16,7 +16,7 @@ from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.schema import Request, Response
 from security.access import CLUSTER_NAME, DENIED, Operation, ResourceType
-from tests.broker.handlers.produce_twins import Twins, on_twins, request_of, teach
+from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.harness import Broker
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 from tests.storage.logs import batch

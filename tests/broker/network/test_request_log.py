@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from runtime.tasks import TaskScope
 from security.access import NOTHING
-from tests.broker.handlers.produce_twins import Twins, on_twins, request_of, teach
+from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.network.test_dispatch import REQUEST, context
 from tests.clocks import ManualClock
 from tests.storage.logs import batch

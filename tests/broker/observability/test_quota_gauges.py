@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.api_versions import api_versions
-from broker.handlers.produce import produce
+from broker.handlers.brokers.api_versions import api_versions
+from broker.handlers.records.produce import produce
 from broker.network.acceptor import AcceptLimits
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.observability.quota_gauges import RATES_MAX, connection_samples, quota_samples

@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from broker.handlers.alter_configs import alter_configs
-from broker.handlers.describe_configs import describe_configs
-from broker.handlers.incremental_alter_configs import incremental_alter_configs
+from broker.handlers.configs.alter_configs import alter_configs
+from broker.handlers.configs.describe_configs import describe_configs
+from broker.handlers.configs.incremental_alter_configs import incremental_alter_configs
 from broker.settings.dynamic_settings import DynamicSettings
 from broker.settings.stored_passwords import PasswordsRefused, StoredPasswords, is_password
 from config.broker import BrokerSettings

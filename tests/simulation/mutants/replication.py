@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from broker import server
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_claims import ControllerClaims
 from broker.cluster.membership import Membership
+from broker.handlers.records import fetch
 from controller import isr_changes, partition_state_machine, reassignment_rules, replica_state_machine
 from controller.controller_term import Term
 from controller.elections import leader_election_rules
@@ -100,7 +100,7 @@ def _reads_past_watermark(patches: Patches) -> None:
 
         return inspect
 
-    patches.replace(import_module("broker.handlers.fetch"), "inspect", unlimited)  # the package's name is the handler
+    patches.replace(fetch, "inspect", unlimited)
 
 
 # --- the follower ---

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from broker.cluster.internal_topics import InternalLog
-from broker.handlers.fetch import ParkedFetch
+from broker.handlers.records.fetch import ParkedFetch
 from broker.network.memory_budget import MemoryBudget
 from controller import producer_ids
 from controller.producer_ids import BLOCK_SIZE

@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from broker.handlers import ALL
-from broker.handlers.create_topics import create_topics
-from broker.handlers.fetch import fetch
-from broker.handlers.heartbeat import heartbeat
-from broker.handlers.leader_and_isr import leader_and_isr
-from broker.handlers.produce import produce
+from broker.handlers.brokers.leader_and_isr import leader_and_isr
+from broker.handlers.groups.heartbeat import heartbeat
+from broker.handlers.records.fetch import fetch
+from broker.handlers.records.produce import produce
+from broker.handlers.topics.create_topics import create_topics
 from broker.network.client_connection import ClientConnection
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.quotas.client_quotas import Quotas
@@ -28,7 +28,7 @@ from protocol.messages.produce import ProduceResponse
 from protocol.schema import Response
 from runtime.network.transport import Address
 from security.principal import Principal
-from tests.broker.handlers.produce_twins import Twins, on_twins, request_of, teach
+from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.quota_world import quotas_of
 from tests.clocks import ManualClock
 from tests.storage.logs import batch

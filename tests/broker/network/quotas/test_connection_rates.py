@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.handlers.api_versions import api_versions
+from broker.handlers.brokers.api_versions import api_versions
 from broker.network.acceptor import DELAYED_MAX, AcceptLimits
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from protocol.messages.api_versions import ApiVersionsRequest

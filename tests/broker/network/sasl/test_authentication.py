@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.handlers.sasl_authenticate import sasl_authenticate
-from broker.handlers.sasl_handshake import sasl_handshake
+from broker.handlers.security.sasl_authenticate import sasl_authenticate
+from broker.handlers.security.sasl_handshake import sasl_handshake
 from broker.network.memory_budget import MemoryBudget
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.network.sasl.exchange import SaslRules

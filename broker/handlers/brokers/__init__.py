@@ -1,0 +1,1 @@
+"""Brokers: what they tell each other, their versions, features and log directories."""

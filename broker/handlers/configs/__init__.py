@@ -1,0 +1,1 @@
+"""Settings of topics and brokers, and quotas."""

@@ -1,0 +1,206 @@
+"""IncrementalAlterConfigs (key 44): change single settings of topics, of this broker or of the cluster's defaults, and
+the levels of this broker's loggers.
+
+Behaviour: each resource has its own result, and all of its operations are executed or none. APPEND and SUBTRACT work on
+lists and start from the stored value, or the default. `validate_only` checks everything and changes nothing.
+Where Apache Kafka returns UNKNOWN_SERVER_ERROR (an unknown operation, APPEND to an unknown setting), the error is
+INVALID_REQUEST.
+Source: KIP-339, KIP-412; Kafka ConfigAdminManager.preprocess, prepareIncrementalConfigs, ZkAdminManager.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+
+from broker.handlers.configs.config_resources import (
+    ConfigAccess,
+    ConfigResourceType,
+    check_entries,
+    check_loggers_of_this_broker,
+    check_names_this_broker,
+    config_refusal,
+    refused,
+    repeated,
+    store_refusal,
+)
+from broker.network.dispatch import handles
+from broker.network.request_context import RequestContext
+from broker.observability import logging_setup
+from broker.observability.log_forms import LEVELS
+from config.definition import Setting, Type
+from config.errors import ConfigError
+from config.layers import broker_definition
+from config.topic import LogConfig
+from metadata.store.port import StoreError
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from runtime.slices import Slices
+from security.access import Operation, ResourceType, on_each
+
+
+class AlterOperation(enum.IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@handles(
+    IncrementalAlterConfigsRequest,
+    (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+)
+async def incremental_alter_configs(
+    request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
+    rows: list[AlterConfigsResourceResponse] = []
+    access = ConfigAccess(context, Operation.ALTER_CONFIGS)
+    async for resource in Slices(context.services.clock).over(request.resources):
+        code, message = ErrorCode.NONE, None
+        try:
+            if (resource.resource_type, resource.resource_name) in twice:
+                raise refused("Each resource must appear at most once.")
+            await _alter(resource, context, access, validate_only=request.validate_only)
+        except KafkaError as error:
+            code, message = error.code, error.own_message
+        rows.append(
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
+
+
+async def _alter(
+    resource: AlterConfigsResource, context: RequestContext, access: ConfigAccess, *, validate_only: bool
+) -> None:
+    """Raises KafkaError. Values for a broker are validated before access is checked, as in Kafka."""
+    name, services = resource.resource_name, context.services
+    check_entries(
+        [entry.name for entry in resource.configs],
+        [
+            entry.name
+            for entry in resource.configs
+            if entry.value is None and entry.config_operation != AlterOperation.DELETE
+        ],
+    )
+    resource_type = ConfigResourceType(resource.resource_type)
+    try:
+        match resource_type:
+            case ConfigResourceType.TOPIC:
+                access.check_topic(name)
+                if not name:
+                    raise refused("Default topic resources are not allowed.")
+                if name not in services.metadata.image.topics:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+                edit = _edit(resource.configs, LogConfig.definitions.get)
+                await services.dynamic_settings.alter_topic(name, edit, validate_only=validate_only)
+            case ConfigResourceType.BROKER:
+                if name:
+                    check_names_this_broker(name, services.broker_id)
+                edit = _edit(resource.configs, broker_definition)
+                await services.dynamic_settings.alter_broker(
+                    edit, per_broker=bool(name), validate_only=validate_only or not access.is_on_cluster
+                )
+                access.check_cluster()
+            case ConfigResourceType.BROKER_LOGGER:
+                access.check_cluster()
+                _alter_loggers(resource, services.broker_id, validate_only=validate_only)
+            case ConfigResourceType.CLIENT_METRICS:
+                raise refused(
+                    "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+                )
+            case _:
+                raise refused(f"Unknown resource type {resource.resource_type}")
+    except ConfigError as error:
+        raise config_refusal(error, resource_type, name) from error
+    except StoreError as error:
+        raise store_refusal(error) from error
+
+
+def _edit(
+    entries: Iterable[AlterableConfig], definition: Callable[[str], Setting | None]
+) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """Return a function that applies the operations to the stored settings, and raises KafkaError."""
+
+    def edit(stored: Mapping[str, str]) -> Mapping[str, str]:
+        given = dict(stored)
+        for entry in entries:
+            _apply(given, entry, definition)
+        return given
+
+    return edit
+
+
+def _apply(given: dict[str, str], entry: AlterableConfig, definition: Callable[[str], Setting | None]) -> None:
+    name, text = entry.name, entry.value or ""
+    match entry.config_operation:
+        case AlterOperation.SET:
+            given[name] = text
+        case AlterOperation.DELETE:
+            given.pop(name, None)
+        case AlterOperation.APPEND:
+            items = _list_items(given, name, definition(name), "append")
+            given[name] = ",".join(filter(None, items + [item for item in text.split(",") if item not in items]))
+        case AlterOperation.SUBTRACT:
+            items = _list_items(given, name, definition(name), "subtract")
+            for item in text.split(","):
+                if item in items:
+                    items.remove(item)
+            given[name] = ",".join(items)
+        case unknown:
+            raise refused(f"Unknown operation {unknown} for config {name}")
+
+
+def _list_items(given: Mapping[str, str], name: str, row: Setting | None, operation: str) -> list[str]:
+    if row is None:
+        raise refused(f"Unknown config name: {name}")
+    if row.type is not Type.LIST:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {operation} is not allowed for config key: {name}")
+    return (given[name] if name in given else row.format(row.default) or "").split(",")
+
+
+# --- loggers ---
+
+
+def _alter_loggers(resource: AlterConfigsResource, broker_id: int, *, validate_only: bool) -> None:
+    """Change levels of loggers; all are checked before one is changed. Raises KafkaError."""
+    check_loggers_of_this_broker(resource.resource_name, broker_id)
+    known = logging_setup.loggers()
+    for entry in resource.configs:
+        _check_logger(entry, known)
+    if validate_only:
+        return
+    for entry in resource.configs:
+        if entry.config_operation == AlterOperation.SET and entry.value is not None:
+            logging_setup.set_logger_level(entry.name, entry.value)
+        else:
+            logging_setup.unset_logger_level(entry.name)
+
+
+def _check_logger(entry: AlterableConfig, known: Mapping[str, str]) -> None:
+    name, operation = entry.name, entry.config_operation
+    if operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+        raise refused(f"{AlterOperation(operation).name} operation is not allowed for the BROKER_LOGGER resource")
+    if operation not in (AlterOperation.SET, AlterOperation.DELETE):
+        raise refused(f"Unknown operation {operation} for the BROKER_LOGGER resource")
+    if name not in known:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == AlterOperation.DELETE and name == logging_setup.ROOT:
+        raise refused("Removing the log level of the root logger is not allowed")
+    if operation == AlterOperation.SET and entry.value not in LEVELS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {entry.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(LEVELS)}",
+        )

@@ -1,0 +1,1 @@
+"""Logins, users, delegation tokens and ACLs."""

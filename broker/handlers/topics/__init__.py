@@ -1,0 +1,1 @@
+"""Topics, their partitions, where these are and who leads them."""

@@ -1,0 +1,129 @@
+"""AddPartitionsToTxn (key 24): partitions become part of a transaction before they are written to, or are verified to be.
+
+Behaviour: up to version 3 a producer adds to its own transaction. From version 4 brokers send several transactions at once, and
+may only verify that the partitions are in them (KIP-890). If one partition of a transaction does not exist, none is
+added: it gets UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. A producer cannot add an internal topic
+itself (TOPIC_AUTHORIZATION_FAILED): AddOffsetsToTxn does.
+Rights: up to version 3 on the transactional id, then on each topic; from version 4 on the cluster, as a broker.
+Versions: v2 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
+Source: KIP-98, KIP-890; Kafka KafkaApis.handleAddPartitionsToTxnRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from broker.handlers.transactions.fenced_producer import fenced_error
+from broker.network.dispatch import handles
+from broker.network.error_rows import add_partitions_to_txn as refused
+from broker.network.request_context import RequestContext
+from metadata.image import is_internal
+from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from protocol.topic_partition import TopicPartition
+from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
+
+_BATCHED_SINCE = 4
+_FENCED_SINCE = 2
+
+
+@handles(
+    AddPartitionsToTxnRequest,
+    (  # the first two up to version 3, the last one from version 4 on
+        on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        on_each(Operation.WRITE, ResourceType.TOPIC),
+        on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+)
+async def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    if context.api_version < _BATCHED_SINCE:
+        own = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            verify_only=False,
+            topics=request.v3_and_below_topics,
+        )
+        if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, own.transactional_id):
+            return refused(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+        results = await _results(own, context, is_client=True)
+        return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
+    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return refused(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=await _results(transaction, context, is_client=False),
+            )
+            for transaction in request.transactions
+        ],
+    )
+
+
+async def _results(
+    transaction: AddPartitionsToTxnTransaction, context: RequestContext, *, is_client: bool
+) -> list[AddPartitionsToTxnTopicResult]:
+    """Return a row for each partition; if all have the same error, a row each time the request names one."""
+    transactions = context.services.transactions
+    partitions = _partitions(transaction.topics)
+    errors = await _errors(partitions, context, is_client=is_client)
+    transactional_id, producer_id = transaction.transactional_id, transaction.producer_id
+    if errors:
+        return _topic_results({each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions})
+    if transaction.verify_only:
+        return _topic_results(
+            transactions.verify_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
+        )
+    error = await transactions.add_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
+    error = fenced_error(error, context.api_version, since=_FENCED_SINCE)
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                for index in topic.partitions
+            ],
+        )
+        for topic in transaction.topics
+    ]
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    """Return each partition once, in the order of the request."""
+    return list(dict.fromkeys((topic.name, index) for topic in topics for index in topic.partitions))
+
+
+async def _errors(
+    partitions: Collection[TopicPartition], context: RequestContext, *, is_client: bool
+) -> dict[TopicPartition, ErrorCode]:
+    image = context.services.metadata.image
+    errors: dict[TopicPartition, ErrorCode] = {}
+    may_write = context.may(Operation.WRITE, ResourceType.TOPIC)
+    async with context.services.serial_queue.begin(len(partitions)) as slices:
+        async for topic, index in slices.over(partitions):
+            if is_client and (is_internal(topic) or not may_write(topic)):
+                errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif image.partition(topic, index) is None:
+                errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return errors
+
+
+def _topic_results(errors: Mapping[TopicPartition, ErrorCode]) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, index), error in errors.items():
+        row = AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+        topics.setdefault(topic, []).append(row)
+    return [AddPartitionsToTxnTopicResult(name=name, results_by_partition=rows) for name, rows in topics.items()]

@@ -1,0 +1,98 @@
+"""JoinGroup: what versions change, and what a member is known by."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.composition import group_coordinator_settings
+from broker.handlers.groups.client_address import java_address_text
+from broker.handlers.groups.join_group import join_group
+from config.broker import BrokerSettings
+from protocol.errors import ErrorCode
+from protocol.messages.join_group import JoinGroupResponse
+from tests.broker.handlers.group_world import GroupBroker
+from tests.coordinator.requests import join_request
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_an_error_has_no_protocol_in_the_words_of_its_version(version: int) -> None:
+    async def scenario() -> None:
+        async with GroupBroker() as broker:
+            request = join_request(member_id="zz")
+            response = await join_group(request, broker.context(version))
+            assert response == JoinGroupResponse(
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                generation_id=-1,
+                protocol_name="" if version < 7 else None,
+                leader="",
+                member_id="zz",
+                members=[],
+            )
+            response.encode(version)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_a_member_joins_in_every_version(version: int) -> None:
+    async def scenario() -> None:
+        async with GroupBroker() as broker:
+            request = join_request()
+            if version >= 4:
+                told = await join_group(request, broker.context(version))
+                assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+                request = join_request(member_id=told.member_id)
+            join = asyncio.create_task(join_group(request, broker.context(version)))
+            await broker.world.settle()
+            await broker.world.advance(3_000)
+            response = await join
+            assert (response.error_code, response.generation_id) == (ErrorCode.NONE, 1)
+            assert response.member_id == response.leader and response.member_id.startswith("me-")
+            response.encode(version)
+            (member,) = broker.world.groups.describe_group("g").members
+            assert (member.client_id, member.client_host) == ("me", "/127.0.0.1")
+
+    asyncio.run(scenario())
+
+
+def test_a_client_without_a_name_is_a_member_too() -> None:
+    async def scenario() -> None:
+        async with GroupBroker() as broker:
+            told = await join_group(join_request(), broker.context(5, client_id=None))
+            assert told.member_id.startswith("-")
+
+    asyncio.run(scenario())
+
+
+def test_a_member_id_that_could_not_be_sent_is_refused() -> None:
+    async def scenario() -> None:
+        async with GroupBroker() as broker:
+            response = await join_group(join_request(), broker.context(5, client_id="x" * 32_767))
+            assert response.error_code == ErrorCode.INVALID_REQUEST
+            response = await join_group(join_request(instance="x" * 32_767), broker.context(5))
+            assert response.error_code == ErrorCode.INVALID_REQUEST
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", "/127.0.0.1"),
+        ("::1", "/0:0:0:0:0:0:0:1"),
+        ("2001:db8::a:1", "/2001:db8:0:0:0:0:a:1"),
+        ("::ffff:10.1.2.3", "/10.1.2.3"),
+        ("fe80::1%eth0", "/fe80:0:0:0:0:0:0:1"),
+        ("peer", "/peer"),
+    ],
+)
+def test_addresses_are_written_as_java_writes_them(host: str, expected: str) -> None:
+    assert java_address_text(host) == expected
+
+
+def test_the_memory_of_requests_that_wait_is_a_setting() -> None:
+    settings = group_coordinator_settings(BrokerSettings({"barnabas.group.waiting.max.bytes": "5000000"}))
+    assert settings.groups.waiting_max_bytes == 5_000_000
+    assert group_coordinator_settings(BrokerSettings({})).groups.waiting_max_bytes == 128 << 20
