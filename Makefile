@@ -62,7 +62,7 @@ run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (
 
 $(RUN)/.cli: requirements/cli.txt $(RUN)/.stamp
 	$(call install,$(RUN),$<,$@)
-	@printf '#!/bin/sh\nexec "%s" -I "%s" "$$@"\n' "$(CURDIR)/$(RUN)/bin/python" "$(CURDIR)/barnabas/runner.py" > $(RUN)/bin/barnabas
+	@printf '#!/bin/sh\nexec "%s" -I "%s" "$$@"\n' "$(CURDIR)/$(RUN)/bin/python" "$(CURDIR)/barnabas/cli.py" > $(RUN)/bin/barnabas
 	@chmod +x $(RUN)/bin/barnabas
 
 cli: $(RUN)/.cli ## The command line for any cluster: .venv-run/bin/barnabas topics list

@@ -49,7 +49,7 @@ class InstallManPages(install_data):
     def pages():
         sys.path.insert(0, HERE)
         try:
-            from barnabas.runner import all_commands  # noqa: PLC0415  a build without pages needs none of these
+            from barnabas.cli import all_commands  # noqa: PLC0415  a build without pages needs none of these
             from broker.start_options import VERSION  # noqa: PLC0415
             from tools.man_pages import man_pages  # noqa: PLC0415
 

@@ -8,9 +8,11 @@ The broker itself runs in a process of its own; nothing of it is imported here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from barnabas.embedded import BrokerStartError, EmbeddedBroker, UnknownUserError
 
 __all__ = ["BrokerStartError", "EmbeddedBroker", "UnknownUserError"]

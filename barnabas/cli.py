@@ -1,30 +1,142 @@
-"""The command `barnabas`: becomes the server's process, in Python's isolated mode, or runs a Spark job (`barnabas pipeline`).
+"""The command `barnabas`, in one process: puts the server's packages before other people's, and runs the command.
 
-Rules: no parsing here, so that the server starts quickly; `broker.__main__` has the options. A job runs in this process,
-with the user's own packages.
+It is the console script, `python -m barnabas`, and the file that `python -I` runs (`barnabas.launch`).
+
+Rules: the server's packages have short names (`config`, `storage`), which may be in the current folder, in PYTHONPATH and in
+the user's site, too. Before anything else is imported, the server's folder comes first on `sys.path`, and what `python -I`
+leaves out comes last; a module of such a name that a .pth file or a sitecustomize has loaded is forgotten. A Spark job has
+the user's own packages instead, and loads the server's under a private name (`barnabas.spark`).
+Until a command says what Ctrl-C means to it there is nothing to put in order, and it ends the process as a signal does: an
+exception in the middle of an import would be a page of text.
+Source: docs/decisions/026-one-process.md.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from typing import NoReturn
 
-from barnabas.launch import command
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+    from typing import NoReturn
+
+    import click
+
+COMPLETION = "_BARNABAS_COMPLETE"
+"""What a shell sets when it asks for completions."""
+HERE = os.path.dirname(os.path.abspath(__file__))
+JOBS = ("pipeline", "pipelines")
+
+
+def server_folder() -> str:
+    """Where the server's packages are: inside the installed package, or the root of a checkout."""
+    installed = os.path.join(HERE, "_server")
+    return installed if os.path.isdir(installed) else os.path.dirname(HERE)
+
+
+def stand_apart(folder: str) -> None:
+    """Arrange `sys.path`, and forget modules of others that have the names of the server's packages in `folder`."""
+    environment = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
+    site = sys.modules.get("site")  # not under `python -S`
+    sys.path[:] = [folder, *own_first(
+        [absolute(entry) for entry in sys.path],
+        started_in=() if sys.flags.safe_path else (absolute(""), os.path.dirname(os.path.realpath(sys.argv[0]))),
+        given=[absolute(entry) for entry in environment.split(os.pathsep)] if environment else (),
+        user_site=getattr(site, "USER_SITE", None),
+        site_packages=() if site is None else site.getsitepackages(),
+    )]  # fmt: skip
+    names = set(os.listdir(folder)) - {"barnabas"}
+    for name in [name for name in sys.modules if name.partition(".")[0] in names]:
+        del sys.modules[name]
+
+
+def own_first(
+    path: Sequence[str],
+    *,
+    started_in: Container[str],
+    given: Container[str],
+    user_site: str | None,
+    site_packages: Container[str],
+) -> list[str]:
+    """Return a `sys.path` without the first entry where that is a folder in which the command was started, and with the user's
+    last: the user's site with what its .pth files have added, then the entries `given` in PYTHONPATH."""
+    own: list[str] = []
+    users: list[str] = []
+    last: list[str] = []
+    is_users = False
+    for entry in path[1:] if path and path[0] in started_in else path:
+        is_users = entry not in site_packages and (is_users or (entry == user_site and entry not in given))
+        (last if entry in given else users if is_users else own).append(entry)
+    return own + users + last
+
+
+def absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the current folder has been deleted
+        return path
 
 
 def main() -> NoReturn:
-    if sys.argv[1:2] in (["pipeline"], ["pipelines"]):
-        from barnabas.pipeline import command as pipeline  # noqa: PLC0415  the server must start quickly
+    jobs = sys.argv[1:2] and sys.argv[1] in JOBS
+    if not jobs:
+        stand_apart(server_folder())
+    if os.path.dirname(HERE) not in sys.path:  # isolated mode leaves out the user's site, which may have this package
+        sys.path.append(os.path.dirname(HERE))
+    import signal  # noqa: PLC0415  the path above comes first
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody wants it to be ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if jobs:
+        from barnabas.pipeline import command as pipeline  # noqa: PLC0415
 
         pipeline.main(sys.argv[2:])
-    # A Ctrl-C from here on waits for the runner: an interpreter that starts up would answer it with a traceback.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    if sys.stdout is not None:  # else the parent process has closed it
-        sys.stdout.flush()
-    line = command(*sys.argv[1:])
-    os.execv(line[0], line)  # noqa: S606  our own interpreter, no shell
+    sys.exit(run())
+
+
+def run() -> int:
+    from tools.names import ALIASES, COMMANDS  # noqa: PLC0415  the path above comes first
+
+    if COMPLETION in os.environ:
+        return run_tool([], completes=True)
+    arguments = [ALIASES.get(word, word) for word in sys.argv[1:2]] + sys.argv[2:]
+    if arguments and arguments[0] in COMMANDS:
+        return run_tool(arguments)
+    from broker.__main__ import main  # noqa: PLC0415
+
+    return main(arguments, COMMANDS)
+
+
+def all_commands() -> click.Group:
+    """Return the command line with the server's commands, for completion and man pages: those are not run from there. Raises
+    ModuleNotFoundError without the extra `cli`."""
+    from broker.__main__ import command_parser  # noqa: PLC0415  the path of `run` comes first
+    from tools.command import root  # noqa: PLC0415
+    from tools.server_commands import server_commands  # noqa: PLC0415
+
+    for command in server_commands(command_parser({})):
+        root.add_command(command)
+    return root
+
+
+def run_tool(arguments: list[str], *, completes: bool = False) -> int:
+    """Run a command of the extra `cli`, or say how to get it. With `completes` a shell asks for completions."""
+    try:
+        from tools.command import main  # noqa: PLC0415
+
+        if completes:
+            all_commands()
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "confluent_kafka", "kafka", "rich"):
+            raise
+        if completes:
+            return 1  # nobody reads what it says
+        message = f'barnabas: `barnabas {arguments[0]}` needs the extra cli: in a clone, pip install ".[cli]"'
+        print(message, file=sys.stderr)
+        return 1
+    return main(arguments)
 
 
 if __name__ == "__main__":

@@ -42,11 +42,17 @@ def build_wheel(folder: Path) -> Path:
     return built
 
 
-def install(wheel: Path, environment: Path) -> Path:
-    """Make a virtual environment that has the wheel, and behind it the packages of this run. Returns its Python."""
-    venv.create(environment, with_pip=False, symlinks=True)
-    python = environment / "bin" / "python"
+def environment(folder: Path, *, with_user_site: bool = False) -> Path:
+    """Make a virtual environment that has the packages of this run behind its own. Returns its Python."""
+    venv.create(folder, with_pip=False, symlinks=True, system_site_packages=with_user_site)
+    python = folder / "bin" / "python"
     (packages_of(python) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return python
+
+
+def install(wheel: Path, folder: Path, *, with_user_site: bool = False) -> Path:
+    """Make a virtual environment that has the wheel, and behind it the packages of this run. Returns its Python."""
+    python = environment(folder, with_user_site=with_user_site)
     if _has_pip():
         call(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet", wheel)
     else:
