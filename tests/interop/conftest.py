@@ -10,16 +10,12 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.interop.house import House
 from tests.oracle import java
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
-from tests.oracle.ports import lasting_port
-from tests.oracle.zookeeper import ZooKeeper
 
 SETTINGS = {"log.retention.ms": "-1"}
 """Some records of the tours are years old, and no tour is about what becomes of such."""
@@ -68,16 +64,3 @@ def fresh() -> Callable[[str], str]:
     """Names that no other test uses."""
     mark = uuid.uuid4().hex[:8]
     return lambda name: f"{name}-{mark}"
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    """Two log directories and a ZooKeeper, for one broker after the other."""
-    need_java()
-    with ZooKeeper() as zookeeper:
-        made = House(tmp_path, zookeeper.connect, lasting_port())
-        try:
-            yield made
-        finally:
-            if made.tenant is not None:
-                made.tenant.kill()

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from storage.checkpoint import decode_offsets
-from tests.interop.asking import answered, bounds, end_of, wait_until_ends_at
+from tests.interop.retried_requests import answered, bounds, end_of, wait_until_ends_at
 from tests.oracle.folder import paths
 from tests.oracle.process import wait_until
 

@@ -24,9 +24,9 @@ from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from tests.replication.replica_world import ME, state
 from tests.storage.file_around import FileAround
+from tests.storage.log.producers.transacting import Transactional
+from tests.storage.log.test_files_in_use import Gate
 from tests.storage.logs import NOW_MS, World, append, append_records, config, open_log, read, world
-from tests.storage.test_files_in_use import Gate
-from tests.storage.transacting import Transactional
 
 ABORTED = [(1, 3)]
 FEW, MANY = 20, 600

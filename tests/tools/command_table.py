@@ -1,7 +1,7 @@
 """Which test runs each command, against a broker of ours and against Apache Kafka 3.9.1.
 
-A row of tests/tools is a test on the fixtures `broker` or `secured`: tests/interop/test_commands.py runs it again with Apache
-Kafka. A row of tests/interop is a test that runs both by itself.
+A row of tests/tools is a test on the fixtures `broker` or `secured`: tests/interop/commands/test_commands.py runs it again with
+Apache Kafka. A row of tests/interop is a test that runs both by itself.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_lag_is_measured_at_all_leaders_and_unknown_without_one() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_lag_is_that_of_its_round_while_everything_changes(seed: int) -> None:
-    """Tens of thousands of samples; a million of them in tests/interop/test_group_lag.py."""
+    """Tens of thousands of samples; a million of them in tests/interop/cluster/test_group_lag.py."""
     model = run(seed, samples=20_000)
     assert 0.1 < model.unknown / model.samples < 0.6
     assert model.unknown_ages < model.samples / 5

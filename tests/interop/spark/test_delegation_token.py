@@ -11,8 +11,8 @@ from protocol.messages.create_delegation_token import CreateDelegationTokenReque
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.differential.wire import Wire
-from tests.interop.test_delegation_tokens import SETTINGS
-from tests.interop.token_broker import SCRAM_MODULE, secured
+from tests.interop.security.test_delegation_tokens import SETTINGS
+from tests.interop.security.token_broker import SCRAM_MODULE, secured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.records.batch import HEADER_BYTES, crc_of
 from protocol.records.compression import Compression
 from protocol.records.record import Record
-from tests.protocol.records.others import AiokafkaBuilder, KafkaPythonBuilder
+from tests.protocol.records.python_clients import AiokafkaBuilder, KafkaPythonBuilder
 
 MAX_BYTES = 32 * 1024 * 1024
 ALL_CODECS = tuple(Compression)

@@ -25,7 +25,7 @@ from protocol.records.compression import (
     decompress,
     decompress_chunks,
 )
-from tests.protocol.records.others import kafka_codec
+from tests.protocol.records.python_clients import kafka_codec
 
 CODECS = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
 TEXT = b"".join(b"line %d of a text\n" % number for number in range(20_000))

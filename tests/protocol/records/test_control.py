@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.records.batch import InvalidBatch, crc_is_valid, read_header
 from protocol.records.control import ControlType, EndTxnMarker, decode_marker, encode_marker, read_marker
 from protocol.records.record import Record, empty_batch, encode_batch
-from tests.protocol.records.others import KafkaPythonRecords
+from tests.protocol.records.python_clients import KafkaPythonRecords
 
 
 @pytest.mark.parametrize("kind", ControlType)

@@ -31,7 +31,7 @@ from tests.protocol.records.batches import (
     with_field,
     with_records,
 )
-from tests.protocol.records.others import AiokafkaRecords, KafkaPythonRecords
+from tests.protocol.records.python_clients import AiokafkaRecords, KafkaPythonRecords
 
 SAMPLES = [
     Record(0, 1_700_000_000_000, b"key", b"value", [("trace", b"\x00\xff"), ("none", None), ("trace", b"")]),

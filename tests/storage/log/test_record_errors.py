@@ -9,8 +9,8 @@ from protocol.records.invalid import Fault
 from protocol.records.record import encode_batch
 from storage.log.record_errors import RecordsRejected, RecordsTooLarge
 from tests.protocol.records.batches import many_records, with_field
+from tests.storage.log.validating import BATCH, COMPACTED, refusal
 from tests.storage.logs import config
-from tests.storage.validating import BATCH, COMPACTED, refusal
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from storage.segments.segment_copy import CleanedSegment
 from storage.segments.segment_files import create_files
 from storage.segments.txn_index import AbortedTxn, decode_transactions, encode_transactions
 from tests.simulation.filesystem import SimFileSystem
-from tests.storage.cleaning import batch_of, batches_in, cleanery, left_in
+from tests.storage.cleaner.cleaning import batch_of, batches_in, cleanery, left_in
 from tests.storage.logs import NOW_MS, all_values, append, open_log, world
 from tests.storage.machine import FOLDER, SMALL_SEGMENTS, Machine, on_a_machine
 

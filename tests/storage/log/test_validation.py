@@ -29,8 +29,7 @@ from storage.log.validation import (
     validate,
 )
 from tests.protocol.records.batches import ALL_CODECS, in_pieces, many_records, with_field, with_records
-from tests.storage.logs import NOW_MS, config
-from tests.storage.validating import (
+from tests.storage.log.validating import (
     APPEND_TIME,
     BATCH,
     COMPACTED,
@@ -42,6 +41,7 @@ from tests.storage.validating import (
     refusal,
     swapped,
 )
+from tests.storage.logs import NOW_MS, config
 
 # --- what is taken ---
 

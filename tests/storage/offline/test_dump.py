@@ -21,8 +21,8 @@ from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import offsets_texts, plain_texts, transaction_texts
 from storage.segments.stored_batches import CorruptLog, StoredBatches
-from tests.storage.bad_files import write_log
-from tests.storage.dumping import FILESYSTEM, batches, dumped, records
+from tests.storage.directories.bad_files import write_log
+from tests.storage.offline.dumping import FILESYSTEM, batches, dumped, records
 
 
 @pytest.fixture(scope="module")

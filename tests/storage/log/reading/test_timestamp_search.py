@@ -20,9 +20,9 @@ from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.reading.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
 from tests.clocks import ManualClock
 from tests.storage.file_around import FileAround
+from tests.storage.log.reading.test_read_cost import Asked
+from tests.storage.log.test_files_in_use import Gate
 from tests.storage.logs import NOW_MS, append, append_records, config, open_log, until, world
-from tests.storage.test_files_in_use import Gate
-from tests.storage.test_read_cost import Asked
 
 T = TypeVar("T")
 

@@ -11,9 +11,9 @@ import pytest
 from storage.log.loading import LoadRequest, load_log
 from storage.log.partition_log import PartitionLog
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
+from tests.storage.directories.test_offline_directory import WatchedFileSystem
 from tests.storage.logs import all_values, append, config, open_log, world
 from tests.storage.machine import FOLDER, SMALL_SEGMENTS, Machine, copy, on_a_machine
-from tests.storage.test_offline_directory import WatchedFileSystem
 
 
 async def filled(machine: Machine, count: int = 30) -> PartitionLog:

@@ -1,0 +1,333 @@
+"""Retention and the cleaner at one log: they take turns, and neither keeps the other from its work."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.invalid import InvalidBatch
+from runtime.disk.filesystem import File
+from runtime.disk.os_filesystem import OsFileSystem
+from storage.log.partition_log import PartitionLog
+from tests.storage.cleaner.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
+from tests.storage.full_disk import FullDisk
+
+T = TypeVar("T")
+
+HOUR_MS = 3_600_000
+# What is filled in at a time is a segment: small ones that a cleaning leaves nothing of are as old as their files.
+COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "segment_bytes": 100_000}
+BOTH = COMPACTED | {"cleanup_policy": "compact,delete", "retention_ms": HOUR_MS}
+RECORDS = 12
+"""Of `fill(broker, 6)`."""
+
+
+class StoppedFileSystem(OsFileSystem):
+    """A thread that comes to a file of some ending waits there until a test lets it go on."""
+
+    def __init__(self) -> None:
+        self._ending: str | None = None
+        self._reached, self._go_on = threading.Event(), threading.Event()
+        self.error: OSError | None = None
+        self.is_full = False
+
+    def _come_to(self, path: str) -> None:
+        if self._ending is not None and path.endswith(self._ending):
+            self._ending = None
+            self._reached.set()
+            self._go_on.wait()
+            if self.error is not None:
+                raise self.error
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
+        self._come_to(path)
+        return super().open(path, create=create, writable=writable)
+
+    def rename(self, source: str, target: str) -> None:
+        self._come_to(target)
+        super().rename(source, target)
+
+    def exists(self, path: str) -> bool:
+        self._come_to(path)
+        return super().exists(path)
+
+    def free_bytes(self, path: str) -> int:
+        return 0 if self.is_full else super().free_bytes(path)
+
+    @asynccontextmanager
+    async def stopped_at(self, ending: str, work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+        """Begin the work, and stop it there; it is stopped until `let_go`."""
+        self._reached.clear()
+        self._go_on.clear()
+        self._ending = ending
+        working = asyncio.create_task(work)
+        try:
+            await asyncio.to_thread(self._reached.wait)
+            yield working
+        finally:
+            self.let_go()
+            await working
+
+    def let_go(self) -> None:
+        self._go_on.set()
+
+
+@dataclass
+class Stopped:
+    """A log with records that have expired, and its cleaning, which is under way until `end`."""
+
+    broker: Cleanery
+    cleaning: asyncio.Task[bool]
+    filesystem: StoppedFileSystem
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.broker.log
+
+    async def look(self) -> None:
+        await self.broker.logs.retention.delete_old_segments()
+
+    async def end(self) -> bool:
+        """Whether it went through."""
+        self.filesystem.let_go()
+        return await self.cleaning
+
+
+@asynccontextmanager
+async def stopped_cleaning(folder: Path, **topic: Any) -> AsyncIterator[Stopped]:
+    filesystem = StoppedFileSystem()
+    async with cleanery(folder, filesystem=filesystem, **(topic or BOTH)) as broker:
+        await fill(broker, 6)
+        async with filesystem.stopped_at(".cleaned", broker.clean()) as cleaning:
+            broker.clock.now_ms += 2 * HOUR_MS
+            yield Stopped(broker, cleaning, filesystem)
+
+
+def went(log: PartitionLog) -> bool:
+    """Whether all that `fill` has written has gone."""
+    return log.log_start_offset == RECORDS and log.segments_count == 1
+
+
+# --- retention while a log is cleaned ---
+
+
+def test_retention_passes_over_a_log_that_is_cleaned_and_comes_back_to_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path) as stopped:
+            for _ in range(2):
+                await stopped.look()
+            assert stopped.log.log_start_offset == 0
+            assert await stopped.end()
+            assert stopped.log.first_dirty_offset == RECORDS
+            assert went(stopped.log)
+
+    asyncio.run(run())
+
+
+def test_what_lies_below_the_start_of_a_compacted_log_goes_behind_its_cleaning(tmp_path: Path) -> None:
+    """It has gone for readers at once."""
+
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path, **COMPACTED) as stopped:
+            assert stopped.log.retention.delete_records(RECORDS) == RECORDS
+            await stopped.look()
+            assert stopped.log.log_start_offset == RECORDS and stopped.log.segments_count == 2
+            assert await stopped.end()
+            assert went(stopped.log) and left_in(stopped.broker.folder) == []
+
+    asyncio.run(run())
+
+
+def test_no_other_log_waits_for_the_cleaning(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path) as stopped:
+            broker, cleaned = stopped.broker, stopped.log
+            broker.log = await broker.logs.log_for("other", 0)
+            await fill(broker, 6)
+            broker.clock.now_ms += 2 * HOUR_MS
+            await stopped.look()
+            assert went(broker.log) and not went(cleaned)
+            assert await stopped.end()
+            assert went(cleaned)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", ["aborted", "no room", "broken batch"])
+def test_a_cleaning_that_fails_leaves_nothing_waiting(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path) as stopped:
+            await stopped.look()
+            match how:
+                case "aborted":
+                    aborting = asyncio.ensure_future(stopped.broker.logs.cleaner.abort(stopped.log))
+                    await asyncio.sleep(0)
+                case "no room":
+                    stopped.filesystem.error = OSError(errno.ENOSPC, "no space left")
+                case _:
+                    monkeypatch.setattr("storage.cleaner.segment_cleaning.BatchCleaner.clean", broken_batch)
+            assert not await stopped.end()
+            assert went(stopped.log) and not stopped.broker.failed
+            if how == "aborted":
+                await aborting
+
+    asyncio.run(run())
+
+
+def broken_batch(*_: object) -> None:
+    raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "a wrong checksum")
+
+
+@pytest.mark.parametrize("how", ["deleted", "stopped", "cut"])
+def test_what_ends_a_cleaning_for_good_finds_the_log_as_ever(tmp_path: Path, how: str) -> None:
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path) as stopped:
+            logs, log = stopped.broker.logs, stopped.log
+            await stopped.look()
+            endings: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
+                "deleted": lambda: logs.delete(*TOPIC),
+                "stopped": logs.cleaner.close,
+                "cut": lambda: log.truncation.truncate_to(3),
+            }
+            ending = asyncio.ensure_future(endings[how]())
+            await asyncio.sleep(0)
+            assert not await stopped.end()
+            await ending
+            assert not stopped.broker.failed and log.failure is None
+            match how:
+                case "deleted":
+                    assert logs.find(*TOPIC) is None
+                case "stopped":
+                    assert log.log_start_offset == 0, "a stop does not wait for retention"
+                case _:
+                    await stopped.look()
+                    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+
+    asyncio.run(run())
+
+
+def test_a_cleaning_that_nobody_waited_for_is_not_followed_by_retention(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path) as stopped:
+            assert await stopped.end()
+            assert stopped.log.log_start_offset == 0
+            await stopped.look()
+            assert went(stopped.log)
+
+    asyncio.run(run())
+
+
+def test_where_there_is_no_room_retention_goes_first(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with stopped_cleaning(tmp_path) as stopped:
+            await stopped.look()
+            assert stopped.log.log_start_offset == 0
+            stopped.filesystem.is_full = True
+            await stopped.broker.logs.space.look()
+            await stopped.look()
+            assert went(stopped.log)
+            assert not await stopped.end()
+            assert not stopped.broker.failed
+
+    asyncio.run(run())
+
+
+# --- a cleaning while segments go ---
+
+
+@pytest.mark.parametrize("where", [".snapshot", ".deleted"], ids=["before they go", "while they go"])
+def test_no_cleaning_begins_while_retention_is_at_work_in_the_log(tmp_path: Path, where: str) -> None:
+    async def run() -> None:
+        filesystem = StoppedFileSystem()
+        async with cleanery(tmp_path, filesystem=filesystem, **BOTH) as broker:
+            await broker.put(("a", "a"), producer_id=7, producer_epoch=0, base_sequence=0)
+            await fill(broker, 6)
+            broker.clock.now_ms += 2 * HOUR_MS
+            await fill(broker, 6)
+            async with filesystem.stopped_at(where, broker.logs.retention.delete_old_segments()) as retaining:
+                assert not await broker.clean()
+                # Another look does not get into its way.
+                await broker.logs.retention.delete_old_segments()
+                filesystem.let_go()
+                await retaining
+            assert broker.log.log_start_offset == 1 + RECORDS
+            assert await broker.clean()
+            assert [key for _, key, _ in left_in(broker.folder)] == ["a", "b"]
+
+    asyncio.run(run())
+
+
+# --- a log that halts while it is cleaned ---
+
+
+class StoppedFullDisk(StoppedFileSystem, FullDisk):
+    """Stops threads, and runs full."""
+
+    def __init__(self) -> None:
+        StoppedFileSystem.__init__(self)
+        FullDisk.__init__(self)
+
+
+def test_a_batch_that_was_refused_is_no_reason_to_drop_an_earlier_one_of_its_producer(tmp_path: Path) -> None:
+    """Until the log goes on it knows a sequence number that is nowhere on the disk."""
+
+    def of_producer() -> list[int]:
+        return [header.base_sequence for header, _ in batches_in(tmp_path / "t-0") if header.producer_id == 7]
+
+    async def run() -> None:
+        disk = StoppedFullDisk()
+        async with cleanery(tmp_path, filesystem=disk, **COMPACTED) as broker:
+            log = broker.log
+            await broker.put(("a", "1"), producer_id=7, producer_epoch=0, base_sequence=0)
+            await broker.roll()
+            await broker.put(("a", "2"))
+            await broker.roll()
+            async with disk.stopped_at("0.log", broker.clean()) as cleaning:
+                disk.full.add(log.directory)
+                with suppress(KafkaError):
+                    await broker.put(("b", "1"), producer_id=7, producer_epoch=0, base_sequence=1)
+                await log.await_appends()
+                assert log.is_halted
+                disk.full.clear()
+                disk.let_go()
+                assert not await cleaning
+            assert not await broker.clean(), "nor is one begun"
+            assert of_producer() == [0]
+            broker.clock.now_ms += HOUR_MS
+            await broker.logs.space.look()
+            assert not log.is_halted and log.has_room
+            await broker.put(("c", "1"))
+            assert await broker.clean()
+            assert of_producer() == [0]
+
+    asyncio.run(run())
+
+
+def test_a_directory_without_room_is_looked_at_by_itself(tmp_path: Path) -> None:
+    """The records that were deleted are to make room before the next look at all logs."""
+
+    async def run() -> None:
+        async with cleanery(tmp_path, **BOTH) as broker:
+            await fill(broker, 6)
+            broker.clock.now_ms += 2 * HOUR_MS
+            space = broker.log.environment.space
+            space.floor_bytes = 1_000
+            space.on_measured(100_000, 0)
+            await broker.logs.retention.make_room()
+            assert broker.log.log_start_offset == 0, "there is room"
+            space.on_measured(500, 1)
+            await broker.logs.retention.make_room()
+            assert went(broker.log)
+
+    asyncio.run(run())
