@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 class Services:
     """Holds the components. `settings` are the static ones, `dynamic_settings.settings` the current ones. `fetchers` is None
     for a standalone broker, `acls` without an authorizer that has some, `delegation_tokens` without
-    delegation.token.secret.key. `requests` is the budget for the bytes of requests in memory, `answers` that for responses."""
+    delegation.token.secret.key. `requests` is the budget for the bytes of requests in
+    memory, `response_memory` bounds those of responses."""
 
     settings: BrokerSettings
     broker_id: int

@@ -1,8 +1,10 @@
 """Waits for the partitions of one request: for records to be written or committed, or deleted by followers. It completes once.
 
-    wait_until_...  an entry in a partition's list, for each partition that has not reached its offset begin           all waits
-    are registered: complete when every partition has reached its offset, or at the timeout cancel          the client has
-    disconnected
+| call | when, and what it does |
+|---|---|
+| `wait_until_...` | a partition has not reached its offset: adds an entry to its list |
+| `begin` | all waits are registered: completes when every partition has reached its offset, or at the timeout |
+| `cancel` | the client has disconnected: removes the entries |
 
 Rules: `on_outcome` is called once for every wait, unless that is cancelled: NONE when the partition has reached the offset,
 an error when its leadership or its log ends, REQUEST_TIMED_OUT when the time is over first. Only then comes `on_complete`.
