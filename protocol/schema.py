@@ -27,77 +27,14 @@ cheap. Source: the JSON message definitions of Apache Kafka (KIP-482 for flexibl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
 from protocol import codec
+from protocol.fields import NO_END, NO_VERSION, REQUIRED, Field, Struct, Versions
 from protocol.primitives import Buffer, DecodeError, Encoded, EncodeError
 
 MAX_ELEMENTS: Final = 500_000
 """The default limit of array elements that one message may decode to."""
-
-
-class Versions(NamedTuple):
-    """A range of versions, both ends included. Empty when `last < first`."""
-
-    first: int
-    last: int
-
-    @staticmethod
-    def parse(text: str | None) -> Versions:
-        if text is None or text == "none":
-            return NO_VERSION
-        if text.endswith("+"):
-            return Versions(int(text[:-1]), _NO_END)
-        first, _, last = text.partition("-")
-        return Versions(int(first), int(last or first))
-
-    def covers(self, version: int) -> bool:
-        return self.first <= version <= self.last
-
-
-_NO_END: Final = 32767  # versions are int16
-NO_VERSION: Final = Versions(0, -1)
-
-
-class _Required:
-    """The marker of a field that has no default."""
-
-    def __repr__(self) -> str:
-        return "REQUIRED"
-
-
-REQUIRED: Final = _Required()
-
-
-class Field:
-    """One row of a wire table. `kind` names the encoding; `element` is a struct's class, or an array's element type."""
-
-    __slots__ = ("default", "element", "ignorable", "kind", "may_be_encoded", "name", "nullable", "tag", "versions")
-
-    def __init__(
-        self,
-        kind: str,
-        versions: str,
-        default: object,
-        *,
-        element: type[Message] | str | None = None,
-        nullable: str | None = None,
-        tag: int | None = None,
-        ignorable: bool = False,
-        may_be_encoded: bool = False,
-    ) -> None:
-        self.name = ""  # set by the class statement
-        self.kind = kind
-        self.element = element
-        self.versions = Versions.parse(versions)
-        self.nullable = Versions.parse(nullable)
-        self.tag = tag
-        self.default = default
-        self.ignorable = ignorable
-        self.may_be_encoded = may_be_encoded
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.name} {self.versions.first}-{self.versions.last}>"
 
 
 def _scalar(kind: str) -> Callable[..., Any]:
@@ -207,10 +144,8 @@ class MessageType(type):
             cls._describe(**table)  # type: ignore[attr-defined]
 
 
-class Message(metaclass=MessageType):
+class Message(Struct, metaclass=MessageType):
     """A struct of named fields. Subclasses are tables in the notation of this module."""
-
-    __fields__: ClassVar[tuple[Field, ...]] = ()
 
     _codecs: ClassVar[dict[tuple[str, int], Callable[..., Any]]] = {}
 
@@ -242,9 +177,9 @@ class VersionedMessage(Message):
     api_name: ClassVar[str] = ""
     """The Kafka name of the API, or of the stored record: "Fetch"."""
     min_version: ClassVar[int] = 0
-    max_version: ClassVar[int] = _NO_END
+    max_version: ClassVar[int] = NO_END
     flexible_versions: ClassVar[Versions] = NO_VERSION
-    flexible_from: ClassVar[int] = _NO_END
+    flexible_from: ClassVar[int] = NO_END
     """The first flexible version; beyond every version when there is none."""
 
     @classmethod
@@ -252,7 +187,7 @@ class VersionedMessage(Message):
         cls.api_name = cls.__name__
         cls.min_version, cls.max_version = Versions.parse(versions)
         cls.flexible_versions = Versions.parse(flexible)
-        cls.flexible_from = _NO_END if cls.flexible_versions == NO_VERSION else cls.flexible_versions.first
+        cls.flexible_from = NO_END if cls.flexible_versions == NO_VERSION else cls.flexible_versions.first
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:

@@ -27,8 +27,9 @@ from broker.network.large_requests import Undecoded
 from broker.network.request_context import RequestContext
 from broker.network.routes import DispatchTable, Handler, Route
 from protocol.errors import ErrorCode, KafkaError
+from protocol.fields import Versions
 from protocol.primitives import DecodeError
-from protocol.schema import Request, Response, Versions
+from protocol.schema import Request, Response
 from security.access import Access, Requirement
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from functools import cache
 
 from broker.network.error_rows import ROWS
 from protocol.errors import ErrorCode
+from protocol.fields import REQUIRED, Field, Struct
 from protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from protocol.primitives import ZERO_UUID
-from protocol.schema import REQUIRED, Field, Message, Request, Response
+from protocol.schema import Request, Response
 
 _EMPTY: dict[str, object] = {"string": "", "bytes_": b"", "records": None, "bool_": False, "uuid": ZERO_UUID}
 
@@ -47,14 +48,14 @@ def _carries(field: Field | None, version: int) -> bool:
 
 
 @cache
-def _required_names(message_type: type[Message]) -> tuple[Field, ...]:
-    return tuple(field for field in message_type.__fields__ if field.default is REQUIRED)
+def _required_of(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    return tuple(field for field in fields if field.default is REQUIRED)
 
 
-def required_values(message_type: type[Message]) -> dict[str, object]:
+def required_values(message_type: type[Struct]) -> dict[str, object]:
     """Empty values for the fields that must be given."""
     values: dict[str, object] = {}
-    for field in _required_names(message_type):
+    for field in _required_of(message_type.__fields__):
         if field.kind == "array":
             values[field.name] = []
         elif field.kind == "struct":

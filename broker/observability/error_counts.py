@@ -14,7 +14,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from protocol.schema import Message, Response
+    from protocol.fields import Struct
+    from protocol.schema import Response
 
 ErrorCounter = Callable[[Any, Counter[int]], None]
 """Adds the errors of a response to a counter, by their codes."""
@@ -30,7 +31,7 @@ def error_counter(response_type: type[Response], version: int) -> ErrorCounter |
     return _counter(response_type, version)
 
 
-def _counter(message_type: type[Message], version: int) -> ErrorCounter | None:
+def _counter(message_type: type[Struct], version: int) -> ErrorCounter | None:
     own: Callable[[Any], int] | None = None
     branches: list[tuple[Callable[[Any], Any], ErrorCounter]] = []
     for field in message_type.__fields__:

@@ -19,30 +19,28 @@ is decoded from a memoryview, and its record values are slices of that view.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from protocol.codec.decoder import Decoder
 from protocol.codec.encoder import Encoder
 from protocol.codec.source import compiled, default_source
-
-if TYPE_CHECKING:
-    from protocol.schema import Message
+from protocol.fields import Struct
 
 
-def compile_constructor(cls: type[Message]) -> Callable[..., None]:
+def compile_constructor(cls: type[Struct]) -> Callable[..., None]:
     """Return an `__init__` with one keyword argument a field."""
     names, parameters, body = _assignments(cls)
     return _function("__init__", ["self", *parameters], body or ["pass"], names, cls)
 
 
-def compile_maker(cls: type[Message]) -> Callable[..., Any]:
+def compile_maker(cls: type[Struct]) -> Callable[..., Any]:
     """Return the constructor as a plain function: `make(...)` is `cls(...)`."""
     names, parameters, body = _assignments(cls)
     names |= {"new": object.__new__, "cls": cls}
     return _function("make", parameters, ["self = new(cls)", *body, "return self"], names, cls)
 
 
-def _assignments(cls: type[Message]) -> tuple[dict[str, object], list[str], list[str]]:
+def _assignments(cls: type[Struct]) -> tuple[dict[str, object], list[str], list[str]]:
     """Return the parts of a constructor: (names used in its source, parameters after `self`, assignments of the fields)."""
     names: dict[str, object] = {"ABSENT": object()}
     parameters, body = [], []
@@ -61,22 +59,22 @@ def _assignments(cls: type[Message]) -> tuple[dict[str, object], list[str], list
 
 
 def _function(
-    name: str, parameters: list[str], body: list[str], names: dict[str, object], cls: type[Message]
+    name: str, parameters: list[str], body: list[str], names: dict[str, object], cls: type[Struct]
 ) -> Callable[..., Any]:
     source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(body) + "\n"
     return compiled(source, name, names, cls.__name__)
 
 
-def compile_decoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
+def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> Callable[..., Any]:
     """Return `decode(data, position, max_elements) -> (message, position after it)`."""
     return Decoder(cls, version, flexible).compile()
 
 
-def compile_encoder(cls: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
+def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Callable[..., Any]:
     """Return `encode(message, prefix) -> chunks`."""
     return Encoder(cls, version, flexible).compile()
 
 
-def compile_array_encoder(element: type[Message], version: int, flexible: bool) -> Callable[..., Any]:
+def compile_array_encoder(element: type[Struct], version: int, flexible: bool) -> Callable[..., Any]:
     """Return `encode_array(items) -> Encoded`, for an array of such structs in a message of that version."""
     return Encoder(element, version, flexible).compile_array()

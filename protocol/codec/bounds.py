@@ -8,12 +8,10 @@ memory, too. Elements of nested arrays are charged when they are read.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from protocol.codec.source import FIXED, length_format, struct_of
-
-if TYPE_CHECKING:
-    from protocol.schema import Field, Message
+from protocol.fields import Field, Struct
 
 # The size of one value in memory without the bytes of its text (64-bit CPython 3.11 to 3.13, rounded up).
 _VALUE_BYTES: Final = {
@@ -25,7 +23,7 @@ _MESSAGE_BYTES: Final = 48  # the object's header, the collector's, and the refe
 WEIGHT_BYTES: Final = 96  # an element up to this size in memory counts once: 500,000 of them are 48 MB
 
 
-def smallest_size(cls: type[Message], version: int, flexible: bool) -> int:
+def smallest_size(cls: type[Struct], version: int, flexible: bool) -> int:
     """Return the size in bytes of the shortest struct of this class in this version."""
     size = 1 if flexible else 0
     for field in cls.__fields__:
@@ -44,12 +42,12 @@ def _smallest_field(field: Field, version: int, flexible: bool) -> int:
     return 1 if flexible else struct.calcsize(">" + length_format(field.kind, flexible))
 
 
-def weight(cls: type[Message], version: int) -> int:
+def weight(cls: type[Struct], version: int) -> int:
     """Return the number of elements that a struct of this class counts as: its size in memory without nested elements."""
     return -(-_memory(cls, version) // WEIGHT_BYTES)
 
 
-def heaviest_element(cls: type[Message], version: int) -> int:
+def heaviest_element(cls: type[Struct], version: int) -> int:
     """Return the weight of the largest struct in a message's arrays, at any depth; 1 when there is none."""
     heaviest = 1
     for field in cls.__fields__:
@@ -63,7 +61,7 @@ def heaviest_element(cls: type[Message], version: int) -> int:
     return heaviest
 
 
-def _memory(cls: type[Message], version: int) -> int:
+def _memory(cls: type[Struct], version: int) -> int:
     size = _MESSAGE_BYTES
     for field in cls.__fields__:
         size += _REFERENCE_BYTES

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from protocol.codec.bounds import smallest_size, weight
 from protocol.codec.source import FIXED, NUMBERS, Source, default_source, length_format, struct_of
+from protocol.fields import Field, Struct
 from protocol.java_text import AS_JAVA
 from protocol.primitives import MAX_STRING_BYTES, UUID_BYTES, DecodeError
 from protocol.varint import continue_uvarint, decode_uvarint
 
-if TYPE_CHECKING:
-    from protocol.schema import Field, Message
 
-
-def _has_records(cls: type[Message]) -> bool:
+def _has_records(cls: type[Struct]) -> bool:
     return any(
         field.kind == "records" or (isinstance(field.element, type) and _has_records(field.element))
         for field in cls.__fields__
@@ -66,7 +64,7 @@ class Decoder(Source):
     A string's end is not compared with the input's immediately: the next read, or the check at the end, fails instead.
     """
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         super().__init__(cls, version, flexible)
         self._run: list[tuple[str, str]] = []  # (struct character, target)
         self._zero_copy = _has_records(cls)
@@ -92,7 +90,7 @@ class Decoder(Source):
                 self.line(f"raise DecodeError('{title}: the input ends too early or is malformed') from error")
         return self.build("decode")
 
-    def _struct(self, cls: type[Message]) -> str:
+    def _struct(self, cls: type[Struct]) -> str:
         """Read one struct into a new variable, whose name is returned."""
         message = self.variable("m")
         self.names[cls.__name__] = cls
@@ -224,7 +222,7 @@ class Decoder(Source):
             else:
                 self._elements(element, target, count)
 
-    def _elements(self, element: type[Message] | str | None, target: str, count: str) -> None:
+    def _elements(self, element: type[Struct] | str | None, target: str, count: str) -> None:
         items = self.variable("items")
         self.line(f"{target} = {items} = []")
         with self.block(f"for _ in range({count}):"):
@@ -235,7 +233,7 @@ class Decoder(Source):
                 self._string("text", nullable=False)
                 self.line(f"{items}.append(text)")
 
-    def _element_bounds(self, element: type[Message] | str | None) -> tuple[int, int]:
+    def _element_bounds(self, element: type[Struct] | str | None) -> tuple[int, int]:
         if isinstance(element, type):
             return smallest_size(element, self.version, self.flexible), weight(element, self.version)
         if element == "string":

@@ -8,14 +8,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from protocol.codec.source import FIXED, NUMBERS, Source, default_source, length_format, struct_of
+from protocol.fields import Field, Struct
 from protocol.primitives import MAX_STRING_BYTES, UUID_BYTES, Encoded, EncodeError
 from protocol.varint import encode_uvarint
-
-if TYPE_CHECKING:
-    from protocol.schema import Field, Message
 
 
 def _is_often_empty(field: Field, version: int) -> bool:
@@ -56,7 +54,7 @@ class Encoder(Source):
     "x" is a constant zero byte, the form of an empty tag section.
     """
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         super().__init__(cls, version, flexible)
         self._run: list[tuple[str, str]] = []
         self._add = "add"
@@ -96,7 +94,7 @@ class Encoder(Source):
         with self.block("except (StructError, AttributeError, OverflowError, TypeError, UnicodeEncodeError) as error:"):
             self.line(f"raise EncodeError(f'{title}: {{error}}') from error")
 
-    def _struct(self, cls: type[Message], message: str, empty: dict[str, str] | None = None) -> None:
+    def _struct(self, cls: type[Struct], message: str, empty: dict[str, str] | None = None) -> None:
         """Write one struct. `empty` names the fields known to be null or empty, with the variables of their lengths."""
         tagged = []
         for field in cls.__fields__:
@@ -113,7 +111,7 @@ class Encoder(Source):
             self._tags(tagged)
         self._flush()
 
-    def _element(self, cls: type[Message], message: str) -> None:
+    def _element(self, cls: type[Struct], message: str) -> None:
         """Write one struct of an array, with a fast path for the usual one, whose optional fields are all empty.
 
         Then the lengths join the surrounding run, and a partition without errors or aborted transactions is one `pack`.
@@ -135,7 +133,7 @@ class Encoder(Source):
         with self.block("else:"):
             self._struct(cls, message)
 
-    def _refuse_absent(self, cls: type[Message], field: Field, source: str) -> None:
+    def _refuse_absent(self, cls: type[Struct], field: Field, source: str) -> None:
         if field.ignorable:
             return
         with self.block(f"if {self._differs(field, source)}:"):

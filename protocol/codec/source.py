@@ -8,12 +8,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from protocol.fields import Field, Struct
 from protocol.primitives import DecodeError, EncodeError
-
-if TYPE_CHECKING:
-    from protocol.schema import Field, Message
 
 # The struct characters of the kinds of fixed size.
 FIXED: Final = {
@@ -30,7 +28,7 @@ def length_format(kind: str, flexible: bool) -> str:
     return "h" if kind == "string" else "i"
 
 
-def struct_of(field: Field) -> type[Message]:
+def struct_of(field: Field) -> type[Struct]:
     assert isinstance(field.element, type), f"{field.name} holds no structs"
     return field.element
 
@@ -62,7 +60,7 @@ def compiled(source: str, name: str, names: dict[str, object], title: str) -> Ca
 class Source:
     """Generated lines of Python, their indentation, and the objects they name."""
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         self.cls = cls
         self.version = version
         self.flexible = flexible

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 
+from protocol.fields import Field
 from protocol.java_text import AS_JAVA
 from protocol.primitives import DecodeError
 from protocol.records.record import Record
-from protocol.schema import Field, Message
+from protocol.schema import Message
 from protocol.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue

@@ -16,10 +16,6 @@ KNOWN = {
         "storage.log.segment_split", "storage.log.segment_swap",
     }),
     frozenset({"storage.segments.open_segments", "storage.segments.ranges_in_flight"}),
-    frozenset({
-        "protocol.codec", "protocol.codec.bounds", "protocol.codec.decoder", "protocol.codec.encoder",
-        "protocol.codec.source", "protocol.schema",
-    }),
     frozenset({"replication.followers.following", "replication.partition"}),
 }  # fmt: skip
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
+from protocol.fields import Versions
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.schema import Request, Versions
+from protocol.schema import Request
 from tests.differential.batches import batch
 from tests.differential.normal import Names, normalised
 from tests.differential.wire import NoResponse, SaslWire, Wire

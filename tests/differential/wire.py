@@ -8,10 +8,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from protocol.fields import REQUIRED
 from protocol.header import decode_response, encode_request
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
-from protocol.schema import REQUIRED, Message, Request, Response
+from protocol.schema import Message, Request, Response
 
 CLIENT_ID = "differential"
 

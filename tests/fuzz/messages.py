@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from protocol.codec import bounds
+from protocol.fields import Field
 from protocol.header import decode_request_header
 from protocol.messages.metadata import MetadataRequest
 from protocol.primitives import DecodeError
-from protocol.schema import MAX_ELEMENTS, Field, Message, VersionedMessage
+from protocol.schema import MAX_ELEMENTS, Message, VersionedMessage
 from protocol.varint import encode_uvarint
 from tests.fuzz.mutation import mutate
 from tests.protocol.instances import classes_and_versions, instance, message_classes, smallest

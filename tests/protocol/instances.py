@@ -11,8 +11,9 @@ from typing import Any
 import protocol.messages
 import protocol.stored
 from protocol.errors import ErrorCode
+from protocol.fields import Field
 from protocol.primitives import ZERO_UUID
-from protocol.schema import Field, Request, Response, VersionedMessage
+from protocol.schema import Request, Response, VersionedMessage
 from protocol.stored.stored import Stored
 
 _INTEGERS = {

@@ -11,12 +11,13 @@ import pytest
 
 from protocol import codec
 from protocol.codec import bounds
+from protocol.fields import Field
 from protocol.messages.fetch import FetchRequest, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import DecodeError
-from protocol.schema import Field, Message, VersionedMessage
+from protocol.schema import Message, VersionedMessage
 from tests.protocol.instances import classes_and_versions, instance, message_classes, smallest
 
 CASES = classes_and_versions()

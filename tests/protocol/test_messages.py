@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from protocol.fields import REQUIRED, Field
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -20,7 +21,7 @@ from protocol.messages.fetch import (
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.primitives import DecodeError, EncodeError
-from protocol.schema import REQUIRED, Field, Message, Request, Response, VersionedMessage
+from protocol.schema import Message, Request, Response, VersionedMessage
 from tests.protocol.instances import classes_and_versions, instance, message_classes, smallest
 
 CASES = classes_and_versions()

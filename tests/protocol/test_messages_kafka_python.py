@@ -21,9 +21,10 @@ with warnings.catch_warnings():
     from kafka.protocol.api_message import ApiMessage
     from kafka.protocol.schemas import load_json
 
+from protocol.fields import REQUIRED, Field, Versions
 from protocol.messages.api_versions import ApiVersionsResponse
 from protocol.primitives import ZERO_UUID, uuid_from_text
-from protocol.schema import REQUIRED, Field, Message, Request, Response, VersionedMessage, Versions
+from protocol.schema import Message, Request, Response, VersionedMessage
 from tests.protocol.instances import classes_and_versions, instance, message_classes, smallest
 from tests.protocol.names import snake_case
 

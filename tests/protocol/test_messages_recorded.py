@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from protocol.fields import Field
 from protocol.primitives import uuid_to_text
-from protocol.schema import Field, Message
+from protocol.schema import Message
 from tests.protocol.instances import message_classes
 from tests.protocol.names import snake_case
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.schema import Request, Versions
+from protocol.fields import Versions
+from protocol.schema import Request
 from tests.differential.normal import Names, normalised
 from tests.differential.play import served_versions
 from tests.differential.wire import NoResponse, Wire
