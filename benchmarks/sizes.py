@@ -24,7 +24,6 @@ from metadata.store import znodes
 from metadata.store.node_tree import NodeTree
 from metadata.store.port import Create, Operation, SetData
 from metadata.store.znodes import PartitionState, ReplicaAssignment
-from replication.followers.following import Following
 from replication.leader import LeaderState
 from replication.partition import Partition
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
@@ -42,7 +41,7 @@ STORE_BYTES = 130
 CONTROLLER_BYTES = 50
 # A `Partition` and its `LeaderState`, without the log.
 LED_ALONE_BYTES = 256
-FOLLOWED_BYTES = 192
+FOLLOWED_BYTES = 128
 LOG_BYTES = 1_500
 START_MS = 1_000
 
@@ -72,7 +71,7 @@ def measure() -> Iterator[Figure]:
         yield Figure("partition in the controller", traced_bytes() / PARTITIONS, CONTROLLER_BYTES)
     del context
     yield Figure("partition led alone, without its log", _bytes_of(Partition, LeaderState), LED_ALONE_BYTES)
-    yield Figure("partition that follows, without its log", _bytes_of(Partition, Following), FOLLOWED_BYTES)
+    yield Figure("partition that follows, without its log", _bytes_of(Partition), FOLLOWED_BYTES)
     with tempfile.TemporaryDirectory() as folder:
         yield Figure("log with a record, idle", asyncio.run(_idle_log_bytes(Path(folder))), LOG_BYTES)
     yield Figure("start of an embedded broker", _best_start_ms(), START_MS, "ms")

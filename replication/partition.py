@@ -6,15 +6,16 @@
 | `assignment` | what the controller announced last: epochs, replicas, ISR |
 | `log` | the records |
 | `leader` | the pure state of a leader; None on a follower |
-| `following` | what a follower takes over from its leader |
 | `waiters` | the requests that wait for it |
 
 Rules: synchronous; every effect of an event is carried out before the next event of the same partition. Errors leave as
 `KafkaError`. There may be ten thousand, most of them idle: parts that are needed only during activity are created then.
 Invariants: only a leader appends what clients send, only a follower what a leader has; consumers see nothing at or past the
-high watermark, here or on a follower. A leader moves its high watermark only while the ISR is large enough, in the same step in
-which it completes waiting requests, so no produce gets NOT_ENOUGH_REPLICAS_AFTER_APPEND here.
-Source: Kafka Partition, ReplicaManager.
+high watermark, here or on a follower. A follower's high watermark and log start are the leader's, each as far as this log
+reaches; they are taken over again whenever more of what was copied is written. A leader moves its high watermark only while
+the ISR is large enough, in the same step in which it completes waiting requests, so no produce gets
+NOT_ENOUGH_REPLICAS_AFTER_APPEND here.
+Source: Kafka Partition, ReplicaManager, ReplicaFetcherThread.processPartitionData.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from typing import TYPE_CHECKING
 from protocol.errors import ErrorCode, KafkaError
 from replication.assignment import NO_EPOCH, NO_LEADER, UNASSIGNED, PartitionAssignment
 from replication.dependencies import PartitionContext
-from replication.followers.following import Following
 from replication.leader import (
     Effect,
     HighWatermarkAdvanced,
@@ -53,6 +53,8 @@ __all__ = ["NO_EPOCH", "NO_LEADER", "Partition", "WakeUps"]
 
 logger = logging.getLogger(__name__)
 
+_NO_OFFSETS = (-1, -1)
+
 
 class Partition:
     """One partition. Life cycle: created by the first LeaderAndIsr that names it, dropped by StopReplica or with its log
@@ -60,11 +62,12 @@ class Partition:
 
     __slots__ = (
         "_context",
-        "_following",
+        "_leader_offsets",
         "assignment",
         "last_stable_offset",
         "leader",
         "log",
+        "on_shortened",
         "partition",
         "topic",
         "waiters",
@@ -79,7 +82,10 @@ class Partition:
         # Read-only; a request that has to wait uses `own_waiters`.
         self.waiters = NO_WAITERS
         self.leader: LeaderState | None = None
-        self._following: Following | None = None
+        # The leader's high watermark and log start in its last response to this follower.
+        self._leader_offsets = _NO_OFFSETS
+        # Called on a follower when the log start has risen, which the leader must know. Ends with the time as follower.
+        self.on_shortened: Callable[[Partition], None] | None = None
         self.last_stable_offset = log.commit(log.high_watermark)
         log.start_listener = self
 
@@ -93,14 +99,6 @@ class Partition:
         if waiters is NO_WAITERS:
             waiters = self.waiters = PartitionWaiters(self._context.wake_ups)
         return waiters
-
-    @property
-    def following(self) -> Following:
-        """What a follower has besides its log, made at the first use."""
-        following = self._following
-        if following is None:
-            following = self._following = Following(self)
-        return following
 
     # --- role ---
 
@@ -147,7 +145,7 @@ class Partition:
             previous=leader,
             now_ms=now_ms,
         )
-        self._following = None
+        self._leader_offsets, self.on_shortened = _NO_OFFSETS, None
         log.epochs.assign(state.leader_epoch, log.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
         self._release_deletions()  # a removed replica is not waited for
@@ -163,8 +161,7 @@ class Partition:
         changed = was_leader or state.leader_epoch > self.assignment.leader_epoch
         self.assignment = PartitionAssignment.of(state)
         self.leader = None
-        if self._following is not None:
-            self._following.forget_leader()
+        self._leader_offsets = _NO_OFFSETS
         if was_leader:
             self.waiters.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif changed:
@@ -270,6 +267,52 @@ class Partition:
         self._context.dependencies.metrics.produced(self.topic, len(records), result.records_count)
         return result
 
+    def append_as_follower(
+        self, records: Buffer, *, leader_high_watermark: int, leader_log_start_offset: int, now_ms: int
+    ) -> None:
+        """Append what the leader has, and take over how far it is committed and where it begins, as far as this log goes.
+
+        `records` may be empty. The write may still be under way when this returns: only what is below
+        `log.log_end_offset` may be claimed to the leader. Raises KafkaError, and then nothing has changed.
+        """
+        if self.leader is not None:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"This broker leads {self.topic}-{self.partition}: it follows no other.",
+            )
+        log = self.log
+        if len(records):
+            log.append(
+                records,
+                leader_epoch=self.assignment.leader_epoch,
+                origin=AppendOrigin.REPLICA,
+                now_ms=now_ms,
+                done=self._on_copied,
+            )
+            if log.failure is not None:  # the write failed immediately
+                raise log.failure.again()
+        self._leader_offsets = leader_high_watermark, leader_log_start_offset
+        self._take_over_leader_offsets()
+
+    def _on_copied(self, error: KafkaError | None) -> None:
+        self.on_written(error)
+        if error is None:
+            self._take_over_leader_offsets()
+
+    def _take_over_leader_offsets(self) -> None:
+        """Apply the leader's high watermark and log start, each as far as this log reaches by now."""
+        leader_high_watermark, leader_log_start_offset = self._leader_offsets
+        if leader_high_watermark < 0:
+            return  # what was written came from an earlier leader
+        log = self.log
+        high_watermark = max(min(leader_high_watermark, log.log_end_offset), log.log_start_offset)
+        if high_watermark != log.high_watermark:
+            self.commit(high_watermark)
+        log_start_offset = min(leader_log_start_offset, high_watermark)
+        if log_start_offset > log.log_start_offset:
+            log.retention.raise_log_start_offset(log_start_offset)
+            self.truncated()
+
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
         """See `LogProducers`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         self.check_leader()
@@ -331,8 +374,8 @@ class Partition:
             if watchers is not None and watchers.lso:
                 self._context.wake_ups.touch(watchers.lso)
         self.waiters.mark_fetches()
-        if self._following is not None:
-            self._following.on_start_raised()
+        if self.on_shortened is not None:
+            self.on_shortened(self)
 
     def on_config_changed(self) -> None:
         """Apply changed log settings: a lower min.insync.replicas may commit records, a codec may be too new for a client."""

@@ -162,7 +162,7 @@ class Fetcher:
             asks_epochs=self._version.supports_offset_for_leader_epoch,
         )
         followed = self._followed[key] = FollowedPartition(partition, state, self._clock)
-        partition.following.copier = self
+        partition.on_shortened = self._on_shortened
         self._session.forget(key)  # a response in progress does not count for this partition
         self._file(followed)
         self._has_new_partitions = True
@@ -496,8 +496,7 @@ class Fetcher:
         if self._quota.is_throttled(*followed.key):
             self._quota.record(size_bytes)
 
-    def on_shortened(self, partition: Partition) -> None:
-        """See `replication.partition.Copier`."""
+    def _on_shortened(self, partition: Partition) -> None:
         self._shortened[partition.topic, partition.partition] = None
 
     def _send_log_starts(self) -> None:

@@ -115,7 +115,7 @@ class FollowedPartition:
                 self.state.on_truncation_failed(error.code)
                 return 0
         try:
-            self.partition.following.append(
+            self.partition.append_as_follower(
                 records,
                 leader_high_watermark=row.high_watermark,
                 leader_log_start_offset=row.log_start_offset,

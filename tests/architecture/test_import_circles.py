@@ -16,7 +16,6 @@ KNOWN = {
         "storage.log.segment_split", "storage.log.segment_swap",
     }),
     frozenset({"storage.segments.open_segments", "storage.segments.ranges_in_flight"}),
-    frozenset({"replication.followers.following", "replication.partition"}),
 }  # fmt: skip
 
 

@@ -437,7 +437,7 @@ async def diverged(world: FollowerWorld) -> tuple[object, object]:
         old.append(value, epoch=1)
     partition.become_follower(leader_and_isr(SOURCE, 1))
     for _, _, content in old.batches:
-        partition.following.append(content, leader_high_watermark=3, leader_log_start_offset=0, now_ms=0)
+        partition.append_as_follower(content, leader_high_watermark=3, leader_log_start_offset=0, now_ms=0)
     await partition.log.await_appends()
     led = world.source.lead(leader_epoch=2)
     for value in "abc":

@@ -292,7 +292,7 @@ def copied(*values: str, base_offset: int, epoch: int = 4) -> bytearray:
 
 
 async def take(one: Replica, records: bytes | bytearray, *, high_watermark: int, start: int = 0) -> None:
-    one.partition.following.append(
+    one.partition.append_as_follower(
         records, leader_high_watermark=high_watermark, leader_log_start_offset=start, now_ms=NOW_MS
     )
     await one.partition.log.await_appends()
@@ -347,7 +347,7 @@ def test_a_follower_takes_no_gap_and_no_overlap_and_a_leader_takes_nothing(tmp_p
 def test_a_follower_that_becomes_leader_starts_its_epoch_behind_all_it_has(tmp_path: Path) -> None:
     async def scenario(one: Replica) -> None:
         one.follow(epoch=4)
-        one.partition.following.append(
+        one.partition.append_as_follower(
             copied("a", "b", base_offset=0), leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS
         )
         one.lead(isr=(1, 2), epoch=5, partition_epoch=1)

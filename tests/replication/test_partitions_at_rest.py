@@ -23,7 +23,7 @@ from tests.storage.logs import config, open_log, world
 
 LED_ALONE = ["LeaderState", "Partition"]
 # What a follower copies is looked after by its fetcher, too: see `replication.followers.followed_log`.
-FOLLOWED = ["Following", "Partition"]
+FOLLOWED = ["Partition"]
 
 # Behind a function is its whole module, where others change what there is while this test looks.
 _NOT_ITS_OWN = (type, FunctionType, ModuleType, PartitionLog)
@@ -100,7 +100,7 @@ def test_one_that_follows(tmp_path: Path) -> None:
     async def scenario(one: Replica, other: Replica) -> None:
         for each in (one, other):
             each.follow(partition_epoch=1)
-            each.partition.following.append(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
+            each.partition.append_as_follower(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
         assert own_objects(one, other) == FOLLOWED
         one.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
         other.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)

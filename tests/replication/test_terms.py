@@ -85,7 +85,7 @@ async def replace_the_end(one: Replica) -> None:
     await one.partition.log.truncation.truncate_to(1)
     one.partition.truncated()
     records = batch("x", "y", base_offset=1, partition_leader_epoch=1)
-    one.partition.following.append(records, leader_high_watermark=0, leader_log_start_offset=0, now_ms=NOW_MS)
+    one.partition.append_as_follower(records, leader_high_watermark=0, leader_log_start_offset=0, now_ms=NOW_MS)
     await one.partition.log.await_appends()
 
 

@@ -86,11 +86,11 @@ def test_a_follower_knows_the_stable_offset_and_wakes_its_own_readers(tmp_path: 
     async def scenario(one: Replica) -> None:
         one.follow(leader=2)
         copied = records(7) + records(7, 1, base_offset=1) + marker(7, ControlType.ABORT, base_offset=2)
-        one.partition.following.append(copied, leader_high_watermark=2, **FROM_LEADER)
+        one.partition.append_as_follower(copied, leader_high_watermark=2, **FROM_LEADER)
         await one.partition.log.await_appends()
         stable = watching(one, STABLE_END)
         assert (one.partition.high_watermark, one.partition.last_stable_offset) == (2, 0)
-        one.partition.following.append(bytearray(), leader_high_watermark=3, **FROM_LEADER)
+        one.partition.append_as_follower(bytearray(), leader_high_watermark=3, **FROM_LEADER)
         one.around.turn()
         assert (one.partition.last_stable_offset, stable.wakes) == (3, 1)
 
@@ -115,13 +115,13 @@ def test_a_cut_opens_a_transaction_again(tmp_path: Path) -> None:
     async def scenario(one: Replica) -> None:
         one.follow(leader=2)
         copied = records(7) + marker(7, ControlType.ABORT, base_offset=1) + batch("x", base_offset=2)
-        one.partition.following.append(copied, leader_high_watermark=1, **FROM_LEADER)
+        one.partition.append_as_follower(copied, leader_high_watermark=1, **FROM_LEADER)
         await one.partition.log.await_appends()
         await one.partition.log.truncation.truncate_to(1)
         one.partition.truncated()
         assert one.partition.last_stable_offset == 0
         again = marker(7, base_offset=1)
-        one.partition.following.append(again, leader_high_watermark=2, **FROM_LEADER)
+        one.partition.append_as_follower(again, leader_high_watermark=2, **FROM_LEADER)
         await one.partition.log.await_appends()
         assert one.partition.last_stable_offset == 2
         assert await one.partition.log.reading.aborted_transactions(0, 2) == []

@@ -291,7 +291,7 @@ def test_a_partition_that_is_followed_while_its_log_is_exchanged_goes_on_with_th
         partition, moved = await world.partition(), await world.partition("t", 1)
         world.follow(partition)
         await world.copied(partition, led)
-        moved.following.append(led.batches[0][2], leader_high_watermark=2, leader_log_start_offset=0, now_ms=0)
+        moved.append_as_follower(led.batches[0][2], leader_high_watermark=2, leader_log_start_offset=0, now_ms=0)
         await moved.log.await_appends()
         partition.replace_log(moved.log)
         world.fetchers.follow(partition, SOURCE, 0)  # when the exchange is through

@@ -110,7 +110,7 @@ def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(a: Path, b
             partition = await here.assign(leader=OTHER, epoch=4)
             assert here.following.followed == {(TOPIC, 0): 4}
             records = batch(*numbers(5))
-            partition.following.append(records, leader_high_watermark=5, leader_log_start_offset=0, now_ms=1)
+            partition.append_as_follower(records, leader_high_watermark=5, leader_log_start_offset=0, now_ms=1)
             here.following.calls.clear()
             await here.move(partition, here.other_than(partition))
             await here.moved()
@@ -195,7 +195,7 @@ def test_a_log_that_is_cut_takes_its_copy_along(a: Path, b: Path) -> None:
             await partition.log.truncation.truncate_to(5)
             other = batch("other")
             patch(other, 0, 5, 1)
-            partition.following.append(other, leader_high_watermark=6, leader_log_start_offset=0, now_ms=1)
+            partition.append_as_follower(other, leader_high_watermark=6, leader_log_start_offset=0, now_ms=1)
             here.quota.limit_bytes_per_second = 1 << 60
             await here.moved()
             assert await here.values(partition) == [*numbers(5), "other"]

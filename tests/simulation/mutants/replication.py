@@ -25,7 +25,6 @@ from replication.assignment import PartitionAssignment
 from replication.followers.fetchers import Fetchers
 from replication.followers.followed_log import FollowedPartition
 from replication.followers.follower import Fetch, FollowerState, TruncateTo
-from replication.followers.following import Following
 from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
 from replication.leader import IsrResponse, LeaderState
 from replication.moves.log_copy import LogCopy
@@ -169,10 +168,10 @@ def _copies_on_as_leader(patches: Patches) -> None:
 
 
 def _watermark_unbounded(patches: Patches) -> None:
-    def take_over(self: Following) -> None:
-        self._partition.commit(self._high_watermark)
+    def take_over(self: Partition) -> None:
+        self.commit(self._leader_offsets[0])
 
-    patches.replace(Following, "_take_over_offsets", lambda original: take_over)
+    patches.replace(Partition, "_take_over_leader_offsets", lambda original: take_over)
 
 
 def _epochs_not_kept(patches: Patches) -> None:

@@ -305,7 +305,7 @@ def test_a_follower_serves_consumers_that_know_of_it_up_to_its_high_watermark(tm
         broker.one.follow(epoch=4)
 
         async def take(records: bytes | bytearray, high_watermark: int) -> None:
-            partition.following.append(
+            partition.append_as_follower(
                 records, leader_high_watermark=high_watermark, leader_log_start_offset=0, now_ms=NOW_MS
             )
             await partition.log.await_appends()

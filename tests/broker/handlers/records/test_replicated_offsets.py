@@ -79,7 +79,7 @@ def test_latest_is_not_available_until_the_new_leaders_epoch_is_committed(tmp_pa
         partition = broker.one.partition
         broker.one.follow(epoch=4)
         records = batch("a", partition_leader_epoch=4) + batch("b", base_offset=1, partition_leader_epoch=4)
-        partition.following.append(records, leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS)
+        partition.append_as_follower(records, leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS)
         await partition.log.await_appends()
         broker.one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
         for version, error in ((1, ErrorCode.LEADER_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE),
