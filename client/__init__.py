@@ -6,6 +6,10 @@
     opening         how a connection begins: versions and login, as steps that a shell carries out
     versions        in which version a request goes to a broker
     throttling      for how long a broker wants no request
+    cluster_view    brokers, leaders, the controller, coordinators: whom a request goes to
+    remedies        what an error code calls for
+    backoff         how long to wait before something is tried again
+    blocking        the shell for commands and Spark
     admin           administration: what an operation asks of which broker, and what the answers mean, as steps for a shell
     event_loop      the shell on an event loop
     reach           why no broker answers at an address

@@ -15,7 +15,6 @@ from protocol.schema import Request
 
 HIGHEST: Final[dict[int, int]] = {
     1: 12,  # Fetch: from 13 on topics are named by their ids
-    10: 3,  # FindCoordinator: from 4 on for several keys
     22: 4,  # InitProducerId, and EndTxn below: the second part of KIP-890 raises the epoch at the end of each transaction
     24: 3,  # AddPartitionsToTxn: from 4 on for brokers
     26: 4,

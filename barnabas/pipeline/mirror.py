@@ -64,15 +64,15 @@ class Mirror:
         """Copy a batch, write its pairs, and commit the offsets of groups."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
-        from barnabas.spark.client.groups import client_of, end_offsets  # noqa: PLC0415  needs the extra
+        from barnabas.spark.client.groups import end_offsets  # noqa: PLC0415  needs the extra
 
         grouped = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"))
         spans = {(row[0], row[1]): (row[2], row[3], row[4]) for row in grouped.collect()}
         names = {key: (self._options.prefix + key[0], key[1]) for key in spans}
-        with client_of(target_connection(self._options)) as client:
-            before = end_offsets(client, names.values())
-            self._write(rows)
-            after = end_offsets(client, names.values())
+        target = target_connection(self._options)
+        before = end_offsets(target, names.values())
+        self._write(rows)
+        after = end_offsets(target, names.values())
         pairs = {key: pairs_of_batch(*span, before[names[key]], after[names[key]]) for key, span in spans.items()}
         self._write_pairs(pairs)
         self._add(pairs)

@@ -19,7 +19,6 @@ from pyspark import TaskContext
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from barnabas.spark.client.cluster_client import ClusterClient
 from barnabas.spark.writing import exactly_once
 from barnabas.spark.writing.broker_transactions import BrokerTransactions
 from barnabas.spark.writing.exactly_once import OpenTransaction, TaskResult, transactional_id
@@ -27,6 +26,7 @@ from barnabas.spark.writing.producing import Producer
 from barnabas.spark.writing.rows import RowFormat
 from barnabas.spark.writing.transaction_calls import TransactionCalls
 from barnabas.spark.writing.write_options import WriteOptions
+from client.blocking.cluster_client import ClusterClient
 
 _ArrowStreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", DataSourceArrowWriter)
 """What a streaming writer is, too, to be passed record batches: before PySpark 4.1 the class for batch writes says so."""
@@ -66,7 +66,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._form = form
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        with ClusterClient(self._options.client) as client:
+        with ClusterClient(self._options.client.connection) as client:
             identity = TransactionCalls(client, 0).begin(None)
             producer = Producer(client, self._options, identity)
             for row in self._form.outgoing(values_of(iterator), client.now_ms):
@@ -94,7 +94,7 @@ class StreamWriter(_ArrowStreamWriter, DataSourceStreamWriter):
         query, run, batch = (context.getLocalProperty(name) for name in (_QUERY, _RUN, _BATCH))
         assert query is not None and run is not None and batch is not None, "called by a streaming query"
         name = transactional_id(query, run, context.partitionId(), context.attemptNumber())
-        with ClusterClient(self._options.client) as client:
+        with ClusterClient(self._options.client.connection) as client:
             calls = TransactionCalls(client, self._options.transaction_timeout_ms)
 
             def write_rows() -> tuple[OpenTransaction | None, int]:
@@ -117,7 +117,7 @@ class StreamWriter(_ArrowStreamWriter, DataSourceStreamWriter):
         query = query_of(results)
         if query is None:
             return
-        with ClusterClient(self._options.client) as client:
+        with ClusterClient(self._options.client.connection) as client:
             exactly_once.commit(BrokerTransactions(client, self._options), query, batchId, results)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -125,7 +125,7 @@ class StreamWriter(_ArrowStreamWriter, DataSourceStreamWriter):
         query = query_of([each for each in results if each is not None])
         if query is None:
             return
-        with ClusterClient(self._options.client) as client:
+        with ClusterClient(self._options.client.connection) as client:
             exactly_once.abort(BrokerTransactions(client, self._options), query, batchId, results)
 
 

@@ -29,7 +29,6 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from barnabas.spark.client.cluster_client import ClusterClient
 from barnabas.spark.client.ranges import OffsetRange, divide
 from barnabas.spark.files.log_files import LogPlanner, RangeInFiles, read_files
 from barnabas.spark.reading import streaming
@@ -42,6 +41,7 @@ from barnabas.spark.sink import BatchWriter, StreamWriter
 from barnabas.spark.workers import choose_interpreter
 from barnabas.spark.writing.rows import RowFormat, row_format
 from barnabas.spark.writing.write_options import WriteOptions, parse_write
+from client.blocking.cluster_client import ClusterClient
 
 NAME = "barnabas"
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
@@ -99,8 +99,10 @@ def read_range(options: ReadOptions, part: InputPartition | None) -> Iterator[pa
         return
     assert isinstance(part, RangePartition)
     assert options.client is not None
-    with ClusterClient(options.client) as client:
-        reader = RangeReader(client, part.range, reported(options), include_headers=options.include_headers)
+    with ClusterClient(options.client.connection) as client:
+        reader = RangeReader(
+            client, options.client, part.range, reported(options), include_headers=options.include_headers
+        )
         yield from reader.rows()
 
 
@@ -113,7 +115,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         assert options.client is not None
-        with ClusterClient(options.client) as client:
+        with ClusterClient(options.client.connection) as client:
             planner = Planner(client, options)
             keys = [(name, number) for name, topic in planner.topics().items() for number in topic.partitions]
             starts = planner.resolve(options.start, keys, is_start=True)
@@ -202,5 +204,7 @@ class StreamReader(DataSourceStreamReader, streaming.AvailableNow):
     def _connected(self) -> Stream:
         if self._stream is None:
             assert self._options.client is not None
-            self._stream = Stream(ClusterClient(self._options.client), self._options, reported(self._options))
+            self._stream = Stream(
+                ClusterClient(self._options.client.connection), self._options, reported(self._options)
+            )
         return self._stream

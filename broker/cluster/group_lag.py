@@ -25,6 +25,8 @@ from coordinator.group.commit_window import WINDOW_COMMITS, CommitWindow, GroupS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.list_offsets import (
+    EARLIEST,
+    LATEST,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LATEST = -1
-EARLIEST = -2
 CONSUMER = -1
 NO_EPOCH = -1
 UNNAMED_TOPICS_VERSION = 12

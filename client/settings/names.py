@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 CONNECTION: Final = (
-    "bootstrap.servers", "client.id", "default.api.timeout.ms", "receive.buffer.bytes", "request.timeout.ms",
-    "retry.backoff.ms", "security.protocol", "socket.connection.setup.timeout.ms",
+    "bootstrap.servers", "client.id", "default.api.timeout.ms", "receive.buffer.bytes", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms", "retry.backoff.ms", "security.protocol",
+    "socket.connection.setup.timeout.ms",
 )  # fmt: skip
 STORES: Final = (
     "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
@@ -123,8 +124,8 @@ WITHOUT_EFFECT: Final = frozenset(
     partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
     partitioner.ignore.keys plugin.library.paths produce.offset.report queue.buffering.backpressure.threshold
     queue.buffering.max.kbytes queue.buffering.max.messages queue.buffering.max.ms queued.max.messages.kbytes
-    queued.min.messages queuing.strategy receive.message.max.bytes reconnect.backoff.jitter.ms reconnect.backoff.max.ms
-    reconnect.backoff.ms request.required.acks retries retry.backoff.max.ms sasl.kerberos.keytab sasl.kerberos.kinit.cmd
+    queued.min.messages queuing.strategy receive.message.max.bytes reconnect.backoff.jitter.ms
+    request.required.acks retries sasl.kerberos.keytab sasl.kerberos.kinit.cmd
     sasl.kerberos.min.time.before.relogin sasl.kerberos.principal sasl.kerberos.service.name
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.buffer.seconds
     sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter

@@ -37,6 +37,7 @@ def parse_client(
     given = Given(properties, prefix)
     usual = defaults or ClientSettings(servers=())
     protocol = _protocol(given)
+    reconnect_ms = given.number("reconnect.backoff.ms", usual.reconnect_backoff_ms)
     servers = servers or given.text(SERVERS)
     if servers is None and not usual.servers:
         raise SettingsError(f"{given.shown(SERVERS)} is missing: HOST:PORT of one or more brokers")
@@ -50,6 +51,12 @@ def parse_client(
         connect_timeout_ms=given.number("socket.connection.setup.timeout.ms", usual.connect_timeout_ms, 1),
         api_timeout_ms=given.number("default.api.timeout.ms", usual.api_timeout_ms),
         retry_backoff_ms=given.number("retry.backoff.ms", usual.retry_backoff_ms),
+        retry_backoff_max_ms=given.number("retry.backoff.max.ms", usual.retry_backoff_max_ms),
+        reconnect_backoff_ms=reconnect_ms,
+        reconnect_backoff_max_ms=given.number(
+            "reconnect.backoff.max.ms",
+            reconnect_ms if given.has("reconnect.backoff.ms") else usual.reconnect_backoff_max_ms,
+        ),
         receive_buffer_bytes=given.number("receive.buffer.bytes", usual.receive_buffer_bytes, 1, _INT_MAX),
     )
 

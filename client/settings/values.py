@@ -115,7 +115,11 @@ class ClientSettings:
     api_timeout_ms: int = 60_000
     """For how long an operation is tried again."""
     retry_backoff_ms: int = 100
-    """The first pause before an operation is tried again."""
+    """The first pause before an operation is tried again; each that follows is twice as long, up to the next one."""
+    retry_backoff_max_ms: int = 1_000
+    reconnect_backoff_ms: int = 50
+    """The first pause before a broker that was not reached is tried again; then as above."""
+    reconnect_backoff_max_ms: int = 1_000
     receive_buffer_bytes: int = 1024 * 1024
 
     @property

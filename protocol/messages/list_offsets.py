@@ -15,6 +15,13 @@ from __future__ import annotations
 
 from protocol.schema import Message, Request, Response, array, int8, int16, int32, int64, string
 
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+"""What a request has in place of a time. Of committed records, the latest offset is the last stable one."""
+
 
 class ListOffsetsPartition(Message):
     partition_index:      int = int32()

@@ -24,8 +24,8 @@ with EmbeddedBroker(topics={"orders": 3}) as running:
 SPARK_CODE = """
 import sys
 import config, storage
-from barnabas.spark.client import cluster_client
-assert cluster_client.KafkaError.__module__ == "barnabas._private.protocol.errors"
+from barnabas.spark.client import groups
+assert groups.KafkaError.__module__ == "barnabas._private.protocol.errors"
 assert config.WHOSE == storage.WHOSE == "the project's", "the project's own packages were hidden"
 assert "protocol" not in sys.modules
 print(sys.modules["barnabas._private.protocol"].__file__)

@@ -20,7 +20,7 @@ import sys
 import protocol, config, storage, runtime, security, client
 before = list(sys.path)
 import barnabas.spark
-from barnabas.spark.client import cluster_client
+from barnabas.spark.client import client_options
 from barnabas.spark.reading import columns
 from barnabas._private.storage import checkpoint
 from barnabas._private.protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from barnabas.spark.client.option_values import SourceOptionError, boolean, check_names, choice, integer, read
-from barnabas.spark.client.settings import CLIENT_ID, ConnectionSettings, SparkClientSettings
+from barnabas.spark.client.settings import CLIENT_ID, SparkClientSettings
 from client.settings import values
 from client.settings.names import REFUSED, SAME, WITH_EFFECT, WITHOUT_EFFECT
 from client.settings.parsing import parse_client as parse_connection
@@ -59,22 +59,12 @@ def parse_client(options: Mapping[str, str]) -> SparkClientSettings:
             raise SourceOptionError(f"Option {name!r} of Kafka's clients has no effect here: leave it out")
     check_names(names, _KNOWN, "Option", _ALSO)
     try:
-        given = parse_connection(options, _DEFAULTS, prefix=PREFIX)
+        connection = parse_connection(options, _DEFAULTS, prefix=PREFIX)
     except SettingsError as error:
         raise SourceOptionError(str(error)) from None
-    defaults = SparkClientSettings(bootstrap=())
+    defaults = SparkClientSettings(connection)
     return SparkClientSettings(
-        bootstrap=given.servers,
-        connection=ConnectionSettings(
-            client_id=given.client_id,
-            timeout_s=given.request_timeout_ms / 1000,
-            connect_timeout_s=given.connect_timeout_ms / 1000,
-            receive_buffer_bytes=given.receive_buffer_bytes,
-            tls=given.tls,
-            login=given.login,
-        ),
-        api_timeout_s=given.api_timeout_ms / 1000,
-        retry_backoff_s=given.retry_backoff_ms / 1000,
+        connection=connection,
         reads_committed=read(
             options, "kafka.isolation.level", choice, True, {"read_committed": True, "read_uncommitted": False}
         ),

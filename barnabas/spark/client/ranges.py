@@ -10,14 +10,9 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from barnabas.spark.client.option_values import Offsets
 from protocol.topic_partition import TopicPartition
-
-EARLIEST: Final = -2
-LATEST: Final = -1
-"""In place of an offset or a timestamp. Of committed records, the latest offset is the last stable one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.spark.client.cluster_client import ClusterClient
 from barnabas.spark.client.ranges import OffsetRange
+from client.blocking.cluster_client import ClusterClient
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.records.any_format import iter_any_headers, iter_any_records

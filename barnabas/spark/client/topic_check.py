@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from barnabas.spark.client.client_options import parse_client
-from barnabas.spark.client.cluster_client import ClusterClient
+from client.blocking.cluster_client import ClusterClient
 from client.errors import LoginRefused
 from protocol.errors import KafkaError
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -27,7 +27,7 @@ def topic_codes(options: Mapping[str, str], names: Sequence[str], *, creates: bo
         topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=creates
     )
     try:
-        with ClusterClient(parse_client(given)) as client:
+        with ClusterClient(parse_client(given).connection) as client:
             response = client.ask_any(request, MetadataResponse)
     except (KafkaError, LoginRefused) as error:
         raise ConnectionError(str(error)) from error

@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from barnabas.spark.client.cluster_client import UNKNOWN_S, Attempts, ClusterClient
-from barnabas.spark.client.connection import BrokerConnection
-from barnabas.spark.client.ranges import EARLIEST, LATEST, OffsetRange
+from barnabas.spark.client.ranges import OffsetRange
+from barnabas.spark.client.settings import SparkClientSettings
 from barnabas.spark.reading.columns import RangeDecoder
 from barnabas.spark.reading.committed import CommittedFilter
+from client.blocking.attempts import Attempts
+from client.blocking.cluster_client import UNKNOWN_S, ClusterClient
+from client.blocking.connection import BrokerConnection
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.records.invalid import InvalidBatch
 
 FIRST_FETCH_BYTES = 1024 * 1024
@@ -40,16 +43,21 @@ class RangeReader:
     DataLost where that is an error."""
 
     def __init__(
-        self, client: ClusterClient, range: OffsetRange, lost: Callable[[str], None], *, include_headers: bool  # noqa: A002
-    ) -> None:  # fmt: skip
+        self,
+        client: ClusterClient,
+        settings: SparkClientSettings,
+        range: OffsetRange,  # noqa: A002
+        lost: Callable[[str], None],
+        *,
+        include_headers: bool,
+    ) -> None:
         self._client = client
+        self._settings = settings
         self._range = range
         self._lost = lost
-        self._decoder = RangeDecoder(
-            range, lost, include_headers=include_headers, check_crcs=client.settings.checks_crcs
-        )
+        self._decoder = RangeDecoder(range, lost, include_headers=include_headers, check_crcs=settings.checks_crcs)
         self._attempts = self._new_attempts()
-        self._fetch_bytes = min(FIRST_FETCH_BYTES, client.settings.fetch_bytes)
+        self._fetch_bytes = min(FIRST_FETCH_BYTES, settings.fetch_bytes)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the range. Raises what the module says."""
@@ -82,8 +90,8 @@ class RangeReader:
             if following == decoder.next_offset:
                 if len(records):
                     raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{self._range}: a response without a whole batch")
-                limit = "last stable offset" if self._client.settings.reads_committed else "high watermark"
-                reached = data.last_stable_offset if self._client.settings.reads_committed else data.high_watermark
+                limit = "last stable offset" if self._settings.reads_committed else "high watermark"
+                reached = data.last_stable_offset if self._settings.reads_committed else data.high_watermark
                 self._attempts.pause(f"the {limit} is {reached}, the range ends at {end}")
             else:
                 self._attempts = self._new_attempts()
@@ -95,7 +103,7 @@ class RangeReader:
                 return
 
     def _request(self, offset: int) -> FetchRequest:
-        settings, limit_bytes = self._client.settings, self._fetch_bytes
+        settings, limit_bytes = self._settings, self._fetch_bytes
         self._fetch_bytes = min(limit_bytes * 4, settings.fetch_bytes)
         partition = FetchPartition(
             partition=self._range.partition, fetch_offset=offset, partition_max_bytes=limit_bytes
@@ -132,8 +140,8 @@ class RangeReader:
     def _skip_lost(self) -> None:
         """The broker has no record at the next offset: go on with its first one, if that is in the range."""
         topic, partition = key = self._range.topic, self._range.partition
-        first = self._client.offsets({key: EARLIEST})[key].offset
-        last = self._client.offsets({key: LATEST})[key].offset
+        first = self._client.offsets({key: EARLIEST})[key]
+        last = self._client.offsets({key: LATEST}, is_committed_only=self._settings.reads_committed)[key]
         at = self._decoder.next_offset
         if first > at:
             self._lost(

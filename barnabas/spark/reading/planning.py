@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.spark.client.cluster_client import ClusterClient, Topic
 from barnabas.spark.client.option_values import Offsets, SourceOptionError
-from barnabas.spark.client.ranges import LATEST
 from barnabas.spark.reading.read_options import Position, ReadOptions
+from client.blocking.cluster_client import ClusterClient
+from client.cluster_view import Topic
+from protocol.messages.list_offsets import LATEST
+from protocol.messages.metadata import MetadataResponsePartition
 from protocol.topic_partition import TopicPartition
 
 
@@ -42,7 +44,7 @@ class Planner:
         ]
         if missing:
             raise SourceOptionError(f"assign names partitions that do not exist: {', '.join(missing)}")
-        kept: dict[str, dict[int, int]] = {name: {} for name in chosen}
+        kept: dict[str, dict[int, MetadataResponsePartition]] = {name: {} for name in chosen}
         for name, number in (key for key in selection.partitions if key[0] in chosen):
             kept[name][number] = chosen[name].partitions[number]
         return {name: Topic(each.topic_id, kept[name], each.is_internal) for name, each in chosen.items()}
@@ -55,8 +57,8 @@ class Planner:
         if position.offsets is not None:
             check_covers(position.name, position.offsets, keys)
             symbolic = {key: offset for key, offset in position.offsets.items() if offset < 0}
-            asked = self._client.offsets(symbolic)
-            return {key: asked[key].offset if key in asked else position.offsets[key] for key in keys}
+            asked = self._offsets(symbolic)
+            return {key: asked.get(key, position.offsets[key]) for key in keys}
         if position.timestamps_ms is not None:
             check_covers(position.name, position.timestamps_ms, keys)
             times = position.timestamps_ms
@@ -67,15 +69,17 @@ class Planner:
 
     def all_at(self, where: int, keys: Iterable[TopicPartition]) -> Offsets:
         """EARLIEST or LATEST of each partition."""
-        return {key: found.offset for key, found in self._client.offsets(dict.fromkeys(keys, where)).items()}
+        return self._offsets(dict.fromkeys(keys, where))
 
     def _at_times(self, name: str, times: Offsets, *, is_start: bool) -> Offsets:
-        found = self._client.offsets(times)
-        late = [key for key, each in found.items() if each.offset < 0]
+        found = self._offsets(times)
+        late = [key for key, offset in found.items() if offset < 0]
         if late and is_start and not self._options.starts_late_at_latest:
             raise late_error(name, late)
-        ends = self._client.offsets(dict.fromkeys(late, LATEST))
-        return {key: ends[key].offset if key in ends else each.offset for key, each in found.items()}
+        return found | self._offsets(dict.fromkeys(late, LATEST))
+
+    def _offsets(self, wanted: Offsets) -> Offsets:
+        return self._client.offsets(wanted, is_committed_only=self._options.reads_committed)
 
 
 def check_order(start: Position, starts: Offsets, end: Position, ends: Offsets) -> None:

@@ -28,9 +28,9 @@ from barnabas.spark.client.option_values import (
     trimmed,
     words,
 )
-from barnabas.spark.client.ranges import EARLIEST, LATEST
 from barnabas.spark.client.settings import SparkClientSettings
 from config.java_patterns.pattern import compile_java
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.topic_partition import TopicPartition
 
 SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")

@@ -12,14 +12,16 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from barnabas.spark.client.cluster_client import UNKNOWN_S, ClusterClient, Topic
 from barnabas.spark.client.option_values import SourceOptionError
-from barnabas.spark.client.ranges import EARLIEST, LATEST, OffsetRange, divide, limit
+from barnabas.spark.client.ranges import OffsetRange, divide, limit
 from barnabas.spark.reading.checkpoint import newest_offsets
 from barnabas.spark.reading.fetching import DataLost
 from barnabas.spark.reading.planning import Planner
 from barnabas.spark.reading.read_options import ReadOptions
 from barnabas.spark.reading.stream_offsets import StreamOffsets, begins, id_text, ranges_of
+from client.blocking.cluster_client import UNKNOWN_S, ClusterClient
+from client.cluster_view import Topic
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.topic_partition import TopicPartition
 
 try:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.spark.client.cluster_client import ClusterClient
 from barnabas.spark.writing.decisions import Decisions
 from barnabas.spark.writing.exactly_once import Decision, OpenTransaction, QueryState, Registration
 from barnabas.spark.writing.transaction_calls import TransactionCalls
 from barnabas.spark.writing.write_options import WriteOptions
+from client.blocking.cluster_client import ClusterClient
 
 
 class BrokerTransactions:

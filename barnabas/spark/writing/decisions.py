@@ -18,22 +18,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.spark.client.cluster_client import ClusterClient
-from barnabas.spark.client.ranges import EARLIEST, LATEST, OffsetRange
+from barnabas.spark.client.ranges import OffsetRange
 from barnabas.spark.client.record_reading import read_records
 from barnabas.spark.writing.exactly_once import Decision, Fenced, QueryState, Registration
 from barnabas.spark.writing.producing import Producer
 from barnabas.spark.writing.rows import OutgoingRow
 from barnabas.spark.writing.transaction_calls import ProducerIdentity, TransactionCalls
 from barnabas.spark.writing.write_options import WriteOptions
+from client.admin import topics
+from client.blocking.cluster_client import ClusterClient
 from protocol.errors import ErrorCode, KafkaError
 from protocol.key_hashes import by_murmur2
-from protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.records.record import Record
 from protocol.topic_partition import TopicPartition
 
@@ -62,8 +59,8 @@ class Decisions:
     def state(self, query: str) -> QueryState:
         """The last registration and the last decision of a query. Raises what the module says."""
         key = self._partition(query)
-        first = self._client.offsets({key: EARLIEST})[key].offset
-        end = self._client.offsets({key: LATEST})[key].offset
+        first = self._client.offsets({key: EARLIEST})[key]
+        end = self._client.offsets({key: LATEST})[key]
         look = _FIRST_LOOK_RECORDS
         registration: Registration | None = None
         while end > first:
@@ -135,11 +132,11 @@ class Decisions:
                 assignments=[],
                 configs=[CreatableTopicConfig(name=each, value=value) for each, value in _CONFIG.items()],
             )
-            response = self._client.ask_controller(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
-            code = ErrorCode(response.topics[0].error_code)
-            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS) and not code.retriable:
-                raise KafkaError(code, f"topic {name}: {response.topics[0].error_message or code.message}")
-            attempts.pause(code.name)
+            timeout_ms = self._client.settings.request_timeout_ms
+            error = self._client.run(topics.create({name: topic}, timeout_ms, validate_only=False))[name]
+            if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise KafkaError(error.code, f"topic {name}: {error.message}")
+            attempts.pause("it was created")
         return len(found.partitions)
 
 

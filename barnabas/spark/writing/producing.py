@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from barnabas.spark.client.cluster_client import ClusterClient
-from barnabas.spark.client.connection import BrokerConnection
 from barnabas.spark.client.option_values import SourceOptionError
 from barnabas.spark.writing.rows import OutgoingRow
 from barnabas.spark.writing.transaction_calls import ProducerIdentity, TransactionCalls
 from barnabas.spark.writing.write_options import WriteOptions
+from client.blocking.cluster_client import ClusterClient
+from client.blocking.connection import BrokerConnection
 from protocol.errors import ErrorCode, KafkaError
 from protocol.key_hashes import by_murmur2
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -170,7 +170,7 @@ class Producer:
         return ProduceRequest(
             transactional_id=self._identity.transactional_id,
             acks=_ALL,
-            timeout_ms=int(self._client.settings.connection.timeout_s * 1000),
+            timeout_ms=self._client.settings.request_timeout_ms,
             topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
         )
 

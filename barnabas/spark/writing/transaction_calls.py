@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from barnabas.spark.client.cluster_client import ClusterClient
-from barnabas.spark.client.connection import BrokerConnection
 from barnabas.spark.writing.exactly_once import OpenTransaction, TransactionGone
+from client.admin import transactions
+from client.admin.steps import KeyKind, Rows, ask, located, rows_of
+from client.blocking.cluster_client import ClusterClient
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
+from protocol.schema import Request
 from protocol.topic_partition import TopicPartition
 
 _GONE: Final = frozenset(
@@ -36,8 +37,6 @@ _GONE: Final = frozenset(
     }
 )
 _OPEN_STATES: Final = ("Ongoing", "PrepareEpochFence")
-T = TypeVar("T")
-R = TypeVar("R", InitProducerIdResponse, EndTxnResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,9 @@ class TransactionCalls:
             transactional_id=transactional_id, transaction_timeout_ms=self._timeout_ms if transactional_id else 1
         )
         if transactional_id is None:
-            response = self._retried(
-                "InitProducerId", lambda: _checked(self._client.ask_any(request, InitProducerIdResponse))
-            )
+            response = self._client.run(ask(request))
         else:
-            response = self._of_coordinator(
-                transactional_id, lambda connection: _checked(connection.ask(request, InitProducerIdResponse))
-            )
+            response = self._of_coordinator(transactional_id, request)
         return ProducerIdentity(transactional_id, response.producer_id, response.producer_epoch)
 
     def add_partitions(self, identity: ProducerIdentity, keys: Iterable[TopicPartition]) -> None:
@@ -87,18 +82,7 @@ class TransactionCalls:
             ],
         )
 
-        def ask(connection: BrokerConnection) -> None:
-            response = connection.ask(request, AddPartitionsToTxnResponse)
-            codes = {
-                ErrorCode(each.partition_error_code)
-                for topic in response.results_by_topic_v3_and_below
-                for each in topic.results_by_partition
-            }
-            # Partitions beside one that failed were not tried: the reason is the other error.
-            for code in sorted(codes - {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}):
-                raise KafkaError(code, f"AddPartitionsToTxn: {code.message}")
-
-        self._of_coordinator(identity.transactional_id, ask)
+        self._of_coordinator(identity.transactional_id, request, _worst_code)
 
     def end(self, transaction: OpenTransaction, *, commits: bool) -> None:
         """Commit or abort; again, when it was done before, without an effect."""
@@ -108,47 +92,37 @@ class TransactionCalls:
             producer_epoch=transaction.producer_epoch,
             committed=commits,
         )
-        self._of_coordinator(
-            transaction.transactional_id, lambda connection: _checked(connection.ask(request, EndTxnResponse))
-        )
+        self._of_coordinator(transaction.transactional_id, request)
 
     def open_ids(self, prefix: str) -> list[str]:
         """The transactional ids that begin with `prefix` and have an open transaction, as all brokers say."""
-        request = ListTransactionsRequest(state_filters=list(_OPEN_STATES), producer_id_filters=[])
-
-        def ask() -> list[str]:
-            found = []
-            for connection in self._client.all_brokers():
-                response = connection.ask(request, ListTransactionsResponse)
-                if response.error_code:
-                    raise KafkaError(ErrorCode(response.error_code))
-                found += [each.transactional_id for each in response.transaction_states]
-            return sorted(name for name in found if name.startswith(prefix))
-
-        return self._retried("ListTransactions", ask)
-
-    def _of_coordinator(self, transactional_id: str, ask: Callable[[BrokerConnection], T]) -> T:
-        return self._retried(
-            f"transaction {transactional_id}", lambda: ask(self._client.coordinator_of(transactional_id))
+        found = self._client.run(transactions.list_all(_OPEN_STATES)).values()
+        return sorted(
+            each.transactional_id for some in found for each in some if each.transactional_id.startswith(prefix)
         )
 
-    def _retried(self, what: str, ask: Callable[[], T]) -> T:
-        attempts = self._client.attempts(what)
-        while True:
-            try:
-                return ask()
-            except KafkaError as error:
-                if error.code in _GONE:
-                    raise TransactionGone(str(error)) from error
-                if not error.code.retriable:
-                    raise
-                attempts.pause(error)
-            except OSError as error:
-                self._client.close()  # whichever connection failed: all are opened again
-                attempts.pause(error)
+    def _of_coordinator(self, name: str, request: Request, code_of: Callable[[Any], int] = lambda _: 0) -> Any:
+        """Return the response of the coordinator of a transactional id, which has no error any more. `code_of` finds an error
+        in its rows."""
+
+        def read(response: Any) -> Rows[str, Any]:
+            yield name, code_of(response), None, response
+
+        locate = located(KeyKind.TRANSACTION)
+        steps = rows_of([name], locate, lambda _: request, read, lambda error: error.code.retriable)
+        outcome = self._client.run(steps)[name]
+        if isinstance(outcome, KafkaError):
+            if outcome.code in _GONE:
+                raise TransactionGone(str(outcome)) from outcome
+            raise outcome
+        return outcome
 
 
-def _checked(response: R) -> R:
-    if response.error_code:
-        raise KafkaError(ErrorCode(response.error_code))
-    return response
+def _worst_code(response: AddPartitionsToTxnResponse) -> int:
+    """Return the reason why partitions were not added: those beside one that failed were not tried."""
+    codes = {
+        row.partition_error_code
+        for topic in response.results_by_topic_v3_and_below
+        for row in topic.results_by_partition
+    }
+    return min(codes - {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}, default=0)

@@ -15,7 +15,7 @@ import pytest
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.certificates import Authority
 from barnabas.spark.client.client_options import parse_client
-from barnabas.spark.client.cluster_client import ClusterClient
+from protocol.messages.list_offsets import LATEST
 from tests.interop.conftest import SETTINGS, need_java
 from tests.interop.spark.feed import REPOSITORY
 from tests.interop.spark.job_cases import JOB_TIMEOUT_S, Given, need_spark, produce
@@ -24,6 +24,7 @@ from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.ports import lasting_port
 
+clients: Any = importlib.import_module("barnabas._private.client.blocking.cluster_client")
 login: Any = importlib.import_module("barnabas._private.client.errors")
 ranges: Any = importlib.import_module("barnabas.spark.client.ranges")
 fetching: Any = importlib.import_module("barnabas.spark.reading.fetching")
@@ -130,16 +131,16 @@ def create_users_and_topic(servers: str) -> None:
     produce(servers, "orders", [Given(str(n)) for n in range(COUNT)])
 
 
-def client(servers: str, options: Mapping[str, str]) -> ClusterClient:
-    settings = parse_client({"kafka.default.api.timeout.ms": "60000", **options, "kafka.bootstrap.servers": servers})
-    return ClusterClient(settings)
+def settings_of(servers: str, options: Mapping[str, str]) -> Any:
+    return parse_client({"kafka.default.api.timeout.ms": "60000", **options, "kafka.bootstrap.servers": servers})
 
 
-def values(made: ClusterClient) -> list[str]:
-    with made:
-        end = made.offsets({("orders", 0): ranges.LATEST})["orders", 0].offset
+def values(servers: str, options: Mapping[str, str]) -> list[str]:
+    settings = settings_of(servers, options)
+    with clients.ClusterClient(settings.connection) as made:
+        end = made.offsets({("orders", 0): LATEST})["orders", 0]
         part = ranges.OffsetRange("orders", 0, 0, end)
-        reader = fetching.RangeReader(made, part, pytest.fail, include_headers=False)
+        reader = fetching.RangeReader(made, settings, part, pytest.fail, include_headers=False)
         return [value.decode() for rows in reader.rows() for value in rows.column("value").to_pylist()]
 
 
@@ -147,7 +148,7 @@ EXPECTED = [str(n) for n in range(COUNT)]
 
 
 def test_tls_with_certificates_of_both_sides(listeners: Listeners) -> None:
-    assert values(client(listeners.tls, {**listeners.options, "kafka.security.protocol": "SSL"})) == EXPECTED
+    assert values(listeners.tls, {**listeners.options, "kafka.security.protocol": "SSL"}) == EXPECTED
 
 
 def test_pem_in_line(listeners: Listeners) -> None:
@@ -160,45 +161,46 @@ def test_pem_in_line(listeners: Listeners) -> None:
         "kafka.ssl.keystore.key": client_pem,
         "kafka.ssl.keystore.certificate.chain": client_pem,
     }
-    assert values(client(listeners.tls, options)) == EXPECTED
+    assert values(listeners.tls, options) == EXPECTED
 
 
 def test_a_broker_that_is_not_trusted_is_refused_at_once(listeners: Listeners) -> None:
     with pytest.raises(login.LoginRefused, match=r"the certificate of 127\.0\.0\.1:\d+ is not accepted"):
-        values(client(listeners.tls, {"kafka.security.protocol": "SSL"}))
+        values(listeners.tls, {"kafka.security.protocol": "SSL"})
 
 
 @pytest.mark.parametrize("mechanism", LOGINS)
 def test_each_mechanism(listeners: Listeners, mechanism: str) -> None:
-    assert values(client(listeners.sasl, listeners.sasl_options(mechanism))) == EXPECTED
+    assert values(listeners.sasl, listeners.sasl_options(mechanism)) == EXPECTED
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password_is_refused_at_once(listeners: Listeners, mechanism: str) -> None:
     wrong = {"kafka.sasl.jaas.config": LOGINS[mechanism].replace(PASSWORD, "wrong-secret")}
     with pytest.raises(login.LoginRefused, match=r"refuses the login: .*Authentication failed") as raised:
-        values(client(listeners.sasl, listeners.sasl_options(mechanism, **wrong)))
+        values(listeners.sasl, listeners.sasl_options(mechanism, **wrong))
     assert "wrong-secret" not in str(raised.value)
 
 
 def test_a_bearer_token_that_has_ended_is_refused(listeners: Listeners) -> None:
     ended = LOGINS["OAUTHBEARER"].replace(";", ' unsecuredLoginLifetimeSeconds="0.001";')
     with pytest.raises(login.LoginRefused, match=r"refuses the login.*invalid_token"):
-        values(client(listeners.sasl, listeners.sasl_options("OAUTHBEARER", **{"kafka.sasl.jaas.config": ended})))
+        values(listeners.sasl, listeners.sasl_options("OAUTHBEARER", **{"kafka.sasl.jaas.config": ended}))
 
 
 def test_a_session_is_authenticated_again_before_it_ends(listeners: Listeners) -> None:
     """Requests follow each other without a pause; the broker would close the connection at the end of its session."""
-    with client(listeners.sasl, listeners.sasl_options("SCRAM-SHA-256")) as made:
+    settings = settings_of(listeners.sasl, listeners.sasl_options("SCRAM-SHA-256"))
+    with clients.ClusterClient(settings.connection) as made:
         made.topics(["orders"])
         leader = made.leader_of(("orders", 0))
         first_end = leader._login_ends_s
         while leader._login_ends_s == first_end:
-            assert made.offsets({("orders", 0): ranges.LATEST})["orders", 0].offset == COUNT
+            assert made.offsets({("orders", 0): LATEST})["orders", 0] == COUNT
             if made.leader_of(("orders", 0)) is not leader:  # the machine stood still for a second
                 leader = made.leader_of(("orders", 0))
                 first_end = leader._login_ends_s
-        assert made.offsets({("orders", 0): ranges.LATEST})["orders", 0].offset == COUNT
+        assert made.offsets({("orders", 0): LATEST})["orders", 0] == COUNT
 
 
 @pytest.mark.long

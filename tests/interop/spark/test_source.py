@@ -75,7 +75,7 @@ def test_users_modules_stay_theirs_in_executors(spark: SparkSession) -> None:
         import importlib
 
         private = importlib.import_module("barnabas.spark.source").RangeReader.__module__
-        error = importlib.import_module("barnabas.spark.client.cluster_client").KafkaError.__module__
+        error = importlib.import_module("barnabas.spark.client.groups").KafkaError.__module__
         return private, error, *(importlib.import_module(name).WHOSE for name in USERS)
 
     (found,) = spark.sparkContext.parallelize([0], 1).map(look).collect()

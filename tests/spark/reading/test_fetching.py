@@ -8,15 +8,16 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="columns are Arrow's; make interop has it")
 
+from barnabas._private.client.blocking.attempts import ClusterUnavailable
 from barnabas._private.protocol.errors import ErrorCode
 
-from barnabas.spark.client.cluster_client import ClusterUnavailable
 from barnabas.spark.client.ranges import OffsetRange
 from barnabas.spark.reading.fetching import DataLost, RangeReader
 from protocol.records.record import Record, encode_batch
 from tests.spark.cluster import Cluster
 
 KEY = ("orders", 0)
+OF_READS = ("reads_committed", "fetch_bytes", "fetch_wait_ms", "checks_crcs")
 
 
 def batch(first: int, count: int, **parts: Any) -> bytes:
@@ -39,7 +40,10 @@ def read(cluster: Cluster, start: int, end: int, lost: list[str] | None = None, 
             raise DataLost(what)
         lost.append(what)
 
-    reader = RangeReader(cluster.client(**settings), OffsetRange(*KEY, start, end), failing, include_headers=False)
+    range_settings = cluster.settings(**{name: settings.pop(name) for name in list(settings) if name in OF_READS})
+    reader = RangeReader(
+        cluster.client(**settings), range_settings, OffsetRange(*KEY, start, end), failing, include_headers=False
+    )
     return [offset for rows in reader.rows() for offset in rows.column("offset").to_pylist()]
 
 

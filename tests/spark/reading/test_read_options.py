@@ -8,8 +8,8 @@ import pytest
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas.spark.client.option_values import SourceOptionError
-from barnabas.spark.client.ranges import EARLIEST, LATEST
 from barnabas.spark.reading.read_options import Position, Selection, parse_read
+from protocol.messages.list_offsets import EARLIEST, LATEST
 
 SERVERS = {"kafka.bootstrap.servers": "one:9092, [::1]:9093"}
 READ = SERVERS | {"subscribe": "orders"}
@@ -21,7 +21,7 @@ def parse(options: dict[str, str], *, is_streaming: bool = False) -> Any:
 
 def test_defaults() -> None:
     batch, stream = parse(READ), parse(READ, is_streaming=True)
-    assert batch.client.bootstrap == (("one", 9092), ("::1", 9093))
+    assert batch.client.connection.servers == (("one", 9092), ("::1", 9093))
     assert batch.start == Position("startingOffsets", everywhere=EARLIEST)
     assert batch.end == stream.start.__class__("endingOffsets", everywhere=LATEST)
     assert stream.start == Position("startingOffsets", everywhere=LATEST)
@@ -44,7 +44,7 @@ def test_names_have_any_case_and_values_their_types() -> None:
     assert (found.fails_on_loss, found.include_headers, found.min_partitions) == (False, True, 7)
     assert found.max_records_per_partition == 100
     assert not found.client.reads_committed
-    assert found.client.connection.timeout_s == 1.5
+    assert found.client.connection.request_timeout_ms == 1500
     assert (found.client.connection.client_id, found.client.fetch_bytes) == ("me", 1024)
 
 

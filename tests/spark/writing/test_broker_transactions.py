@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from barnabas._private.client.blocking.cluster_client import ClusterClient
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
 from barnabas import EmbeddedBroker
-from barnabas.spark.client.cluster_client import ClusterClient
 from barnabas.spark.writing import exactly_once
 from barnabas.spark.writing.broker_transactions import BrokerTransactions
 from barnabas.spark.writing.exactly_once import (
@@ -25,6 +25,7 @@ from barnabas.spark.writing.producing import Producer
 from barnabas.spark.writing.rows import RowFormat
 from barnabas.spark.writing.transaction_calls import TransactionCalls
 from barnabas.spark.writing.write_options import parse_write
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from tests.oracle import java
 from tests.oracle.kafka import ApacheKafka
 
@@ -54,7 +55,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def client(servers: str) -> Iterator[ClusterClient]:
-    with ClusterClient(parse_write({"kafka.bootstrap.servers": servers}).client) as client:
+    with ClusterClient(parse_write({"kafka.bootstrap.servers": servers}).client.connection) as client:
         yield client
 
 
@@ -136,7 +137,7 @@ def test_batches_are_written_once_and_other_attempts_aborted(servers: str, clien
 def test_what_was_written_is_read(servers: str, client: ClusterClient) -> None:
     """With our own reader: committed records alone, from every partition, by offset and by time."""
     pytest.importorskip("pyarrow", reason="columns are Arrow's; make interop has it")
-    from barnabas.spark.client.ranges import EARLIEST, LATEST, OffsetRange
+    from barnabas.spark.client.ranges import OffsetRange
     from barnabas.spark.reading.fetching import RangeReader
 
     query = Query("read", servers, client)
@@ -148,11 +149,12 @@ def test_what_was_written_is_read(servers: str, client: ClusterClient) -> None:
     ends = client.offsets(dict.fromkeys(keys, LATEST))
     firsts = client.offsets(dict.fromkeys(keys, EARLIEST))
     late = client.offsets(dict.fromkeys(keys, before_ms))
+    settings = parse_write({"kafka.bootstrap.servers": servers}).client
     found: list[bytes] = []
     for key in keys:
-        assert firsts[key].offset == 0 <= late[key].offset < ends[key].offset
-        whole = OffsetRange(*key, late[key].offset, ends[key].offset)
-        for rows in RangeReader(client, whole, pytest.fail, include_headers=True).rows():
+        assert firsts[key] == 0 <= late[key] < ends[key]
+        whole = OffsetRange(*key, late[key], ends[key])
+        for rows in RangeReader(client, settings, whole, pytest.fail, include_headers=True).rows():
             found += rows.column("value").to_pylist()
     mine = sorted(value for value in found if value.startswith(b"read-"))
     assert mine == sorted(b"read-%d-%d" % (part, n) for part in range(3) for n in range(50))

@@ -73,7 +73,7 @@ def log(cluster: Cluster) -> Log:
 
 def producer(cluster: Cluster, **options: Any) -> Producer:
     client = cluster.client()
-    return Producer(client, WriteOptions(client.settings, **options), ProducerIdentity(None, 9, 0))
+    return Producer(client, WriteOptions(cluster.settings(), **options), ProducerIdentity(None, 9, 0))
 
 
 def add(one: Producer, count: int, partition: int | None = None, first: int = 0) -> None:
@@ -180,7 +180,7 @@ def test_partitions_are_added_before_they_are_written_to(cluster: Cluster, log: 
     cluster.handlers["AddPartitionsToTxn"] = add_partitions
     client = cluster.client()
     calls = TransactionCalls(client, 1000)
-    one = Producer(client, WriteOptions(client.settings), ProducerIdentity("q-0-0", 9, 3), calls)
+    one = Producer(client, WriteOptions(cluster.settings()), ProducerIdentity("q-0-0", 9, 3), calls)
     add(one, 10, partition=2)
     one.flush()
     add(one, 10, partition=2, first=10)
