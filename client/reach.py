@@ -112,6 +112,11 @@ def is_final(why: str) -> bool:
     return not any(each in why for each in (_SILENT, _REFUSED))
 
 
+def is_silent(why: str) -> bool:
+    """Return whether somebody takes connections there and does not answer, or nothing is known."""
+    return _SILENT in why
+
+
 def address_of(server: str) -> tuple[str, int]:
     """Return host and port of `HOST:PORT`, `PROTOCOL://HOST:PORT` or `[HOST]`."""
     server = server.strip().rpartition("://")[2]

@@ -1,49 +1,43 @@
 """The cluster that a command works on: its options, and clients that connect when they are first used.
 
-Rules: whoever cannot log in, or finds nobody at the address, is told so at once, not when a request has timed out. What waits
-for the cluster is watched (`tools.waiting`), so that it is told why.
+Rules: whoever cannot log in, or finds no broker at the address, is told so at once, not when a request has timed out. What
+waits for the cluster is watched (`tools.waiting`), so that people are told why.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import logging
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures import wait as wait_for_futures
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from confluent_kafka import KafkaError, KafkaException
 
+from client.admin.brokers import cluster as describe_cluster
+from client.admin.steps import Steps
+from client.blocking.attempts import ClusterUnavailable
+from client.blocking.cluster_client import ClusterClient
+from client.reach import is_silent
 from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.metadata import MetadataResponse
 from runtime.clock import Clock, SystemClock
 from tools.client_log import CLIENT_LOG
 from tools.cluster_access import ClusterAccess
 from tools.failures import Unreachable, failure_of
 from tools.output import STATUS, Output
-from tools.waiting.told_client import told_client
 from tools.waiting.waits import Waits
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient
-    from kafka.admin import KafkaAdminClient
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 UNREACHABLE_AFTER_MS = 3_000
 """Whoever has not reached any broker by then is told so; a broker that is just starting may take that long."""
-ANY_BROKER_AFTER_MS = 500
-"""The client asks the controller who is there; when that one hangs, any other broker has to do."""
-TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001  the library's name for its public code
-CHANGE_TIMEOUT_S = 60.0
+CHANGE_TIMEOUT_MS = 60_000
 """For requests that create or delete: ten thousand partitions take a while."""
-_POLL_MS = 50
 
 
 class Cluster:
@@ -54,90 +48,47 @@ class Cluster:
         self.settings = settings
         self.options = options
         self.clock: Clock = clock or SystemClock()
-        self.cluster_id: str | None = None
         self.brokers: dict[int, str] = {}
         """The addresses of the brokers that there were when this command connected."""
         self.waits = Waits(settings, self.clock, STATUS, lambda: self.brokers)
         self.group: str | None = None
         """The group that the command is about."""
-        self._admin: AdminClient | None = None
-        self._other_admin: KafkaAdminClient | None = None
-        self._refusal: KafkaError | None = None
-        self._is_unreachable = False
+        self._client: ClusterClient | None = None
+        self._cluster_id: str | None = None
 
     @property
-    def admin(self) -> AdminClient:
-        """The client for all but records. Raises KafkaException, Unreachable."""
-        if self._admin is None:
-            from confluent_kafka.admin import AdminClient  # noqa: PLC0415
-
-            timeout = {"socket.timeout.ms": self.settings.timeout_ms}  # also that of each request
-            admin = AdminClient(self.settings.for_records() | timeout | {"error_cb": self._on_error}, logger=CLIENT_LOG)
+    def client(self) -> ClusterClient:
+        """The client for all but records, which has reached a broker. Raises Unreachable, LoginRefused, SettingsError."""
+        if self._client is None:
+            timeout_ms = self.settings.timeout_ms
+            client = ClusterClient(replace(self.settings.client, api_timeout_ms=timeout_ms))
             with self.waits.connecting():
-                self._connect(admin)
-            self._admin = admin
-        return self._admin
+                self._know(self._first_answer(client))
+            self._client = client
+        return self._client
 
     @property
-    def other_admin(self) -> KafkaAdminClient:
-        """The client for what librdkafka has no call for: reassignments, log directories, transactions, quotas. Raises
-        KafkaException, Unreachable, OtherClientError."""
-        if self._other_admin is None:
-            self.admin  # noqa: B018  says at once that nobody answers, and why
-            logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are raised as well
-            with self.waits.answer():
-                self._other_admin = self._new_other_admin()
-        return told_client(self._other_admin, lambda: self.waits.answer(self.group))
+    def cluster_id(self) -> str | None:
+        self.connect()
+        return self._cluster_id
 
-    def _new_other_admin(self) -> KafkaAdminClient:
-        """Its library begins with any server and waits for that one alone, which may hang: then each is tried."""
-        from kafka.admin import KafkaAdminClient  # noqa: PLC0415  a tenth of a second
-        from kafka.errors import KafkaTimeoutError  # noqa: PLC0415
+    def connect(self) -> None:
+        """Reach a broker, or say at once that none answers, and why. Raises Unreachable, LoginRefused, SettingsError."""
+        assert self.client is not None
 
-        settings = self.settings.for_admin()
-        servers = settings["bootstrap_servers"]
-        tries = [servers, *([server] for server in servers)] if len(servers) > 1 else []
-        for tried in tries:
-            with contextlib.suppress(KafkaTimeoutError):  # the last one has all the time there is
-                begin = {"bootstrap_servers": tried, "bootstrap_timeout_ms": UNREACHABLE_AFTER_MS}
-                return KafkaAdminClient(**settings | begin)
-        return KafkaAdminClient(**settings)
-
-    def forget_other_admin(self) -> None:
-        """Have a new client at the next use: one that has lost the controller goes on asking the broker that it was."""
-        self._close_other_admin()
-        self._other_admin = None
+    def run(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
+        """Carry out what an operation asks. Raises KafkaError, also when the time is over, and what `client` raises."""
+        client = self.client
+        try:
+            with self.waits.answer(self.group):
+                return client.run(steps, timeout_ms)
+        except ClusterUnavailable as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from error
 
     def close(self) -> None:
         self.waits.close()
-        self._close_other_admin()
-
-    def _close_other_admin(self) -> None:
-        if self._other_admin is not None:
-            self._other_admin.close()
-
-    def result(self, future: Future[T]) -> T:
-        """Wait for an answer. Raises KafkaException."""
-        try:
-            with self.waits.answer(self.group):
-                return future.result(self.settings.timeout_ms / 1000 + 1)
-        except FutureTimeout:
-            raise KafkaException(KafkaError(TIMED_OUT)) from None
-
-    def results(self, futures: Mapping[K, Future[T]], timeout_s: float = 0) -> dict[K, T | KafkaError]:
-        """Wait for answers about several things, all together no longer than for one, or `timeout_s`; what failed has its
-        error."""
-        found: dict[K, T | KafkaError] = {}
-        with self.waits.answer(self.group):
-            wait_for_futures(futures.values(), (timeout_s or self.settings.timeout_ms / 1000) + 1)
-        for key, future in futures.items():
-            try:
-                found[key] = future.result(0)
-            except FutureTimeout:
-                found[key] = KafkaError(TIMED_OUT)
-            except KafkaException as error:
-                found[key] = error.args[0]
-        return found
+        if self._client is not None:
+            self._client.close()
 
     def consumer(self, settings: Mapping[str, Any]) -> Consumer:
         from confluent_kafka import Consumer  # noqa: PLC0415
@@ -149,45 +100,21 @@ class Cluster:
 
         return Producer(self.settings.for_records() | self.waits.callbacks() | dict(settings), logger=CLIENT_LOG)
 
-    def _connect(self, admin: AdminClient) -> None:
-        """Wait until a broker has answered. Raises KafkaException when it refuses, Unreachable."""
-        started_ms = self.clock.monotonic_ms()
-        answer = admin.describe_cluster(request_timeout=self.settings.timeout_ms / 1000)
-        while True:
+    def _first_answer(self, client: ClusterClient) -> MetadataResponse:
+        """Raises Unreachable, also where a broker takes connections and does not answer; LoginRefused, SettingsError."""
+        left_ms = self.settings.timeout_ms
+        for limit_ms in (min(UNREACHABLE_AFTER_MS, left_ms), left_ms - UNREACHABLE_AFTER_MS):
             try:
-                found = answer.result(_POLL_MS / 1000)
-                self._know(found.cluster_id, found.nodes)
-            except FutureTimeout:
-                admin.poll(0)  # calls `_on_error`
-                waited_ms = self.clock.monotonic_ms() - started_ms
-                if self._refusal is not None:
-                    raise KafkaException(self._refusal) from None
-                if (self._is_unreachable or self.waits.is_hopeless) and waited_ms > UNREACHABLE_AFTER_MS:
-                    raise Unreachable from None
-                if waited_ms > self.settings.timeout_ms + 1000:
-                    raise Unreachable from None
-                if waited_ms > ANY_BROKER_AFTER_MS and not self._is_unreachable:
-                    with contextlib.suppress(KafkaException):  # the controller may still answer
-                        listed = admin.list_topics(timeout=ANY_BROKER_AFTER_MS / 1000)
-                        self._know(listed.cluster_id, listed.brokers.values())
-                        return
-            except KafkaException as error:
-                if error.args[0].code() != TIMED_OUT:
-                    raise
-                raise Unreachable from error  # somebody takes connections, and does not answer
-            else:
-                return
+                return client.run(describe_cluster(), limit_ms)
+            except ClusterUnavailable as error:
+                why = self.waits.why_unreached()
+                if left_ms <= UNREACHABLE_AFTER_MS or (why is not None and not is_silent(why)):
+                    raise Unreachable from error
+        raise Unreachable
 
-    def _know(self, cluster_id: str | None, nodes: Iterable[Any]) -> None:
-        self.cluster_id = cluster_id
-        self.brokers = {node.id: f"{node.host}:{node.port}" for node in nodes}
-
-    def _on_error(self, error: KafkaError) -> None:
-        """Remember why no broker is reached."""
-        if error.name() in ("_AUTHENTICATION", "_SSL"):
-            self._refusal = error
-        elif error.name() == "_ALL_BROKERS_DOWN":
-            self._is_unreachable = True
+    def _know(self, found: MetadataResponse) -> None:
+        self._cluster_id = found.cluster_id
+        self.brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in found.brokers}
 
 
 def _options_of(context: click.Context) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ def _checked(login: LoginSettings | None) -> LoginSettings | None:
     """Raises SettingsError."""
     if login is not None and login.is_token:
         raise SettingsError(
-            "sasl.jaas.config has tokenauth=true, a delegation token, which the client libraries of this command do not take"
+            "sasl.jaas.config has tokenauth=true, a delegation token, which the library for records does not take"
         )
     return login
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
-
+from client.admin import groups as group_steps
+from client.admin.offsets import LATEST, NO_OFFSET, offsets
+from protocol.errors import KafkaError
+from protocol.messages.describe_groups import DescribedGroup
 from tools.cluster import Cluster
 from tools.failures import Failure, told
 
@@ -51,23 +53,21 @@ class PartitionLag:
 
 
 def committed_offsets(cluster: Cluster, group: str) -> dict[Key, int]:
-    """Return the offsets that a group has committed. Raises KafkaException."""
-    asked = [ConsumerGroupTopicPartitions(group)]
-    found = cluster.result(cluster.admin.list_consumer_group_offsets(asked)[group])
-    return {(each.topic, each.partition): each.offset for each in found.topic_partitions if each.offset >= 0}
+    """Return the offsets that a group has committed. Raises KafkaError."""
+    return cluster.run(group_steps.committed_offsets(group))
 
 
 def end_offsets(cluster: Cluster, keys: list[Key], *, is_committed_only: bool = False) -> dict[Key, int | None]:
     """Return the ends of partitions; None where a leader does not answer."""
-    return offsets_of(cluster, keys, "latest", is_committed_only=is_committed_only)
+    return offsets_of(cluster, keys, LATEST, is_committed_only=is_committed_only)
 
 
 def offsets_of(
-    cluster: Cluster, keys: list[Key], spec: str, *, is_committed_only: bool = False
+    cluster: Cluster, keys: list[Key], time_ms: int, *, is_committed_only: bool = False
 ) -> dict[Key, int | None]:
-    """Return the offsets for `spec`: "earliest", "latest", "max-timestamp"; None where the leader does not answer, or there is
+    """Return the offsets for a time, or EARLIEST, LATEST, YOUNGEST; None where the leader does not answer, or there is
     none."""
-    answers = _answers(cluster, keys, spec, is_committed_only=is_committed_only)
+    answers = _answers(cluster, keys, time_ms, is_committed_only=is_committed_only)
     return {key: None if isinstance(answer, KafkaError) else answer for key, answer in answers.items()}
 
 
@@ -83,41 +83,17 @@ def offsets_since(cluster: Cluster, keys: list[Key], since_ms: int) -> dict[Key,
 
 
 def _answers(
-    cluster: Cluster, keys: list[Key], spec: str | int, *, is_committed_only: bool
+    cluster: Cluster, keys: list[Key], time_ms: int, *, is_committed_only: bool
 ) -> dict[Key, int | KafkaError | None]:
     """Return what the leaders answer: an offset, None for no offset, or an error."""
-    from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
-
-    if not keys:
-        return {}
-    if isinstance(spec, int):
-        asked = OffsetSpec.for_timestamp(spec)
-    else:
-        asked = {
-            "earliest": OffsetSpec.earliest,
-            "latest": OffsetSpec.latest,
-            "max-timestamp": OffsetSpec.max_timestamp,
-        }[spec]()
-    level = IsolationLevel.READ_COMMITTED if is_committed_only else IsolationLevel.READ_UNCOMMITTED
-    futures = cluster.admin.list_offsets({TopicPartition(*key): asked for key in keys}, isolation_level=level)
-    found: dict[Key, int | KafkaError | None] = {}
-    for partition, result in cluster.results(futures).items():
-        key = (partition.topic, partition.partition)
-        if isinstance(result, KafkaError):
-            found[key] = result
-        else:
-            found[key] = result.offset if result.offset >= 0 else None
-    return found
+    found = cluster.run(offsets(dict.fromkeys(keys, time_ms), is_committed_only=is_committed_only))
+    return {key: None if answer == NO_OFFSET else answer for key, answer in found.items()}
 
 
-def group_lag(cluster: Cluster, description: Any) -> list[PartitionLag]:
-    """Return the lag of a described group, by partition. Raises KafkaException."""
-    owners = {
-        (each.topic, each.partition): member
-        for member in description.members
-        for each in (member.assignment.topic_partitions if member.assignment is not None else ())
-    }
-    commits = committed_offsets(cluster, description.group_id)
+def group_lag(cluster: Cluster, group: DescribedGroup) -> list[PartitionLag]:
+    """Return the lag of a group, by partition. Raises KafkaError, DecodeError."""
+    owners = {key: member for member in group.members for key in group_steps.assigned(member, group)}
+    commits = committed_offsets(cluster, group.group_id)
     keys = sorted(commits.keys() | owners.keys())
     ends = end_offsets(cluster, keys)
     rows = []
@@ -131,7 +107,7 @@ def group_lag(cluster: Cluster, description: Any) -> list[PartitionLag]:
                 log_end_offset=ends.get(key),
                 member_id=None if member is None else member.member_id,
                 client_id=None if member is None else member.client_id,
-                host=None if member is None else member.host,
+                host=None if member is None else member.client_host,
             )
         )
     return rows

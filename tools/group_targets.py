@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from client.admin.offsets import EARLIEST, LATEST
 from tools import parsing
 from tools.cluster import Cluster
 from tools.commands.topics import partition_keys
@@ -74,7 +75,7 @@ def new_offsets(
     """Return the new offset of each partition. Raises Failure."""
     kept = {key: NewOffset(commits[key], commits[key]) for key in keys if target.is_current and key in commits}
     asked = [key for key in keys if key not in kept]
-    first, end = offsets_of(cluster, asked, "earliest"), offsets_of(cluster, asked, "latest")
+    first, end = offsets_of(cluster, asked, EARLIEST), offsets_of(cluster, asked, LATEST)
     at_time = offsets_since(cluster, asked, target.spec) if isinstance(target.spec, int) else {}
     new = kept
     for key in asked:

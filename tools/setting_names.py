@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError
-
+from protocol.errors import ErrorCode, KafkaError
 from tools.failures import told
 
 if TYPE_CHECKING:
     from config.definition import Setting
-
-REFUSED = "INVALID_CONFIG"
 
 
 def unknown_names(kind: str, names: Iterable[str]) -> list[str]:
@@ -30,7 +27,7 @@ def told_of_settings(error: KafkaError, kind: str, names: Iterable[str]) -> str:
     """Return the text of an error, with the name that may be meant by the one that it names. A broker of this project has told
     it by itself."""
     text = told(error)
-    if error.name() != REFUSED:
+    if error.code is not ErrorCode.INVALID_CONFIG:
         return text
     known, base, hint = _known(kind)
     hints = (hint(name) for name in names if name in text and base(name) not in known)

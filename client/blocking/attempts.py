@@ -60,6 +60,8 @@ class Attempts:
         self.what = what
         """Such as the API that is asked for now."""
         self._surroundings = surroundings
+        self.request_s = settings.request_timeout_ms / 1000
+        """How long a response may take."""
         self._limit_s = settings.api_timeout_ms / 1000
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._began_s = surroundings.clock()

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -79,11 +80,12 @@ class ClusterClient:
 
     # --- what is asked ---
 
-    def run(self, steps: Steps[T]) -> T:
-        """Return the result of steps. Raises what they raise, and what the module says."""
+    def run(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
+        """Return the result of steps. `timeout_ms` is for operations that take longer than the settings allow, as a whole and
+        each request. Raises what they raise, and what the module says."""
         located: list[Locate] = []
         result: Any = None
-        with self._call("the cluster") as attempts:
+        with self._call("the cluster", timeout_ms) as attempts:
             while True:
                 try:
                     step = steps.send(result)
@@ -176,8 +178,11 @@ class ClusterClient:
     # --- one broker after the other ---
 
     @contextmanager
-    def _call(self, what: str) -> Iterator[Attempts]:
-        attempts = Attempts(what, self.settings, self._surroundings, from_now=True)
+    def _call(self, what: str, timeout_ms: int | None = None) -> Iterator[Attempts]:
+        settings = self.settings
+        if timeout_ms is not None:
+            settings = replace(settings, api_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms)
+        attempts = Attempts(what, settings, self._surroundings, from_now=True)
         try:
             yield attempts
         finally:
@@ -185,7 +190,7 @@ class ClusterClient:
 
     def _request_s(self, attempts: Attempts) -> float:
         """For how long a request may be waited for."""
-        return max(0.0, min(self.settings.request_timeout_ms / 1000, attempts.left_s))
+        return max(0.0, min(attempts.request_s, attempts.left_s))
 
     def _from_any(self, attempts: Attempts, use: Callable[[BrokerConnection, float], T]) -> T:
         """Raises ClusterUnavailable when the time is over."""

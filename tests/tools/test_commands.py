@@ -428,7 +428,7 @@ def test_records_that_cannot_be_written_are_told_and_the_others_are_there(tool: 
     run = tool("produce", "refusing", stdin=b"small\n" + b"x" * 2_000_000 + b"\nlast\n")
     assert run.code == 1
     assert run.lines == ["2 records written to refusing"]
-    assert "1 record was not written: MSG_SIZE_TOO_LARGE" in run.err
+    assert "1 record was not written: MESSAGE_TOO_LARGE" in run.err
     assert "max.message.bytes" in run.err
     for given in (
         '{"partition": "a"}',

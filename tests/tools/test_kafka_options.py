@@ -9,10 +9,10 @@ from typing import cast
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from kafka.admin import MemberToRemove
-from kafka.errors import UnknownMemberIdError
 
 from barnabas.embedded import EmbeddedBroker
+from client.admin.groups import MemberName
+from protocol.errors import ErrorCode, KafkaError
 from tests.tools.test_commands import Run, Tool, broker, ok, secured, tool, write
 from tools.cluster import Cluster
 from tools.command import main
@@ -228,10 +228,8 @@ def test_members_are_removed_only_when_asked(tool: Tool, broker: EmbeddedBroker)
 
 
 def test_a_member_that_has_gone_meanwhile_is_told() -> None:
-    def answer(_group: str, _members: list[MemberToRemove]) -> dict[str, type[UnknownMemberIdError]]:
-        return {"m-1": UnknownMemberIdError}
-
-    cluster = cast("Cluster", SimpleNamespace(other_admin=SimpleNamespace(remove_group_members=answer)))
+    refused = {MemberName("m-1", None): KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)}
+    cluster = cast("Cluster", SimpleNamespace(run=lambda _steps: refused))
     with pytest.raises(Failure, match="m-1: UNKNOWN_MEMBER_ID"):
         groups._remove(cluster, "left", [{"member_id": "m-1", "instance_id": None}])
 

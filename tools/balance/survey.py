@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from client.admin.brokers import cluster as describe_cluster
 from runtime.texts import count_text
 from tools.balance.layout import Key, PartitionLoad
 from tools.cluster import Cluster
@@ -48,7 +49,7 @@ def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey
             f"{count_text(len(active), 'partition', 'is', 'are')} being moved: wait until `barnabas partitions "
             "reassignments` shows none, or end that with `barnabas partitions cancel`"
         )
-    racks = {node.id: node.rack for node in cluster.result(cluster.admin.describe_cluster()).nodes}
+    racks = {broker.node_id: broker.rack for broker in cluster.run(describe_cluster()).brokers}
     rows = {(row["topic"], row["partition"]): row for topic in described(cluster) for row in partition_rows(topic)}
     names = {topic for topic, _ in rows}
     for pattern in topics:

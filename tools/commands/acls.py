@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from tools.acl_requests import Acl, created, deleted, described
+from client.admin import acls as acl_steps
+from client.admin.acls import AclWords
 from tools.cluster import Cluster, cluster_command
 from tools.execute_option import execute_option
 from tools.output import Output
@@ -100,7 +101,7 @@ def list_acls(
         acl
         for resource_type, name in _resources(named, needs_one=False) or _ANY_RESOURCE
         for principal in principals or (None,)
-        for acl in described(cluster, Acl(resource_type, name, pattern or "any", principal))
+        for acl in cluster.run(acl_steps.describe(AclWords(resource_type, name, pattern or "any", principal)))
     }
     output.table(list(map(asdict, sorted(found))), _COLUMNS)
 
@@ -132,13 +133,13 @@ def add_acls(
     if (producer or consumer) and others["operations"]:
         raise click.UsageError("--producer and --consumer say the operations")
     acls = [
-        Acl(resource_type, name, (pattern or _LITERAL) if resource_type != "cluster" else _LITERAL,
+        AclWords(resource_type, name, (pattern or _LITERAL) if resource_type != "cluster" else _LITERAL,
             match.principal, match.host, operation, match.permission)
         for resource_type, name, operation in _wanted(others, producer=producer, consumer=consumer, idempotent=idempotent)
         for match in _matches(others, any_host="*")
     ]  # fmt: skip
     acls = list(dict.fromkeys(acls))
-    created(cluster, acls)
+    cluster.run(acl_steps.create(acls))
     for acl in acls:
         row = asdict(acl)
         output.line(row, "added: " + " ".join(str(row[column]) for column in _COLUMNS))
@@ -178,9 +179,12 @@ def remove_acls(
         acl
         for resource_type, name, operation in wanted
         for match in matches or [Match(None, host) for host in hosts]
-        for acl in (deleted if execute else described)(
-            cluster,
-            Acl(resource_type, name, pattern or _LITERAL, match.principal, match.host, operation, match.permission),
+        for acl in cluster.run(
+            (acl_steps.delete if execute else acl_steps.describe)(
+                AclWords(
+                    resource_type, name, pattern or _LITERAL, match.principal, match.host, operation, match.permission
+                )
+            )
         )
     }
     output.table(list(map(asdict, sorted(found))), _COLUMNS)

@@ -9,11 +9,23 @@ from typing import Any
 
 import click
 
+from client.admin import topics as topic_steps
+from client.admin.brokers import checked, each_broker
+from client.admin.brokers import cluster as describe_cluster
+from client.admin.replicas import log_dirs
+from client.opening import SOFTWARE_NAME
+from protocol.api_names import name_of_api
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from runtime.texts import size_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
+from tools.commands.topics import partition_rows
 from tools.failures import Failure
 from tools.output import Output
+
+_API_VERSIONS = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
 
 
 @click.group("brokers", help="Brokers of a cluster.")
@@ -25,17 +37,16 @@ def command() -> None:
 @cluster_command
 def list_brokers(cluster: Cluster, output: Output) -> None:
     """List the brokers, and which of them is the controller."""
-    described = cluster.result(cluster.admin.describe_cluster())
-    controller = described.controller
+    found = cluster.run(describe_cluster())
     rows = [
         {
-            "broker": broker.id,
+            "broker": broker.node_id,
             "host": broker.host,
             "port": broker.port,
             "rack": broker.rack,
-            "is_controller": controller is not None and broker.id == controller.id,
+            "is_controller": broker.node_id == found.controller_id,
         }
-        for broker in sorted(described.nodes, key=lambda broker: int(broker.id))
+        for broker in sorted(found.brokers, key=lambda broker: broker.node_id)
     ]
     output.table(rows, ("broker", "host", "port", "rack", "is_controller"))
 
@@ -49,24 +60,25 @@ def describe_log_dirs(
     cluster: Cluster, output: Output, *, brokers: str | None, topics: str | None, by_partition: bool
 ) -> int:
     """Show the log directories of brokers: their replicas, bytes and errors. Exit code 1 when one has failed."""
-    asked = parsing.partitions(brokers, "--broker-list")
-    known = {node.id for node in cluster.result(cluster.admin.describe_cluster()).nodes}
-    for broker in asked or ():
-        _check(broker, known)
+    asked = _chosen(cluster, parsing.partitions(brokers, "--broker-list"))
     names = None if topics is None else [name.strip() for name in topics.split(",")]
-    found = cluster.other_admin.describe_log_dirs(names, asked)
-    silent = [
-        str(each["broker"]) for each in found if not each["log_dirs"]
-    ]  # how a broker says that this user may not ask
-    if silent:
+    keys = None if names is None else [
+        (row["topic"], row["partition"])
+        for name, topic in cluster.run(topic_steps.describe(names)).items()
+        if not isinstance(topic, KafkaError)
+        for row in partition_rows(topic)
+    ]  # fmt: skip
+    found = checked(cluster.run(log_dirs(asked, keys)))
+    silent = [str(broker) for broker, each in found.items() if not each.results]
+    if silent:  # how a broker says that this user may not ask
         raise Failure(
             f"broker {', '.join(silent)} shows no log directory: this user needs the right to describe the cluster "
             "(`barnabas acls list --cluster` shows who has it)"
         )
     rows = [
-        _directory_row(each["broker"], directory)
-        for each in sorted(found, key=lambda each: int(each["broker"]))
-        for directory in sorted(each["log_dirs"], key=lambda directory: str(directory["log_dir"]))
+        _directory_row(broker, directory)
+        for broker, each in sorted(found.items())
+        for directory in sorted(each.results, key=lambda directory: str(directory.log_dir))
     ]
     if by_partition:
         shown = [replica for row in rows for replica in row["replicas"]]
@@ -82,57 +94,52 @@ def describe_log_dirs(
 @cluster_command
 def list_api_versions(cluster: Cluster, output: Output, *, broker: int | None) -> None:
     """List the requests that brokers understand, with their versions."""
-    from kafka.protocol.api_key import ApiKey  # noqa: PLC0415
-
-    known = {node.id for node in cluster.result(cluster.admin.describe_cluster()).nodes}
-    if broker is not None:
-        _check(broker, known)
+    found = checked(cluster.run(each_broker(_API_VERSIONS, _chosen(cluster, None if broker is None else [broker]))))
     rows = [
-        {"broker": each, "key": int(key), "api": _api_name(ApiKey, int(key)), "lowest": lowest, "highest": highest}
-        for each in ([broker] if broker is not None else sorted(known))
-        for key, (lowest, highest) in sorted(cluster.other_admin.get_broker_version_data(each).api_versions.items())
+        {
+            "broker": each,
+            "key": row.api_key,
+            "api": name_of_api(row.api_key),
+            "lowest": row.min_version,
+            "highest": row.max_version,
+        }
+        for each, response in sorted(found.items())
+        for row in sorted(response.api_keys, key=lambda row: row.api_key)
     ]
     output.table(rows, ("broker", "key", "api", "lowest", "highest"))
 
 
-def _check(broker: int, known: set[int]) -> None:
-    """Raises Failure."""
-    if broker not in known:
-        raise Failure(f"there is no broker {broker} (`barnabas brokers list` shows the brokers)")
+def _chosen(cluster: Cluster, wanted: list[int] | None) -> list[int]:
+    """Return these brokers, or all. Raises Failure for one that is not there."""
+    known = sorted(broker.node_id for broker in cluster.run(describe_cluster()).brokers)
+    for broker in wanted or ():
+        if broker not in known:
+            raise Failure(f"there is no broker {broker} (`barnabas brokers list` shows the brokers)")
+    return known if wanted is None else wanted
 
 
-def _api_name(keys: Any, key: int) -> str:
-    try:
-        return str(keys(key).name)
-    except ValueError:
-        return "unknown"
-
-
-def _directory_row(broker: int, directory: dict[str, Any]) -> dict[str, Any]:
-    from kafka.errors import for_code  # noqa: PLC0415
-
-    code = directory["error_code"]
+def _directory_row(broker: int, directory: DescribeLogDirsResult) -> dict[str, Any]:
     replicas = [
         {
             "broker": broker,
-            "log_dir": directory["log_dir"],
-            "topic": topic["name"],
-            "partition": each["partition_index"],
-            "bytes": each["partition_size"],
-            "offset_lag": each["offset_lag"],
-            "is_future": each["is_future_key"],
+            "log_dir": directory.log_dir,
+            "topic": topic.name,
+            "partition": each.partition_index,
+            "bytes": each.partition_size,
+            "offset_lag": each.offset_lag,
+            "is_future": each.is_future_key,
         }
-        for topic in sorted(directory["topics"], key=lambda topic: str(topic["name"]))
-        for each in sorted(topic["partitions"], key=lambda each: int(each["partition_index"]))
+        for topic in sorted(directory.topics, key=lambda topic: topic.name)
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
     return {
         "broker": broker,
-        "log_dir": directory["log_dir"],
-        "error": None if not code else str(for_code(code).message),
+        "log_dir": directory.log_dir,
+        "error": ErrorCode.of(directory.error_code).name if directory.error_code else None,
         "partitions": len(replicas),
         "bytes": sum(replica["bytes"] for replica in replicas),
-        "usable_bytes": _known(directory.get("usable_bytes")),
-        "total_bytes": _known(directory.get("total_bytes")),
+        "usable_bytes": _known(directory.usable_bytes),
+        "total_bytes": _known(directory.total_bytes),
         "replicas": replicas,
     }
 
@@ -143,6 +150,6 @@ def _with_sizes(row: dict[str, Any]) -> dict[str, Any]:
     return row | {shown: size_text(row[name]) for name, shown in names.items() if row.get(name) is not None}
 
 
-def _known(size: int | None) -> int | None:
+def _known(size: int) -> int | None:
     """Return None for what old brokers do not tell."""
-    return None if size is None or size < 0 else size
+    return None if size < 0 else size

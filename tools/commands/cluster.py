@@ -114,7 +114,7 @@ def _look(
             except Unreachable:
                 is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang
                 if is_refused and cluster.settings.client.protocol != "PLAINTEXT":
-                    cluster.admin  # noqa: B018  says why
+                    cluster.connect()  # says why
                 raise
             found = {address: page for each in pages for address, page in each.result().items()}
             own = {address: page for address, page in found.items() if page["cluster_id"] == view.cluster_id}

@@ -9,25 +9,35 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from confluent_kafka import KafkaError, KafkaException
 
+from client.admin import configs as config_steps
+from client.admin import topics as topic_steps
+from client.admin.brokers import checked
+from client.admin.brokers import cluster as describe_cluster
+from client.admin.configs import ALL_BROKERS, Resource, ResourceKind, SettingSource
 from config.sources import read_properties
-from tools import config_requests, parsing
+from protocol.errors import KafkaError
+from protocol.messages.describe_configs import DescribeConfigsResourceResult
+from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.failures import Failure
+from tools.failures import Failure, told
 from tools.output import Output
 from tools.setting_names import told_of_settings, unknown_names
 from tools.setting_units import with_plain_numbers
 
 _SOURCES = {
-    "DYNAMIC_TOPIC_CONFIG": "topic",
-    "DYNAMIC_BROKER_CONFIG": "broker",
-    "DYNAMIC_DEFAULT_BROKER_CONFIG": "cluster default",
-    "STATIC_BROKER_CONFIG": "file",
-    "DEFAULT_CONFIG": "default",
+    SettingSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    SettingSource.DYNAMIC_BROKER_CONFIG: "broker",
+    SettingSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster default",
+    SettingSource.STATIC_BROKER_CONFIG: "file",
+    SettingSource.DEFAULT_CONFIG: "default",
 }
 """Where a value comes from, in words."""
-_ENTITIES = ("topics", "brokers", "broker-loggers")
+_KINDS = {
+    "topics": ResourceKind.TOPIC,
+    "brokers": ResourceKind.BROKER,
+    "broker-loggers": ResourceKind.BROKER_LOGGER,
+}
 _OTHER_ENTITIES = ("users", "clients", "ips")
 _CHANGED = frozenset(("topic", "broker", "cluster default", "file"))
 
@@ -39,7 +49,7 @@ def command() -> None:
 
 def _resource_options(function: Any) -> Any:
     for option in reversed((
-        click.option("--entity-type", type=click.Choice([*_ENTITIES, *_OTHER_ENTITIES]),
+        click.option("--entity-type", type=click.Choice([*_KINDS, *_OTHER_ENTITIES]),
                      help="topics, brokers or broker-loggers, with --entity-name; as the options below"),
         click.option("--entity-name", metavar="NAME", help="the name or id of what --entity-type names"),
         click.option("--entity-default", is_flag=True, help="with brokers: dynamic settings of all brokers"),
@@ -67,22 +77,21 @@ def describe_configs(
         raise click.UsageError("--all and --changed do not go together")
     entity = _Entity.of(options, accepts_all=True)
     entity.check(cluster)
+    found = _described(cluster, entity)
     if entity.kind == "broker-loggers":
-        levels = config_requests.levels(cluster, int(str(entity.name)))
-        named = [
-            {"name": name, "value": level} for name, level in sorted(levels.items()) if part is None or part in name
-        ]
+        [(_, levels)] = found
+        named = [{"name": name, "value": each.value} for name, each in levels if part is None or part in name]
         output.table(named, ("name", "value"))
         return
     rows = []
-    for owner, entries in _described(cluster, entity):
+    for owner, entries in found:
         rows += [
             {
                 **({entity.kind[:-1]: owner} if entity.is_all else {}),
                 "name": name,
                 "value": entry.value,
                 "source": _source(entry),
-                "is_read_only": entry.is_read_only,
+                "is_read_only": entry.read_only,
                 "is_sensitive": entry.is_sensitive,
             }
             for name, entry in entries
@@ -117,8 +126,6 @@ def alter_configs(
     **options: Any,
 ) -> None:
     """Change settings of a topic or a broker, or levels of a broker's loggers; those that are not named stay."""
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry  # noqa: PLC0415
-
     changes: dict[str, str | None] = dict(_of_file(add_file) if add_file is not None else {})
     changes |= parsing.listed_settings(added, "--add-config")
     changes |= {name.strip(): None for text in deleted for name in text.split(",")}
@@ -127,21 +134,10 @@ def alter_configs(
     entity = _Entity.of(options, accepts_all=False)
     changes |= with_plain_numbers({name: value for name, value in changes.items() if value is not None}, "--add-config")
     entity.check(cluster)
-    if entity.kind == "broker-loggers":
-        config_requests.alter_levels(cluster, int(str(entity.name)), changes, validate_only=validate_only)
-    elif entity.name is None:
-        config_requests.alter_broker_defaults(cluster, changes, validate_only=validate_only)
-    else:
-        entries = [
-            ConfigEntry(
-                name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-            )
-            for name, value in changes.items()
-        ]
-        resource = entity.resource(entity.name, changes=entries)
-        asked = cluster.admin.incremental_alter_configs([resource], validate_only=validate_only)
-        if isinstance(error := cluster.results(asked)[resource], KafkaError):
-            raise Failure(told_of_settings(error, entity.kind, changes))
+    resource = entity.resource(entity.name)
+    error = cluster.run(config_steps.alter({resource: changes}, validate_only=validate_only))[resource]
+    if isinstance(error, KafkaError):
+        raise Failure(told(error) if entity.kind == "broker-loggers" else told_of_settings(error, entity.kind, changes))
     done = "valid" if validate_only else "changed"
     names = sorted(changes)
     for text in unknown_names(entity.kind, names) if entity.kind != "broker-loggers" else ():
@@ -151,7 +147,7 @@ def alter_configs(
 
 @dataclass(frozen=True, slots=True)
 class _Entity:
-    """What has settings. `kind` is one of _ENTITIES, `name` is None for all brokers' dynamic settings."""
+    """What has settings. `kind` is one of _KINDS, `name` is None for all brokers' dynamic settings, and with `is_all`."""
 
     kind: str
     name: str | None
@@ -191,36 +187,26 @@ class _Entity:
         """Raises Failure for a broker that is not there: the client would wait for it."""
         if self.kind == "topics" or self.name is None:
             return
-        if self.name not in {str(node.id) for node in cluster.result(cluster.admin.describe_cluster()).nodes}:
+        if self.name not in {str(broker.node_id) for broker in cluster.run(describe_cluster()).brokers}:
             raise Failure(f"there is no broker {self.name} (`barnabas brokers list` shows the brokers)")
 
-    def resource(self, name: str, *, changes: list[Any] | None = None) -> Any:
-        """Return the resource of a topic or of a broker."""
-        from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
-
-        resource_type = ConfigResource.Type.TOPIC if self.kind == "topics" else ConfigResource.Type.BROKER
-        return ConfigResource(resource_type, name, incremental_configs=changes)
+    def resource(self, name: str | None) -> Resource:
+        """Return the resource of one of this kind."""
+        return Resource(_KINDS[self.kind], ALL_BROKERS if name is None else name)
 
 
-def _described(cluster: Cluster, entity: _Entity) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """Return the settings of one or all of a kind: its name, and its entries by name. Raises KafkaException, Failure."""
-    if entity.kind == "brokers" and entity.name is None and not entity.is_all:
-        return [("", [(entry.name, entry) for entry in config_requests.broker_defaults(cluster)])]
-    names = _all_names(cluster, entity.kind) if entity.is_all else [str(entity.name)]
-    resources = [entity.resource(name) for name in names]
-    found = []
-    for resource, entries in (cluster.results(cluster.admin.describe_configs(resources)) if names else {}).items():
-        if isinstance(entries, KafkaError):
-            raise KafkaException(entries)
-        found.append((str(resource.name), sorted(entries.items())))
-    return found
+def _described(cluster: Cluster, entity: _Entity) -> list[tuple[str, list[tuple[str, DescribeConfigsResourceResult]]]]:
+    """Return the settings of one or all of a kind: its name, and its entries by name. Raises KafkaError."""
+    names = _all_names(cluster, entity.kind) if entity.is_all else [entity.name]
+    found = checked(cluster.run(config_steps.describe([entity.resource(name) for name in names])))
+    return [(resource.name, sorted(entries.items())) for resource, entries in found.items()]
 
 
 def _all_names(cluster: Cluster, kind: str) -> list[str]:
     """Return the names of all topics, or the ids of all brokers."""
     if kind == "brokers":
-        return sorted((str(node.id) for node in cluster.result(cluster.admin.describe_cluster()).nodes), key=int)
-    return sorted(cluster.admin.list_topics(timeout=cluster.settings.timeout_ms / 1000).topics)
+        return [str(each) for each in sorted(broker.node_id for broker in cluster.run(describe_cluster()).brokers)]
+    return sorted(cluster.run(topic_steps.all_topics()))
 
 
 def _of_file(path: str) -> dict[str, str]:
@@ -234,8 +220,8 @@ def _of_file(path: str) -> dict[str, str]:
         raise Failure(f"cannot read {path}: {error}") from error
 
 
-def _source(entry: Any) -> str:
-    from confluent_kafka.admin import ConfigSource  # noqa: PLC0415
-
-    name: str = ConfigSource(entry.source).name
-    return _SOURCES.get(name, name.lower())
+def _source(entry: DescribeConfigsResourceResult) -> str:
+    """Return where a value comes from, in words."""
+    known = entry.config_source in SettingSource._value2member_map_
+    source = SettingSource(entry.config_source) if known else SettingSource.UNKNOWN
+    return _SOURCES.get(source, source.name.lower())

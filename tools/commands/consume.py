@@ -13,6 +13,8 @@ from typing import Any
 import click
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
 
+from client.admin.brokers import checked
+from client.admin.groups import describe as describe_groups
 from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
@@ -88,7 +90,7 @@ def command(
         raise click.UsageError("with --group, the group says where to start and which partitions to read")
     keys = partition_keys(cluster, topic, start["partitions"])
     if group is not None:
-        cluster.result(cluster.admin.describe_consumer_groups([group])[group])  # says that it has no coordinator
+        checked(cluster.run(describe_groups([group])))  # says that it has no coordinator
     settings = {
         "group.id": group or "barnabas-consume",
         **SETTINGS,
@@ -108,7 +110,9 @@ def command(
             reading = Reading(consumer, topic, plan, moved)
             watched = cluster.waits.reading(topic, reading.left)
             added = (
-                None if plan.is_bounded or start["partitions"] is not None else NewPartitions(cluster, topic, len(keys))
+                None
+                if plan.is_bounded or start["partitions"] is not None
+                else NewPartitions.of(cluster, topic, len(keys))
             )
         leaderless = _leaderless(cluster, keys) if group is None and (plan is None or not plan.is_bounded) else []
         if leaderless:

@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import click
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, TopicPartition
 
+from client.admin import groups as group_steps
+from client.admin.groups import CoordinatedGroup, MemberName
+from protocol.errors import KafkaError
+from protocol.messages.describe_groups import DescribedGroupMember
+from protocol.messages.list_groups import ListedGroup
+from protocol.primitives import DecodeError
 from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.execute_option import execute_option
-from tools.failures import Failure, told, with_hint
+from tools.failures import Failure, told
 from tools.group_lag import Key, committed_offsets, group_lag
 from tools.group_targets import chosen_partitions, new_offsets, offset_target
 from tools.names_given import one_name, some_names
 from tools.output import Output
 
-UNREADABLE = "_DESTROY"
-"""The client library's error for an answer that it cannot read."""
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
 _STATE_COLUMNS = ("group", "coordinator", "assignor", "state", "members")
 _ALL_GROUPS = click.option("--all-groups", is_flag=True, help="all groups")
-_GONE = "Dead"
+_MISSING = "Dead"
+"""The state of a group that there is not."""
 
 
 @click.group("groups", help="Consumer groups.")
@@ -44,9 +49,9 @@ def list_groups(cluster: Cluster, output: Output, *, states: tuple[str, ...]) ->
     """List the groups of all brokers, with their states."""
     wanted = {state.strip().lower() for text in states for state in text.split(",") if state}
     rows = [
-        {"group": group.group_id, "state": _state(group), "is_simple": group.is_simple_consumer_group}
+        {"group": group.group_id, "state": group.group_state, "is_simple": not group.protocol_type}
         for group in _listed(cluster)
-        if not wanted or _state(group).lower() in wanted
+        if not wanted or group.group_state.lower() in wanted
     ]
     output.table(rows, ("group", "state"))
 
@@ -130,7 +135,7 @@ def delete_groups(
         _show_for_deletion(cluster, output, names)
         return
     failures = []
-    for group, result in (cluster.results(cluster.admin.delete_consumer_groups(names)) if names else {}).items():
+    for group, result in cluster.run(group_steps.delete(names)).items():
         if isinstance(result, KafkaError):
             failures.append(f"{group}: {told(result)}")
         else:
@@ -142,20 +147,20 @@ def delete_groups(
 def _show_for_deletion(cluster: Cluster, output: Output, names: list[str]) -> None:
     """Print the groups. Raises Failure where --execute would."""
     found = _descriptions(cluster, names)
-    for each in found:
-        if _state(each) == _GONE:
+    for each, _ in found:
+        if each.group_state == _MISSING:
             raise Failure(f"there is no group {each.group_id} (`barnabas groups list` shows the groups)")
-    rows = [{"group": each.group_id, "state": _state(each), "members": len(each.members)} for each in found]
+    rows = [{"group": each.group_id, "state": each.group_state, "members": len(each.members)} for each, _ in found]
     output.table(rows, ("group", "state", "members"))
     _check_without_members(found)
     Output.note("nothing was deleted: --execute deletes these groups")
 
 
-def _check_without_members(descriptions: list[Any]) -> None:
+def _check_without_members(descriptions: list[CoordinatedGroup]) -> None:
     """Raises Failure."""
-    active = [each for each in descriptions if _state(each) not in ("Empty", _GONE)]
+    active = [each for each, _ in descriptions if each.group_state not in ("Empty", _MISSING)]
     if active:
-        texts = [f"group {each.group_id} is {_state(each)}" for each in active]
+        texts = [f"group {each.group_id} is {each.group_state}" for each in active]
         shown = active[0].group_id
         raise Failure(f"{'; '.join(texts)}: stop its consumers first; `barnabas groups describe {shown}` shows them")
 
@@ -288,7 +293,7 @@ def remove_members(
     if is_all == bool(member_ids or instance_ids):
         raise click.UsageError("name --member-id, --instance-id, or --all")
     [description] = _descriptions(cluster, [group])
-    there = [_member(member) for member in description.members]
+    there = [_member(description, member) for member in description.group.members]
     unknown = [each for each in member_ids if each not in {row["member_id"] for row in there}]
     unknown += [each for each in instance_ids if each not in {row["instance_id"] for row in there}]
     if unknown:
@@ -305,54 +310,44 @@ def remove_members(
 
 def _remove(cluster: Cluster, group: str, rows: list[dict[str, Any]]) -> None:
     """Raises Failure."""
-    from kafka.admin import MemberToRemove  # noqa: PLC0415
-
-    asked = [
-        MemberToRemove(group_instance_id=row["instance_id"])
-        if row["instance_id"] is not None
-        else MemberToRemove(member_id=row["member_id"])
-        for row in rows
-    ]
-    _check(cluster.other_admin.remove_group_members(group, asked))  # its keys are ids, though it says members
+    members = {MemberName(row["member_id"], row["instance_id"]): row for row in rows}
+    results = cluster.run(group_steps.remove_members(group, list(members)))
+    _check({each.member_id if each.instance_id is None else each.instance_id: error for each, error in results.items()})
 
 
 def _commit(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
-    """Commit the new offset of each row. Raises KafkaException."""
-    by_group: dict[str, list[TopicPartition]] = {}
+    """Commit the new offset of each row. Raises Failure."""
+    by_group: dict[str, dict[Key, int]] = {}
     for row in rows:
-        place = TopicPartition(row["topic"], row["partition"], row["new_offset"])
-        by_group.setdefault(row["group"], []).append(place)
+        by_group.setdefault(row["group"], {})[row["topic"], row["partition"]] = row["new_offset"]
     for group, offsets in by_group.items():
-        asked = [ConsumerGroupTopicPartitions(group, offsets)]
-        cluster.result(cluster.admin.alter_consumer_group_offsets(asked)[group])
+        _check_partitions(cluster.run(group_steps.commit_offsets(group, offsets)))
 
 
 def _delete(cluster: Cluster, group: str, keys: list[Key]) -> None:
     """Raises Failure."""
-    from kafka.structs import TopicPartition as OtherTopicPartition  # noqa: PLC0415
-
-    found = cluster.other_admin.delete_group_offsets(group, [OtherTopicPartition(*key) for key in keys])
-    _check({f"{place.topic}-{place.partition}": error for place, error in found.items()})
+    _check_partitions(cluster.run(group_steps.delete_offsets(group, keys)))
 
 
-def _check(answers: dict[str, Any]) -> None:
-    """Raises Failure for what the other client's answers refuse, each by its name."""
-    failures = [
-        f"{name}: {with_hint(str(error.message), None)}"
-        for name, error in answers.items()
-        if error is not None and error.errno
-    ]
+def _check_partitions(results: Mapping[Key, KafkaError | None]) -> None:
+    """Raises Failure."""
+    _check({f"{topic}-{partition}": error for (topic, partition), error in results.items()})
+
+
+def _check(results: Mapping[str, KafkaError | None]) -> None:
+    """Raises Failure for what was refused, each by its name."""
+    failures = [f"{name}: {told(error)}" for name, error in results.items() if error is not None]
     if failures:
         raise Failure("; ".join(failures))
 
 
-def _listed(cluster: Cluster) -> list[Any]:
+def _listed(cluster: Cluster) -> list[ListedGroup]:
     """Return the groups of all brokers, by name. Raises Failure when a broker does not answer."""
-    found = cluster.result(cluster.admin.list_consumer_groups())
+    found = cluster.run(group_steps.list_all())
     if found.errors:
-        texts = "; ".join(told(each.args[0]) for each in found.errors)
+        texts = "; ".join(f"broker {broker}: {told(error)}" for broker, error in sorted(found.errors.items()))
         raise Failure(f"not all brokers have answered, the list of groups is incomplete: {texts}")
-    return sorted(found.valid, key=lambda group: str(group.group_id))
+    return sorted((each for some in found.groups.values() for each in some), key=lambda group: group.group_id)
 
 
 def _names(cluster: Cluster, given: tuple[str, ...], *, is_all: bool) -> list[str]:
@@ -362,59 +357,58 @@ def _names(cluster: Cluster, given: tuple[str, ...], *, is_all: bool) -> list[st
     return [group.group_id for group in _listed(cluster)] if is_all else list(given)
 
 
-def _descriptions(cluster: Cluster, names: list[str], refused: list[str] | None = None) -> list[Any]:
+def _descriptions(cluster: Cluster, names: list[str], refused: list[str] | None = None) -> list[CoordinatedGroup]:
     """Return the descriptions of groups. Raises Failure, also for one whose members were assigned what is not in the form of
     consumers; with `refused`, reasons go there instead."""
     found = []
-    for group, result in (cluster.results(cluster.admin.describe_consumer_groups(names)) if names else {}).items():
-        if isinstance(result, KafkaError):
-            if refused is None:
-                raise Failure(_reason(group, result))
-            refused.append(_reason(group, result))
-        else:
+    for name, result in cluster.run(group_steps.describe(names)).items():
+        reason = f"group {name}: {told(result)}" if isinstance(result, KafkaError) else _unreadable(result)
+        if reason is None and not isinstance(result, KafkaError):
             found.append(result)
+        elif reason is not None and refused is not None:
+            refused.append(reason)
+        elif reason is not None:
+            raise Failure(reason)
     return found
 
 
-def _reason(group: str, error: KafkaError) -> str:
-    if error.name() != UNREADABLE:
-        return f"group {group}: {told(error)}"
-    return (
-        f"what the members of group {group} were assigned cannot be read: it is not in the form of consumers "
-        "(`barnabas groups list` shows its state)"
-    )
+def _unreadable(description: CoordinatedGroup) -> str | None:
+    """Return why it cannot be said what the members of a group read; None where it can."""
+    try:
+        for member in description.group.members:
+            group_steps.assigned(member, description.group)
+    except DecodeError:
+        return (
+            f"what the members of group {description.group.group_id} were assigned cannot be read: it is not in the form of "
+            "consumers (`barnabas groups list` shows its state)"
+        )
+    return None
 
 
-def _document(cluster: Cluster, description: Any) -> dict[str, Any]:
+def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]:
     """Return all that is known of a group. Raises Failure when there is no such group."""
-    group = description.group_id
-    lags = group_lag(cluster, description)
-    if not lags and _state(description) == _GONE:
-        raise Failure(f"there is no group {group} (`barnabas groups list` shows the groups)")
+    group = description.group
+    lags = group_lag(cluster, group)
+    if not lags and group.group_state == _MISSING:
+        raise Failure(f"there is no group {group.group_id} (`barnabas groups list` shows the groups)")
     known = [max(lag.lag, 0) for lag in lags if lag.lag is not None]
     return {
-        "group": group,
-        "state": _state(description),
-        "coordinator": None if description.coordinator is None else description.coordinator.id,
-        "assignor": description.partition_assignor,
+        "group": group.group_id,
+        "state": group.group_state,
+        "coordinator": description.coordinator,
+        "assignor": group.protocol_data,
         "total_lag": sum(known) if len(known) == len(lags) else None,
-        "members": [_member(member) for member in description.members],
+        "members": [_member(description, member) for member in group.members],
         "partitions": [lag.row() for lag in lags],
     }
 
 
-def _state(group: Any) -> str:
-    """Return the state of a group in Kafka's words: "Stable", "PreparingRebalance"."""
-    name = getattr(group.state, "name", str(group.state)).replace("REBALANCING", "REBALANCE")
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-def _member(member: Any) -> dict[str, Any]:
-    assigned = member.assignment.topic_partitions if member.assignment is not None else []
+def _member(description: CoordinatedGroup, member: DescribedGroupMember) -> dict[str, Any]:
+    keys = group_steps.assigned(member, description.group)
     return {
         "member_id": member.member_id,
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
-        "host": member.host,
-        "partitions": sorted(f"{each.topic}-{each.partition}" for each in assigned),
+        "host": member.client_host,
+        "partitions": sorted(f"{topic}-{partition}" for topic, partition in keys),
     }

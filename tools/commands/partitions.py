@@ -11,8 +11,11 @@ from collections.abc import Collection
 from typing import Any
 
 import click
-from confluent_kafka import ElectionType
 
+from client.admin.brokers import cluster as describe_cluster
+from client.admin.configs import Resource, ResourceKind, describe
+from client.admin.replicas import ElectionType, ReplicaKey
+from protocol.errors import KafkaError
 from runtime.texts import count_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
@@ -26,7 +29,7 @@ from tools.output import Output
 from tools.reassignment.elections import elect as elect_leaders
 from tools.reassignment.moves import TOPIC_SETTINGS, transfers
 from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, write_plan
-from tools.reassignment.reassignments import ReplicaKey, alter, move_directories, moving, places
+from tools.reassignment.reassignments import alter, move_directories, moving, places
 from tools.reassignment.throttles import brokers, remove_throttles, throttle_brokers, throttle_directories
 from tools.replica_plan import PlanError, spread
 from tools.setting_units import Size
@@ -73,8 +76,8 @@ def plan_reassignment(
     if topics_path is not None:
         topics = read_topics(topics_path)
     racks = {
-        node.id: None if disable_rack_aware else node.rack
-        for node in cluster.result(cluster.admin.describe_cluster()).nodes
+        broker.node_id: None if disable_rack_aware else broker.rack
+        for broker in cluster.run(describe_cluster()).brokers
     }
     chosen = parsing.broker_ids(broker_list, "--brokers")
     unknown = [broker for broker in chosen if broker not in racks]
@@ -335,14 +338,12 @@ def _stop_directories(cluster: Cluster, plan: Plan) -> None:
 
 def _throttled_topics(cluster: Cluster) -> set[str]:
     """Return the topics that have throttled replicas."""
-    from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
-
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic.name) for topic in described(cluster)]
-    found = cluster.results(cluster.admin.describe_configs(asked)) if asked else {}
+    resources = [Resource(ResourceKind.TOPIC, str(topic.name)) for topic in described(cluster)]
     return {
         resource.name
-        for resource, settings in found.items()
-        if isinstance(settings, dict) and any(settings[name].value for name in TOPIC_SETTINGS if name in settings)
+        for resource, settings in cluster.run(describe(resources)).items()
+        if not isinstance(settings, KafkaError)
+        and any(settings[name].value for name in TOPIC_SETTINGS if name in settings)
     }
 
 

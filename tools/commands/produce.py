@@ -109,7 +109,7 @@ def command(
     from tools import parsing  # noqa: PLC0415
 
     read = _json_records if form == "json" else _line_records(LineForm.of(parsed, key_separator))
-    cluster.admin  # noqa: B018  says at once that nobody answers
+    cluster.connect()  # says at once that no broker answers
     given = [(name, value.encode()) for name, value in parsing.settings(headers, "--header").items()]
     # As Java's clients choose partitions, so that a key is where they look for it.
     settings = {

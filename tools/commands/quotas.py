@@ -11,10 +11,12 @@ from typing import Any
 
 import click
 
+from client.admin import quotas as quota_steps
+from protocol.errors import KafkaError
 from runtime.suggestions import did_you_mean
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.failures import Failure, with_hint
+from tools.failures import Failure, told
 from tools.output import Output
 from tools.setting_units import with_plain_numbers
 
@@ -45,17 +47,8 @@ def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @cluster_command
 def list_quotas(cluster: Cluster, output: Output, **entity: str | None) -> None:
     """List the quotas, of all or of those that match."""
-    from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest as Request  # noqa: PLC0415
-
-    components = [
-        Request.ComponentData(entity_type=kind, match_type=1 if name == DEFAULT else 0,
-                              match=None if name == DEFAULT else name)
-        for kind, name in _named(entity)
-    ]  # fmt: skip
-    response = _send(cluster, Request(components=components, strict=False))
-    _check(response.error_code, response.error_message)
-    rows = []
-    for entry in response.entries or ():
+    rows: list[dict[str, Any]] = []
+    for entry in cluster.run(quota_steps.describe(_parts(_named(entity)))):
         names = {each.entity_type: DEFAULT if each.entity_name is None else each.entity_name for each in entry.entity}
         rows.append(
             {option: names.get(kind) for kind, option in _TYPES}
@@ -90,29 +83,23 @@ def alter_quotas(
     **entity: str | None,
 ) -> None:
     """Change the quotas of a user, a client, both together, or an address."""
-    from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest as Request  # noqa: PLC0415
-
     named = _named(entity)
     if not named:
         raise click.UsageError("name --user, --client-id or --ip")
     if not added and not deleted:
         raise click.UsageError("nothing to change: give --add or --delete")
-    operations = [
-        Request.EntryData.OpData(key=name, value=_number(name, text), remove=False)
+    changes: dict[str, float | None] = {
+        name: _number(name, text)
         for name, text in with_plain_numbers(parsing.listed_settings(added, "--add"), "--add").items()
-    ] + [Request.EntryData.OpData(key=name, value=0.0, remove=True) for text in deleted for name in text.split(",")]
-    entry = Request.EntryData(
-        entity=[
-            Request.EntryData.EntityData(entity_type=kind, entity_name=None if name == DEFAULT else name)
-            for kind, name in named
-        ],
-        ops=operations,
-    )
-    hint = next((did_you_mean(each.key, _QUOTAS) for each in operations if each.key not in _QUOTAS), "")
-    for result in _send(cluster, Request(entries=[entry], validate_only=validate_only)).entries:
-        _check(result.error_code, f"{result.error_message or ''}{hint}")
+    }
+    changes |= {name: None for text in deleted for name in text.split(",")}
+    try:
+        cluster.run(quota_steps.alter(_parts(named), changes, validate_only=validate_only))
+    except KafkaError as error:
+        hint = next((did_you_mean(name, _QUOTAS) for name in changes if name not in _QUOTAS), "")
+        raise Failure(told(KafkaError(error.code, f"{error.message}{hint}"))) from error
     done = "valid" if validate_only else "changed"
-    names = sorted(operation.key for operation in operations)
+    names = sorted(changes)
     output.result({"result": done, "quotas": names}, f"{done}: {', '.join(names)}")
 
 
@@ -124,6 +111,10 @@ def _named(entity: dict[str, str | None]) -> list[tuple[str, str]]:
     return [(kind, name) for kind, option in _TYPES if (name := entity[option]) is not None]
 
 
+def _parts(named: list[tuple[str, str]]) -> list[tuple[str, str | None]]:
+    return [(kind, None if name == DEFAULT else name) for kind, name in named]
+
+
 def _number(name: str, text: str) -> float:
     try:
         number = float(text)
@@ -132,16 +123,3 @@ def _number(name: str, text: str) -> float:
     if math.isfinite(number):
         return number
     raise click.BadParameter(f"{name}={text} is no number", param_hint="--add")
-
-
-def _send(cluster: Cluster, request: Any) -> Any:
-    manager = cluster.other_admin._manager  # noqa: SLF001  the client has these messages, and no call for them
-    return manager.run(manager.send, request)
-
-
-def _check(error_code: int, message: str | None) -> None:
-    """Raises Failure."""
-    if error_code:
-        from kafka.errors import for_code  # noqa: PLC0415
-
-        raise Failure(with_hint(str(for_code(error_code).message), message))

@@ -6,10 +6,12 @@ Source: kafka-delete-records.sh; KIP-107.
 from __future__ import annotations
 
 import click
-from confluent_kafka import KafkaError, TopicPartition
 
+from client.admin.offsets import EARLIEST, LATEST
+from client.admin.replicas import delete_records as deletion
+from protocol.errors import KafkaError
 from tools import parsing
-from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
+from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
 from tools.commands.topics import current_replicas, partition_keys
 from tools.execute_option import execute_option
 from tools.failures import Failure, told
@@ -54,7 +56,7 @@ def delete_records(
     given = read_offsets(path) if path is not None else {}
     current_replicas(cluster, given)  # says which partition is missing
     keys = sorted(given) or partition_keys(cluster, str(topic), partitions)
-    first, end = offsets_of(cluster, keys, "earliest"), offsets_of(cluster, keys, "latest")
+    first, end = offsets_of(cluster, keys, EARLIEST), offsets_of(cluster, keys, LATEST)
     if before_time is not None:
         since = offsets_since(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))
         targets = {key: end[key] if since[key] is None else since[key] for key in keys}
@@ -75,12 +77,10 @@ def delete_records(
         for key in keys
     ]
     if execute:
-        asked = [TopicPartition(*key, TO_THE_END if is_all else targets[key]) for key in keys]
-        limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
-        futures = cluster.admin.delete_records(asked, **limits)
-        for partition, result in cluster.results(futures, CHANGE_TIMEOUT_S).items():
+        before = {key: TO_THE_END if is_all else targets[key] or 0 for key in keys}
+        for (name, index), result in cluster.run(deletion(before, CHANGE_TIMEOUT_MS), CHANGE_TIMEOUT_MS).items():
             if isinstance(result, KafkaError):
-                raise Failure(f"partition {partition.topic}-{partition.partition}: {told(result)}")
+                raise Failure(f"partition {name}-{index}: {told(result)}")
     output.table(rows, ("topic", "partition", "first_offset", "new_first_offset"))
     if not execute:
         Output.note("nothing was deleted: --execute deletes what is before these offsets")

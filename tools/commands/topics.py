@@ -6,16 +6,24 @@ Source: kafka-topics.sh, kafka-get-offsets.sh.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import click
-from confluent_kafka import KafkaError, TopicCollection
 
+from client.admin import configs as config_steps
+from client.admin import topics as topic_steps
+from client.admin.configs import Resource, ResourceKind, SettingSource
+from client.admin.offsets import EARLIEST, LATEST, YOUNGEST
 from config.java_patterns.pattern import compile_java
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from protocol.messages.describe_configs import DescribeConfigsResourceResult
+from protocol.messages.metadata import MetadataResponseTopic
+from protocol.primitives import uuid_to_text
 from runtime.texts import count_text
 from tools import parsing
-from tools.cluster import CHANGE_TIMEOUT_S, Cluster, cluster_command
+from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
 from tools.execute_option import execute_option
 from tools.failures import Failure, told
 from tools.group_lag import Key, offsets_of, offsets_since
@@ -24,7 +32,7 @@ from tools.output import Output
 from tools.setting_names import told_of_settings
 from tools.setting_units import with_plain_numbers
 
-_MISSING = "UNKNOWN_TOPIC_OR_PART"
+_MISSING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _SHOWN_TIMES = ("earliest", "latest", "-1", "-2")
 """What kafka-get-offsets.sh takes as a time and is shown in any case."""
 _YOUNGEST = ("max-timestamp", "-3")
@@ -47,9 +55,9 @@ def list_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], ex
         {
             "topic": topic.name,
             "partitions": len(topic.partitions),
-            "replication_factor": max((len(each.replicas) for each in topic.partitions), default=0),
+            "replication_factor": max((len(each.replica_nodes) for each in topic.partitions), default=0),
             "is_internal": topic.is_internal,
-            "topic_id": str(topic.topic_id),
+            "topic_id": uuid_to_text(topic.topic_id),
         }
         for topic in described(cluster, _named(cluster, topics) if topics else ())
         if not (exclude_internal and topic.is_internal)
@@ -100,7 +108,8 @@ def describe_topics(
     found = [
         topic
         for topic in (described(cluster, names) if names or not topics else [])
-        if not (exclude_internal and topic.is_internal) and (topic_id is None or str(topic.topic_id) == topic_id)
+        if not (exclude_internal and topic.is_internal)
+        and (topic_id is None or uuid_to_text(topic.topic_id) == topic_id)
     ]
     if topic_id is not None and not found and not if_exists:
         raise Failure(f"there is no topic with id {topic_id}")
@@ -150,15 +159,15 @@ def show_offsets(
 ) -> int:
     """Show the first offset and the end of each partition of TOPICS, or of all. Exit code 1 when one does not answer."""
     keys = _keys_of_offsets(cluster, topics, partitions, topic_partitions, exclude_internal=exclude_internal)
-    first = offsets_of(cluster, keys, "earliest")
-    end = offsets_of(cluster, keys, "latest", is_committed_only=isolation_level == "read_committed")
+    first = offsets_of(cluster, keys, EARLIEST)
+    end = offsets_of(cluster, keys, LATEST, is_committed_only=isolation_level == "read_committed")
     columns = ["topic", "partition", "first_offset", "end_offset", "offsets"]
     others: dict[Key, int | None] = {}
     if time is not None and time not in _SHOWN_TIMES:
         name = "offset_since" if time not in _YOUNGEST else "youngest_offset"
         columns.append(name)
         others = (
-            offsets_of(cluster, keys, "max-timestamp")
+            offsets_of(cluster, keys, YOUNGEST)
             if time in _YOUNGEST
             else offsets_since(cluster, keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms()))
         )
@@ -196,26 +205,31 @@ def create_topics(
     validate_only: bool,
 ) -> None:
     """Create TOPICS."""
-    from confluent_kafka.admin import NewTopic  # noqa: PLC0415
-
     if replica_assignment and (partitions or replication_factor):
         raise click.UsageError("--replica-assignment says both: --partitions and --replication-factor")
-    wanted: dict[str, Any] = {"config": with_plain_numbers(parsing.settings(configs, "--config"), "--config")}
-    if replica_assignment:
-        assignments = parsing.assignments(replica_assignment, "--replica-assignment")
-        wanted |= {"replica_assignment": assignments, "num_partitions": len(assignments)}
-    else:
-        wanted |= {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
-    futures = cluster.admin.create_topics(
-        [NewTopic(topic, **wanted) for topic in topics],
-        validate_only=validate_only, operation_timeout=CHANGE_TIMEOUT_S, request_timeout=CHANGE_TIMEOUT_S,
-    )  # fmt: skip
+    settings = with_plain_numbers(parsing.settings(configs, "--config"), "--config")
+    assignments = parsing.assignments(replica_assignment, "--replica-assignment") if replica_assignment else []
+    wanted = {
+        topic: CreatableTopic(
+            name=topic,
+            num_partitions=topic_steps.NOT_ASSIGNED if assignments else partitions or topic_steps.NOT_ASSIGNED,
+            replication_factor=topic_steps.NOT_ASSIGNED
+            if assignments
+            else replication_factor or topic_steps.NOT_ASSIGNED,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+                for index, brokers in enumerate(assignments)
+            ],
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
+        )
+        for topic in topics
+    }
     _report(
         output,
-        cluster.results(futures, CHANGE_TIMEOUT_S),
+        cluster.run(topic_steps.create(wanted, CHANGE_TIMEOUT_MS, validate_only=validate_only), CHANGE_TIMEOUT_MS),
         "is valid" if validate_only else "created",
-        {"TOPIC_ALREADY_EXISTS"} if if_not_exists else set(),
-        lambda error: told_of_settings(error, "topics", wanted["config"]),
+        {ErrorCode.TOPIC_ALREADY_EXISTS} if if_not_exists else set(),
+        lambda error: told_of_settings(error, "topics", settings),
     )
 
 
@@ -240,8 +254,7 @@ def delete_topics(
         )
         Output.note("nothing was deleted: --execute deletes these topics" if topics else "no topic has such a name")
         return
-    limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
-    results = cluster.results(cluster.admin.delete_topics(list(topics), **limits), CHANGE_TIMEOUT_S)
+    results = cluster.run(topic_steps.delete(topics, CHANGE_TIMEOUT_MS), CHANGE_TIMEOUT_MS)
     _report(output, results, "deleted", {_MISSING} if if_exists else set())
 
 
@@ -265,11 +278,8 @@ def alter_topics(
     if_exists: bool,
 ) -> None:
     """Give TOPICS more partitions. Their settings are changed by `barnabas configs alter`."""
-    from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
-
-    wanted = []
+    added: dict[str, list[list[int]]] = {}
     for topic in topics:
-        added = {}
         if replica_assignment is not None and (topic in _names(cluster) or not if_exists):
             has = len(described(cluster, (topic,))[0].partitions)
             assignment = parsing.assignments(replica_assignment, "--replica-assignment")
@@ -277,10 +287,9 @@ def alter_topics(
                 raise click.UsageError(
                     f"--replica-assignment names {count_text(len(assignment), 'partition')}, --partitions {partitions}"
                 )
-            added = {"replica_assignment": assignment[has:]}
-        wanted.append(NewPartitions(topic, partitions, **added))
-    limits = {"operation_timeout": CHANGE_TIMEOUT_S, "request_timeout": CHANGE_TIMEOUT_S}
-    results = cluster.results(cluster.admin.create_partitions(wanted, **limits), CHANGE_TIMEOUT_S)
+            added[topic] = assignment[has:]
+    counts = dict.fromkeys(topics, partitions)
+    results = cluster.run(topic_steps.add_partitions(counts, added, CHANGE_TIMEOUT_MS), CHANGE_TIMEOUT_MS)
     _report(output, results, f"has {count_text(partitions, 'partition')}", {_MISSING} if if_exists else set())
 
 
@@ -312,23 +321,21 @@ def _keys_of_offsets(
     ]
 
 
-def _show_overrides(cluster: Cluster, output: Output, topics: list[Any]) -> None:
+def _show_overrides(cluster: Cluster, output: Output, topics: list[MetadataResponseTopic]) -> None:
     """Print the topics that have settings of their own. Raises Failure."""
-    from confluent_kafka.admin import ConfigSource  # noqa: PLC0415
-
-    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    own = SettingSource.DYNAMIC_TOPIC_CONFIG
     rows = []
     for topic, entries in zip(topics, _settings(cluster, [str(topic.name) for topic in topics]), strict=True):
-        settings = {name: entry.value for name, entry in sorted(entries.items()) if entry.source == own}
+        settings = {name: entry.value for name, entry in sorted(entries.items()) if entry.config_source == own}
         if settings:
-            replicas = max((len(each.replicas) for each in topic.partitions), default=0)
+            replicas = max((len(each.replica_nodes) for each in topic.partitions), default=0)
             row = {"topic": topic.name, "partitions": len(topic.partitions), "replication_factor": replicas}
             rows.append(row | {"configs": settings if output.as_json else [f"{k}={v}" for k, v in settings.items()]})
     output.table(rows, ("topic", "partitions", "replication_factor", "configs"))
 
 
 def _names(cluster: Cluster) -> list[str]:
-    return sorted(cluster.admin.list_topics(timeout=cluster.settings.timeout_ms / 1000).topics)
+    return sorted(cluster.run(topic_steps.all_topics()))
 
 
 def _named(cluster: Cluster, given: tuple[str, ...], *, accepts_missing: bool = False) -> tuple[str, ...]:
@@ -366,36 +373,34 @@ def _min_isr(cluster: Cluster, topics: set[str]) -> dict[str, int]:
     """Return min.insync.replicas of topics. Raises Failure."""
     names = sorted(topics)
     settings = _settings(cluster, names)
-    return {name: int(each["min.insync.replicas"].value) for name, each in zip(names, settings, strict=True)}
+    return {name: int(each["min.insync.replicas"].value or 1) for name, each in zip(names, settings, strict=True)}
 
 
-def _settings(cluster: Cluster, topics: list[str]) -> list[dict[str, Any]]:
+def _settings(cluster: Cluster, topics: list[str]) -> list[dict[str, DescribeConfigsResourceResult]]:
     """Return the settings of each topic. Raises Failure."""
-    from confluent_kafka.admin import ConfigResource  # noqa: PLC0415
-
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    found = {}
-    for resource, entries in cluster.results(cluster.admin.describe_configs(asked) if asked else {}).items():
+    resources = [Resource(ResourceKind.TOPIC, topic) for topic in topics]
+    found = cluster.run(config_steps.describe(resources))
+    rows = []
+    for resource in resources:
+        entries = found[resource]
         if isinstance(entries, KafkaError):
             raise Failure(f"topic {resource.name}: {told(entries)}")
-        found[str(resource.name)] = entries
-    return [found[topic] for topic in topics]
+        rows.append(entries)
+    return rows
 
 
-def described(cluster: Cluster, topics: tuple[str, ...] = ()) -> list[Any]:
-    """Return the descriptions of these topics, or of all, by name. Raises Failure when one is missing."""
-    names = sorted(topics or _names(cluster))
-    if topics and not all(topics):
+def described(cluster: Cluster, topics: Collection[str] = ()) -> list[MetadataResponseTopic]:
+    """Return these topics, or all, by name. Raises Failure when one is missing."""
+    if not topics:
+        return [topic for _, topic in sorted(cluster.run(topic_steps.all_topics()).items())]
+    if not all(topics):
         raise Failure("the name of a topic is empty")
-    if not names:
-        return []
     found = []
-    for name, result in cluster.results(cluster.admin.describe_topics(TopicCollection(names))).items():
-        if not isinstance(result, KafkaError):
-            found.append(result)
-        elif topics or result.name() != _MISSING:
+    for name, result in sorted(cluster.run(topic_steps.describe(topics)).items()):
+        if isinstance(result, KafkaError):
             raise Failure(f"topic {name}: {told(result)}")
-    return sorted(found, key=lambda topic: str(topic.name))
+        found.append(result)
+    return found
 
 
 def partition_keys(cluster: Cluster, topic: str, chosen: str | None, *, needs_leader: bool = False) -> list[Key]:
@@ -413,17 +418,17 @@ def partition_keys(cluster: Cluster, topic: str, chosen: str | None, *, needs_le
     return [(topic, index) for index in (has if wanted is None else wanted)]
 
 
-def partition_rows(topic: Any) -> list[dict[str, Any]]:
-    """Return a row for each partition of a description. `leader` is None for a partition without one."""
+def partition_rows(topic: MetadataResponseTopic) -> list[dict[str, Any]]:
+    """Return a row for each partition of a topic. `leader` is None for a partition without one."""
     return [
         {
             "topic": topic.name,
-            "partition": partition.id,
-            "leader": None if partition.leader is None or partition.leader.id < 0 else partition.leader.id,
-            "replicas": [node.id for node in partition.replicas],
-            "isr": [node.id for node in partition.isr],
+            "partition": partition.partition_index,
+            "leader": None if partition.leader_id < 0 else partition.leader_id,
+            "replicas": partition.replica_nodes,
+            "isr": partition.isr_nodes,
         }
-        for partition in sorted(topic.partitions, key=lambda each: int(each.id))
+        for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
 
 
@@ -448,7 +453,7 @@ def _report(
     output: Output,
     results: Mapping[str, Any],
     done: str,
-    accepted: set[str],
+    accepted: set[ErrorCode],
     tell: Callable[[KafkaError], str] = told,
 ) -> None:
     """Print what became of each topic. Raises Failure when one was refused with an error that is not accepted."""
@@ -456,8 +461,8 @@ def _report(
     for topic, result in results.items():
         if not isinstance(result, KafkaError):
             output.line({"topic": topic, "result": done}, f"{topic}: {done}")
-        elif result.name() in accepted:
-            output.line({"topic": topic, "result": result.name()}, f"{topic}: nothing to do ({result.name()})")
+        elif result.code in accepted:
+            output.line({"topic": topic, "result": result.code.name}, f"{topic}: nothing to do ({result.code.name})")
         else:
             failures.append(f"{topic}: {tell(result)}")
     if failures:

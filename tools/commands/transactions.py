@@ -5,16 +5,21 @@ Source: kafka-transactions.sh; KIP-664.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import click
 
+from client.admin import transactions as transaction_steps
+from client.admin.brokers import checked
+from protocol.errors import KafkaError
+from protocol.messages.describe_producers import ProducerState
 from runtime.texts import time_text
 from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
 from tools.execute_option import execute_option
-from tools.failures import Failure
+from tools.failures import Failure, told
 from tools.group_lag import Key
 from tools.names_given import one_name, some_names
 from tools.output import Output
@@ -45,16 +50,18 @@ def list_transactions(
     cluster: Cluster, output: Output, *, states: tuple[str, ...], duration_filter: int | None
 ) -> None:
     """List the transactional ids of all coordinators."""
-    found = cluster.other_admin.list_transactions(
-        state_filters=[state.strip() for text in states for state in text.split(",")] or None,
-        duration_filter_ms=duration_filter,
+    found = cluster.run(
+        transaction_steps.list_all(
+            states=[state.strip() for text in states for state in text.split(",")],
+            duration_ms=transaction_steps.NO_DURATION if duration_filter is None else duration_filter,
+        )
     )
     rows = [
         {
             "transactional_id": each.transactional_id,
             "coordinator": coordinator,
             "producer_id": each.producer_id,
-            "state": each.state.value,
+            "state": each.transaction_state,
         }
         for coordinator, listed in found.items()
         for each in listed
@@ -71,15 +78,15 @@ def describe_transactions(cluster: Cluster, output: Output, *, transactional_ids
     rows = [
         {
             "transactional_id": transactional_id,
-            "coordinator": each.coordinator_id,
+            "coordinator": coordinator,
             "producer_id": each.producer_id,
             "producer_epoch": each.producer_epoch,
-            "state": each.state.value,
+            "state": each.transaction_state,
             "timeout_ms": each.transaction_timeout_ms,
             "started": None if each.transaction_start_time_ms < 0 else time_text(each.transaction_start_time_ms),
-            "partitions": sorted(f"{topic}-{index}" for topic, index in each.topic_partitions),
+            "partitions": sorted(f"{row.topic}-{index}" for row in each.topics for index in row.partitions),
         }
-        for transactional_id, each in cluster.other_admin.describe_transactions(transactional_ids).items()
+        for transactional_id, (each, coordinator) in _described(cluster, transactional_ids).items()
     ]
     output.table(rows, ("transactional_id", "coordinator", "producer_id", "producer_epoch", "state", "timeout_ms",
                         "started", "partitions"))  # fmt: skip
@@ -123,9 +130,6 @@ def abort_transaction(
     --execute is given."""
     if start_offset is None and producer_id is None:
         raise click.UsageError("name the transaction: --start-offset or --producer-id")
-    from kafka.admin import AbortTransactionSpec  # noqa: PLC0415
-    from kafka.structs import TopicPartition  # noqa: PLC0415
-
     rows = [
         row
         for row in _producer_rows(cluster, topic, str(partition))
@@ -140,14 +144,12 @@ def abort_transaction(
             f"`barnabas transactions producers {topic}` shows those that are open"
         )
     if execute:
-        cluster.other_admin.abort_transaction(
-            AbortTransactionSpec(
-                topic_partition=TopicPartition(topic, partition),
-                producer_id=rows[0]["producer_id"],
-                producer_epoch=rows[0]["producer_epoch"],
-                coordinator_epoch=rows[0]["coordinator_epoch"],
-            )
+        hanging = ProducerState(
+            producer_id=rows[0]["producer_id"],
+            producer_epoch=rows[0]["producer_epoch"],
+            coordinator_epoch=rows[0]["coordinator_epoch"],
         )
+        cluster.run(transaction_steps.abort((topic, partition), hanging))
     output.table(rows, ("topic", "partition", "producer_id", "producer_epoch", "open_since_offset"))
     if not execute:
         Output.note("nothing was aborted: --execute aborts this transaction")
@@ -196,14 +198,26 @@ def _known_partitions(cluster: Cluster, producer_ids: set[int]) -> dict[int, set
     """Return the partitions that coordinators have in the open transactions of these producers."""
     if not producer_ids:
         return {}
-    admin = cluster.other_admin
-    listed = admin.list_transactions(producer_id_filters=sorted(producer_ids))
+    listed = cluster.run(transaction_steps.list_all(producer_ids=sorted(producer_ids)))
     ids = [each.transactional_id for found in listed.values() for each in found]
     known: dict[int, set[Key]] = {}
-    for each in admin.describe_transactions(ids).values() if ids else ():
-        if each.state.value in _OPEN_STATES:
-            known.setdefault(each.producer_id, set()).update((key[0], key[1]) for key in each.topic_partitions)
+    for each, _ in _described(cluster, ids).values():
+        if each.transaction_state in _OPEN_STATES:
+            keys = ((row.topic, index) for row in each.topics for index in row.partitions)
+            known.setdefault(each.producer_id, set()).update(keys)
     return known
+
+
+def _described(
+    cluster: Cluster, transactional_ids: Collection[str]
+) -> dict[str, transaction_steps.CoordinatedTransaction]:
+    """Return the state of transactions. Raises Failure for one that cannot be described."""
+    found = {}
+    for transactional_id, each in cluster.run(transaction_steps.describe(transactional_ids)).items():
+        if isinstance(each, KafkaError):
+            raise Failure(told(each))
+        found[transactional_id] = each
+    return found
 
 
 def _producer_rows(cluster: Cluster, topic: str, partitions: str | None) -> list[dict[str, Any]]:
@@ -212,25 +226,18 @@ def _producer_rows(cluster: Cluster, topic: str, partitions: str | None) -> list
 
 def _rows_of(cluster: Cluster, keys: list[Key]) -> list[dict[str, Any]]:
     """Return a row for each producer that these partitions, which have leaders, know."""
-    from kafka.structs import TopicPartition  # noqa: PLC0415
-
-    asked = [TopicPartition(*key) for key in keys]
     return [
         {
-            "topic": partition.topic,
-            "partition": partition.partition,
+            "topic": topic,
+            "partition": partition,
             "producer_id": producer.producer_id,
             "producer_epoch": producer.producer_epoch,
             "last_sequence": producer.last_sequence,
             "last_written": time_text(producer.last_timestamp) if producer.last_timestamp >= 0 else None,
             "last_written_ms": producer.last_timestamp if producer.last_timestamp >= 0 else None,
             "coordinator_epoch": producer.coordinator_epoch,
-            "open_since_offset": _offset_or_none(producer.current_transaction_start_offset),
+            "open_since_offset": producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else None,
         }
-        for partition, state in sorted(cluster.other_admin.describe_producers(asked).items() if asked else ())
-        for producer in state.active_producers
+        for (topic, partition), producers in sorted(checked(cluster.run(transaction_steps.producers(keys))).items())
+        for producer in producers
     ]
-
-
-def _offset_or_none(offset: int | None) -> int | None:
-    return None if offset is None or offset < 0 else offset

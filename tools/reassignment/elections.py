@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from confluent_kafka import ElectionType, KafkaError, TopicPartition
-
+from client.admin.replicas import ElectionType
+from client.admin.replicas import elect as election
+from protocol.errors import ErrorCode
 from tools.balance.layout import Key
 from tools.cluster import Cluster
 from tools.failures import Failure, told
-
-NOT_NEEDED = "ELECTION_NOT_NEEDED"
 
 
 def elect_preferred(cluster: Cluster, keys: Iterable[Key]) -> list[Key]:
@@ -19,18 +17,14 @@ def elect_preferred(cluster: Cluster, keys: Iterable[Key]) -> list[Key]:
     return elect(cluster, ElectionType.PREFERRED, keys)
 
 
-def elect(cluster: Cluster, kind: Any, keys: Iterable[Key]) -> list[Key]:
+def elect(cluster: Cluster, kind: ElectionType, keys: Iterable[Key]) -> list[Key]:
     """Return the partitions that have got another leader. Raises Failure when one has got none that it should have."""
-    asked = [TopicPartition(*key) for key in keys]
-    if not asked:
-        return []
     elected, failures = [], []
-    found = cluster.result(cluster.admin.elect_leaders(kind, asked))
-    for partition, error in sorted(found.items(), key=lambda item: (item[0].topic, item[0].partition)):
+    for (topic, partition), error in sorted(cluster.run(election(kind, keys)).items()):
         if error is None:
-            elected.append((partition.topic, partition.partition))
-        elif not (isinstance(error, KafkaError) and error.name() == NOT_NEEDED):
-            failures.append(f"{partition.topic}-{partition.partition}: {told(error)}")
+            elected.append((topic, partition))
+        elif error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            failures.append(f"{topic}-{partition}: {told(error)}")
     if failures:
         raise Failure("; ".join(failures))
     return elected

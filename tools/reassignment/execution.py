@@ -102,7 +102,6 @@ class Execution:
                 failures += 1
                 if failures > (LAST_PATIENCE if interruption is None else PATIENCE) or not _may_pass(error):
                     raise
-                self.cluster.forget_other_admin()
             else:
                 return True
             if interruption is None:

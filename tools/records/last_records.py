@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from client.admin.offsets import EARLIEST
 from tools.group_lag import offsets_of
 from tools.records.reading import Reading, ReadPlan, ends_now, known_offsets
 
@@ -28,7 +29,7 @@ def last_plan(
     """Return the plan of the last `count` records of each partition, up to their ends now. The consumer is made with
     `reading.SETTINGS` and reads nothing else meanwhile. Raises Failure, KafkaException."""
     keys = [(topic, index) for index in indexes]
-    first = known_offsets(offsets_of(cluster, keys, "earliest"))
+    first = known_offsets(offsets_of(cluster, keys, EARLIEST))
     ends, withheld = ends_now(cluster, keys, is_committed_only=is_committed_only)
     upper = {index: end for index, end in ends.items() if end > first[index]}
     wanted = dict.fromkeys(upper, count)

@@ -16,8 +16,9 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
+from client.admin.offsets import EARLIEST, LATEST
 from runtime.texts import count_text
-from tools.cluster import TIMED_OUT, Cluster
+from tools.cluster import Cluster
 from tools.failures import Failure
 from tools.group_lag import Key, offsets_of, offsets_since
 from tools.output import Output
@@ -28,6 +29,7 @@ BATCH = 1_000
 STUCK_POLLS = 300
 """After a minute without anything, a bounded reading ends with an error."""
 ANSWER_S = 10.0
+TIMED_OUT: int = KafkaError._TIMED_OUT  # noqa: SLF001  the library's name for its public code
 _END_OF_PARTITION = "_PARTITION_EOF"
 _OUT_OF_RANGE = "_AUTO_OFFSET_RESET"
 _NO_GROUP = "GROUP_AUTHORIZATION_FAILED"
@@ -60,7 +62,7 @@ class ReadPlan:
     def bound(self, cluster: Cluster, topic: str, *, is_committed_only: bool) -> None:
         """End at what is there now. Partitions that have nothing between start and end leave the plan. Raises Failure."""
         keys: list[Key] = [(topic, index) for index in self.starts]
-        first = known_offsets(offsets_of(cluster, keys, "earliest"))
+        first = known_offsets(offsets_of(cluster, keys, EARLIEST))
         ends, self.withheld = ends_now(cluster, keys, is_committed_only=is_committed_only)
         asked = {index: start for index, start in self.starts.items() if start >= 0}
         self.deleted = {index: first[index] - start for index, start in asked.items() if start < first[index]}
@@ -94,12 +96,10 @@ def earlier_ends(
 
 def ends_now(cluster: Cluster, keys: list[Key], *, is_committed_only: bool) -> tuple[dict[int, int], dict[int, int]]:
     """Return the ends of partitions, and how many offsets are behind them where a transaction is open. Raises Failure."""
-    ends = known_offsets(offsets_of(cluster, keys, "latest"))
+    ends = known_offsets(offsets_of(cluster, keys, LATEST))
     if not is_committed_only:
         return ends, {}
-    committed = known_offsets(
-        offsets_of(cluster, keys, "latest", is_committed_only=True)
-    )  # asked last: it can only grow
+    committed = known_offsets(offsets_of(cluster, keys, LATEST, is_committed_only=True))  # asked last: it can only grow
     return committed, {index: end - committed[index] for index, end in ends.items() if end > committed[index]}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from client.reach import Access, is_final, unreached_text
 from client.settings.values import SettingsError
-from tools.failures import Unreachable, told
+from tools.failures import Unreachable, name_of, told
 from tools.waiting.connections import Connections
 from tools.waiting.hindrances import group_hindrance, read_hindrance, write_hindrance
 from tools.waiting.questions import Questions
@@ -20,8 +20,9 @@ from tools.waiting.throttling import Throttling
 from tools.waiting.watch import Told, Watch
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
+    from confluent_kafka import KafkaError as RecordsError
 
+    from protocol.errors import KafkaError
     from runtime.clock import Clock
     from runtime.status_line import StatusLine
     from tools.cluster_access import ClusterAccess
@@ -72,10 +73,11 @@ class Waits:
         """Return whether it is known that no broker will answer."""
         return self._unreached is not None and all(map(is_final, self._unreached.split("; ")))
 
-    def told(self, error: KafkaError) -> str:
+    def told(self, error: KafkaError | RecordsError) -> str:
         """Return the text of an error: where it says only that the time is over, with the cause of the wait."""
         why = self.watch.last_why
-        return f"{error.name()}: {why}" if why is not None and error.name() in _TIMED_OUT else told(error)
+        name = name_of(error)
+        return f"{name}: {why}" if why is not None and name in _TIMED_OUT else told(error)
 
     # --- what may wait ---
 

@@ -61,9 +61,6 @@ class PlayedCluster:
                 self.moving[key] = Reassignment(tuple(replicas))
         return over
 
-    def forget_other_admin(self) -> None:
-        self.events.append(("renewed",))
-
     def look(self) -> dict[tuple[str, int], Reassignment]:
         if self.on_look is not None:
             self.on_look()
@@ -107,7 +104,7 @@ def run(cluster: PlayedCluster, throttle: int | None = 7) -> bool:
 def test_orders_change_first_then_batches_from_the_smallest_and_throttles_go(played: PlayedCluster) -> None:
     played.silent = played.deaf = 3
     assert run(played)
-    assert [event for event in played.events if event[0] not in ("elect_preferred", "renewed")] == [
+    assert [event for event in played.events if event[0] != "elect_preferred"] == [
         ("alter", {0: [2, 1]}),
         ("throttle_brokers", 7),
         ("alter", {2: [1, 3], 1: [3, 2]}),

@@ -1,68 +1,60 @@
-"""Partitions that a topic gets while it is read: found by looks that nobody waits for."""
+"""Partitions that a topic gets while it is read: they are asked for beside the reader, which does not wait."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
+from protocol.errors import ErrorCode, KafkaError
 from tests.clocks import ManualClock
-from tools.records.new_partitions import LOOK_EVERY_MS, NewPartitions
+from tools.records.new_partitions import ASKED_EVERY_MS, NewPartitions
 
 
-class Asked:
-    """A cluster whose answers come when the test gives them."""
+class Topic:
+    """A topic whose answers come when the test lets them."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.answers: list[Future[Any]] = []
-        self.admin = self
+        self.count = 2
+        self.error: Exception | None = None
+        self.asked: list[Callable[[], None]] = []
+        self.watched = NewPartitions(self.clock, self._answer, 2, self.asked.append)
 
-    def describe_topics(self, _topics: Any) -> dict[str, Future[Any]]:
-        self.answers.append(Future())
-        return {"orders": self.answers[-1]}
+    def _answer(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return self.count
 
-    def answer(self, partitions: int) -> None:
-        self.answers[-1].set_result(SimpleNamespace(partitions=[None] * partitions))
-
-
-@pytest.fixture
-def cluster() -> Asked:
-    return Asked()
-
-
-@pytest.fixture
-def watched(cluster: Asked) -> NewPartitions:
-    return NewPartitions(cluster, "orders", 2)  # type: ignore[arg-type]
+    def looked_up(self) -> list[int]:
+        """Let time pass, and return what is found when the answer has come."""
+        self.clock.now_ms += ASKED_EVERY_MS
+        assert self.watched.found() == []
+        self.asked[-1]()
+        return self.watched.found()
 
 
-def test_a_look_comes_every_few_seconds_and_only_one_at_a_time(cluster: Asked, watched: NewPartitions) -> None:
-    assert watched.found() == [] and cluster.answers == []
-    cluster.clock.now_ms += LOOK_EVERY_MS
+def test_a_topic_is_asked_for_every_few_seconds_and_once_at_a_time() -> None:
+    topic = Topic()
+    assert topic.watched.found() == [] and topic.asked == []
     for _ in range(3):
-        assert watched.found() == []
-    assert len(cluster.answers) == 1
-    cluster.answer(2)
-    assert watched.found() == [] and len(cluster.answers) == 1
+        topic.clock.now_ms += ASKED_EVERY_MS
+        assert topic.watched.found() == []
+    assert len(topic.asked) == 1
 
 
-def test_each_new_partition_is_told_once(cluster: Asked, watched: NewPartitions) -> None:
-    for there, added in ((3, [2]), (3, []), (6, [3, 4, 5])):
-        cluster.clock.now_ms += LOOK_EVERY_MS
-        assert watched.found() == []
-        cluster.answer(there)
-        assert watched.found() == added
+def test_each_new_partition_is_found_once() -> None:
+    topic = Topic()
+    found = []
+    for topic.count in (3, 3, 6):
+        found.append(topic.looked_up())
+    assert found == [[2], [], [3, 4, 5]]
 
 
-def test_a_look_that_fails_is_repeated(cluster: Asked, watched: NewPartitions) -> None:
-    cluster.clock.now_ms += LOOK_EVERY_MS
-    watched.found()
-    cluster.answers[-1].set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-    assert watched.found() == []
-    cluster.clock.now_ms += LOOK_EVERY_MS
-    watched.found()
-    cluster.answer(3)
-    assert watched.found() == [2]
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.REQUEST_TIMED_OUT), ConnectionError("lost")])
+def test_what_fails_is_asked_again(error: Exception) -> None:
+    topic = Topic()
+    topic.error, topic.count = error, 3
+    assert topic.looked_up() == []
+    topic.error = None
+    assert topic.looked_up() == [2]
