@@ -29,7 +29,7 @@ from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from tests.clocks import ManualClock, Turns
+from tests.doubles.clock import ManualClock, Turns
 
 
 class FakeStream:

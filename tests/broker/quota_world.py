@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.network.quotas.client_quota import Windows
 from broker.network.quotas.client_quotas import Quotas
 from runtime.clock import Clock
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 WINDOWS = Windows(window_ms=1_000, samples_max=11)
 """As by default."""

@@ -21,6 +21,7 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Prod
 from protocol.records.record import Record, encode_batch
 from protocol.schema import Request
 from security.access import CLUSTER_NAME, Operation
+from tests.async_tests import simulated
 from tests.broker.cluster_world import PATIENCE_S, PORT, ClusterWorld, R
 from tests.simulation.loop import SimLoop, simulate
 
@@ -86,42 +87,38 @@ class AclCluster(ClusterWorld):
         assert [result.error_code for result in answer.filter_results] == [ErrorCode.NONE]
 
 
-def test_brokers_replicate_with_the_right_to_act_as_the_cluster() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = AclCluster(loop, replica_lag_time_max_ms="3000", replica_fetch_wait_max_ms="500")
-        await world.prepare()
-        await world.start()
-        await world.create_topic("orders", assignment=(1, 2, 3))
-        assert await world.produce("orders", b"one") == (ErrorCode.NONE, 0)
-        assert world.isr_of("orders") == {1, 2, 3}
-        store = world.ensemble.connect()
-        taken = AclRow(NOBODY, "Allow", "host3", "ClusterAction")
-        await nodes.update(store, CLUSTER, lambda rows: [row for row in rows if row != taken])
-        await asyncio.sleep(SETTLED_S)
-        assert await world.produce("orders", b"two") == (ErrorCode.NONE, 1)
-        assert world.isr_of("orders") == {1, 2}
-        await nodes.update(store, CLUSTER, lambda rows: [*rows, taken])
-        await world.until(lambda: world.isr_of("orders") == {1, 2, 3})
-
-    simulate(1, program)
+@simulated(1)
+async def test_brokers_replicate_with_the_right_to_act_as_the_cluster(loop: SimLoop) -> None:
+    world = AclCluster(loop, replica_lag_time_max_ms="3000", replica_fetch_wait_max_ms="500")
+    await world.prepare()
+    await world.start()
+    await world.create_topic("orders", assignment=(1, 2, 3))
+    assert await world.produce("orders", b"one") == (ErrorCode.NONE, 0)
+    assert world.isr_of("orders") == {1, 2, 3}
+    store = world.ensemble.connect()
+    taken = AclRow(NOBODY, "Allow", "host3", "ClusterAction")
+    await nodes.update(store, CLUSTER, lambda rows: [row for row in rows if row != taken])
+    await asyncio.sleep(SETTLED_S)
+    assert await world.produce("orders", b"two") == (ErrorCode.NONE, 1)
+    assert world.isr_of("orders") == {1, 2}
+    await nodes.update(store, CLUSTER, lambda rows: [*rows, taken])
+    await world.until(lambda: world.isr_of("orders") == {1, 2, 3})
 
 
-def test_a_host_without_rights_is_told_so_by_every_broker() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = AclCluster(loop)
-        await world.prepare()
-        await world.start()
-        await world.create_topic("orders", assignment=(2, 1, 3))
-        for broker_id in world.machines:
-            answer = await world.ask_from(
-                "client", broker_id, DescribeClusterRequest(include_cluster_authorized_operations=True), 0,
-                DescribeClusterResponse,
-            )  # fmt: skip
-            assert answer.cluster_authorized_operations == 0
-        assert await world.produce_from("client", "orders", 2) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert await world.produce_from("admin", "orders", 2) is ErrorCode.NONE
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_host_without_rights_is_told_so_by_every_broker(loop: SimLoop) -> None:
+    world = AclCluster(loop)
+    await world.prepare()
+    await world.start()
+    await world.create_topic("orders", assignment=(2, 1, 3))
+    for broker_id in world.machines:
+        answer = await world.ask_from(
+            "client", broker_id, DescribeClusterRequest(include_cluster_authorized_operations=True), 0,
+            DescribeClusterResponse,
+        )  # fmt: skip
+        assert answer.cluster_authorized_operations == 0
+    assert await world.produce_from("client", "orders", 2) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert await world.produce_from("admin", "orders", 2) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("seed", range(4))

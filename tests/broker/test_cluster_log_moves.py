@@ -16,6 +16,7 @@ from protocol.messages.alter_replica_log_dirs import (
 )
 from replication.followers.fetchers import Fetchers
 from storage.log.partition_log import PartitionLog
+from tests.async_tests import simulated
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.loop import SimLoop, simulate
 
@@ -50,7 +51,10 @@ async def started(loop: SimLoop) -> ClusterWorld:
     return world
 
 
-def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@simulated(1)
+async def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(
+    loop: SimLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
     for name in ("stop_following", "follow"):
         original = getattr(Fetchers, name)
@@ -60,18 +64,14 @@ def test_a_follower_leaves_its_leader_for_the_exchange_and_comes_back(monkeypatc
             return original(self, *args)
 
         monkeypatch.setattr(Fetchers, name, noted)
-
-    async def program(loop: SimLoop) -> None:
-        world = await started(loop)
-        assert (await world.produce(TOPIC, b"one"))[0] is ErrorCode.NONE
-        calls.clear()
-        target = await move(world, 2)
-        await world.until(lambda: place_of(world, 2) == target)
-        await world.until(lambda: calls == ["stop_following", "follow"])
-        assert await world.produce(TOPIC, b"two") == (ErrorCode.NONE, 1)
-        await world.until(lambda: log_of(world, 2).log_end_offset == 2)
-
-    simulate(1, program)
+    world = await started(loop)
+    assert (await world.produce(TOPIC, b"one"))[0] is ErrorCode.NONE
+    calls.clear()
+    target = await move(world, 2)
+    await world.until(lambda: place_of(world, 2) == target)
+    await world.until(lambda: calls == ["stop_following", "follow"])
+    assert await world.produce(TOPIC, b"two") == (ErrorCode.NONE, 1)
+    await world.until(lambda: log_of(world, 2).log_end_offset == 2)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -17,9 +17,10 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from protocol.topic_partition import TopicPartition
+from tests.async_tests import simulated
 from tests.broker.cluster_world import PATIENCE_S, ClusterWorld
 from tests.coordinator.requests import fetch_group, transactional_commit_request
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 GROUPS = "__consumer_offsets"
 TRANSACTIONS = "__transaction_state"
@@ -157,52 +158,46 @@ async def client_with_coordinators_apart(world: ClusterWorld) -> TransactionalCl
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_coordinator_of_the_transaction_is_another_broker(committed: bool) -> None:
-    async def program(loop: SimLoop) -> None:
-        world = await cluster(loop)
-        client = await client_with_coordinators_apart(world)
-        assert await client.commit(4) is ErrorCode.TRANSACTION_ABORTABLE
-        await client.add_group()
-        assert await client.commit(5) is ErrorCode.NONE
-        assert await client.fetched() is ErrorCode.UNSTABLE_OFFSET_COMMIT
-        await client.end(committed=committed)
-        assert await client.settled() == (5 if committed else -1)
-        assert await client.commit(6) is ErrorCode.TRANSACTION_ABORTABLE
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_coordinator_of_the_transaction_is_another_broker(loop: SimLoop, committed: bool) -> None:
+    world = await cluster(loop)
+    client = await client_with_coordinators_apart(world)
+    assert await client.commit(4) is ErrorCode.TRANSACTION_ABORTABLE
+    await client.add_group()
+    assert await client.commit(5) is ErrorCode.NONE
+    assert await client.fetched() is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    await client.end(committed=committed)
+    assert await client.settled() == (5 if committed else -1)
+    assert await client.commit(6) is ErrorCode.TRANSACTION_ABORTABLE
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_group_moves_while_its_offsets_are_pending(committed: bool) -> None:
-    async def program(loop: SimLoop) -> None:
-        world = await cluster(loop)
-        client = await client_with_coordinators_apart(world)
-        await client.add_group()
-        assert await client.commit(5) is ErrorCode.NONE
-        lost = client.group_coordinator
-        world.machines[lost].crash()
-        await world.until(lambda: client.group_coordinator not in (lost, -1))
-        assert await client.fetched() is ErrorCode.UNSTABLE_OFFSET_COMMIT
-        await client.end(committed=committed)
-        assert await client.settled() == (5 if committed else -1)
-        await client.add_group()
-        assert await client.commit(7) is ErrorCode.NONE
-        await client.end(committed=True)
-        assert await client.settled() == 7
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_group_moves_while_its_offsets_are_pending(loop: SimLoop, committed: bool) -> None:
+    world = await cluster(loop)
+    client = await client_with_coordinators_apart(world)
+    await client.add_group()
+    assert await client.commit(5) is ErrorCode.NONE
+    lost = client.group_coordinator
+    world.machines[lost].crash()
+    await world.until(lambda: client.group_coordinator not in (lost, -1))
+    assert await client.fetched() is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    await client.end(committed=committed)
+    assert await client.settled() == (5 if committed else -1)
+    await client.add_group()
+    assert await client.commit(7) is ErrorCode.NONE
+    await client.end(committed=True)
+    assert await client.settled() == 7
 
 
-def test_the_coordinator_of_the_transaction_moves_before_its_markers_are_written() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = await cluster(loop)
-        client = await client_with_coordinators_apart(world)
-        await client.add_group()
-        assert await client.commit(5) is ErrorCode.NONE
-        lost = client.coordinator
-        await client.end(committed=True)
-        world.machines[lost].crash()
-        await world.until(lambda: client.coordinator not in (lost, -1))
-        assert await client.settled() == 5
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_coordinator_of_the_transaction_moves_before_its_markers_are_written(loop: SimLoop) -> None:
+    world = await cluster(loop)
+    client = await client_with_coordinators_apart(world)
+    await client.add_group()
+    assert await client.commit(5) is ErrorCode.NONE
+    lost = client.coordinator
+    await client.end(committed=True)
+    world.machines[lost].crash()
+    await world.until(lambda: client.coordinator not in (lost, -1))
+    assert await client.settled() == 5

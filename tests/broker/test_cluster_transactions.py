@@ -21,8 +21,9 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Prod
 from protocol.records.batch import iter_headers
 from protocol.records.control import read_marker
 from protocol.schema import Request
+from tests.async_tests import simulated
 from tests.broker.cluster_world import PATIENCE_S, ClusterWorld
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 from tests.storage.logs import batch
 
 RETRIED = {
@@ -161,131 +162,112 @@ class Producer:
                 await asyncio.sleep(0.1)
 
 
-def test_a_transaction_over_several_brokers_is_verified_and_marked() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **SETTINGS)
-        await world.start()
-        await world.create_topic("t", partitions=3)
-        producer = Producer(world)
-        await producer.init()
-        for number, commit in enumerate((True, False, True)):
-            assert await producer.produce("t", 0, sequence=number) is ErrorCode.INVALID_TXN_STATE
-            await producer.add("t", 0, 1, 2)
-            for index in range(3):
-                assert await producer.produce("t", index, sequence=number) is ErrorCode.NONE
-            await producer.end(commit=commit)
-            await producer.until("CompleteCommit" if commit else "CompleteAbort")
-            assert [await stable_end(world, "t", index) for index in range(3)] == [2 * (number + 1)] * 3
-
-    simulate(3, program)
+@simulated(3)
+async def test_a_transaction_over_several_brokers_is_verified_and_marked(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **SETTINGS)
+    await world.start()
+    await world.create_topic("t", partitions=3)
+    producer = Producer(world)
+    await producer.init()
+    for number, commit in enumerate((True, False, True)):
+        assert await producer.produce("t", 0, sequence=number) is ErrorCode.INVALID_TXN_STATE
+        await producer.add("t", 0, 1, 2)
+        for index in range(3):
+            assert await producer.produce("t", index, sequence=number) is ErrorCode.NONE
+        await producer.end(commit=commit)
+        await producer.until("CompleteCommit" if commit else "CompleteAbort")
+        assert [await stable_end(world, "t", index) for index in range(3)] == [2 * (number + 1)] * 3
 
 
-def test_the_next_coordinator_writes_the_markers_that_the_last_one_owed() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **SETTINGS)
-        await world.start()
-        producer = Producer(world)
-        await producer.init()
-        coordinator = await producer.coordinator()
-        others = [broker_id for broker_id in world.live if broker_id != coordinator]
-        await world.create_topic("t", assignment=others)
+@simulated(4)
+async def test_the_next_coordinator_writes_the_markers_that_the_last_one_owed(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **SETTINGS)
+    await world.start()
+    producer = Producer(world)
+    await producer.init()
+    coordinator = await producer.coordinator()
+    others = [broker_id for broker_id in world.live if broker_id != coordinator]
+    await world.create_topic("t", assignment=others)
+    await producer.add("t", 0)
+    assert await producer.produce("t", 0) is ErrorCode.NONE
+    vars(world.live[coordinator].services.transaction_markers)["_go_on"] = lambda: None  # nothing is sent
+    await producer.end()
+    assert await stable_end(world, "t", 0) == 0
+    world.machines[coordinator].crash()
+    await producer.until("CompleteCommit")
+    assert await stable_end(world, "t", 0) == 2
+
+
+@simulated(5)
+async def test_a_transaction_ends_though_a_leader_is_killed_and_a_topic_is_deleted(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **SETTINGS)
+    await world.start()
+    producer = Producer(world)
+    await producer.init()
+    coordinator = await producer.coordinator()
+    killed, other = [broker_id for broker_id in world.live if broker_id != coordinator]
+    await world.create_topic("t", assignment=(killed, other))
+    await world.create_topic("gone", assignment=(other, coordinator))
+    await producer.add("t", 0)
+    await producer.add("gone", 0)
+    assert await producer.produce("t", 0) is await producer.produce("gone", 0) is ErrorCode.NONE
+    request = DeleteTopicsRequest(topic_names=["gone"], timeout_ms=30_000)
+    answer = await world.ask(world.controller_id, request, 5, DeleteTopicsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE
+    world.machines[killed].crash()
+    await producer.end(commit=False)
+    await producer.until("CompleteAbort")
+    assert world.leader_of("t") == other and await stable_end(world, "t", 0) == 2
+
+
+@simulated(6)
+async def test_without_a_coordinator_a_producer_is_to_send_again(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **SETTINGS)
+    await world.start()
+    await world.create_topic("t", partitions=1)
+    assert await produce_in_transaction(world, "t", 0, 4711) is ErrorCode.NOT_ENOUGH_REPLICAS
+    producer = Producer(world)
+    await producer.init()
+    assert await producer.produce("t", 0, version=11) is ErrorCode.TRANSACTION_ABORTABLE
+
+
+@simulated(7)
+async def test_a_new_coordinator_aborts_a_transaction_that_times_out_and_fences_its_producer(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **SETTINGS, transaction_abort_timed_out_transaction_cleanup_interval_ms="1000")
+    await world.start()
+    await world.create_topic("t", partitions=1)
+    zombie, successor = Producer(world), Producer(world)
+    await zombie.init()
+    await zombie.add("t", 0)
+    assert await zombie.produce("t", 0) is ErrorCode.NONE
+    world.machines[await zombie.coordinator()].crash()
+    await zombie.until("Ongoing")
+    await asyncio.sleep(61)
+    await zombie.until("CompleteAbort")
+    assert await stable_end(world, "t", 0) == 2
+    with pytest.raises(AssertionError, match=str(int(ErrorCode.PRODUCER_FENCED))):
+        await zombie.end()
+    await successor.init()
+    assert (successor.producer_id, successor.epoch) == (zombie.producer_id, 2)
+
+
+@simulated(8)
+async def test_transactions_go_on_though_each_of_their_coordinators_is_killed(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **SETTINGS)
+    await world.start()
+    await world.create_topic("t", partitions=1)
+    producer = Producer(world)
+    await producer.init()
+    for number in range(3):
         await producer.add("t", 0)
-        assert await producer.produce("t", 0) is ErrorCode.NONE
-        vars(world.live[coordinator].services.transaction_markers)["_go_on"] = lambda: None  # nothing is sent
-        await producer.end()
-        assert await stable_end(world, "t", 0) == 0
-        world.machines[coordinator].crash()
-        await producer.until("CompleteCommit")
-        assert await stable_end(world, "t", 0) == 2
-
-    simulate(4, program)
-
-
-def test_a_transaction_ends_though_a_leader_is_killed_and_a_topic_is_deleted() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **SETTINGS)
-        await world.start()
-        producer = Producer(world)
-        await producer.init()
-        coordinator = await producer.coordinator()
-        killed, other = [broker_id for broker_id in world.live if broker_id != coordinator]
-        await world.create_topic("t", assignment=(killed, other))
-        await world.create_topic("gone", assignment=(other, coordinator))
-        await producer.add("t", 0)
-        await producer.add("gone", 0)
-        assert await producer.produce("t", 0) is await producer.produce("gone", 0) is ErrorCode.NONE
-        request = DeleteTopicsRequest(topic_names=["gone"], timeout_ms=30_000)
-        answer = await world.ask(world.controller_id, request, 5, DeleteTopicsResponse)
-        assert answer.responses[0].error_code == ErrorCode.NONE
-        world.machines[killed].crash()
-        await producer.end(commit=False)
-        await producer.until("CompleteAbort")
-        assert world.leader_of("t") == other and await stable_end(world, "t", 0) == 2
-
-    simulate(5, program)
-
-
-def test_without_a_coordinator_a_producer_is_to_send_again() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **SETTINGS)
-        await world.start()
-        await world.create_topic("t", partitions=1)
-        assert await produce_in_transaction(world, "t", 0, 4711) is ErrorCode.NOT_ENOUGH_REPLICAS
-        producer = Producer(world)
-        await producer.init()
-        assert await producer.produce("t", 0, version=11) is ErrorCode.TRANSACTION_ABORTABLE
-
-    simulate(6, program)
-
-
-def test_a_new_coordinator_aborts_a_transaction_that_times_out_and_fences_its_producer() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **SETTINGS, transaction_abort_timed_out_transaction_cleanup_interval_ms="1000")
-        await world.start()
-        await world.create_topic("t", partitions=1)
-        zombie, successor = Producer(world), Producer(world)
-        await zombie.init()
-        await zombie.add("t", 0)
-        assert await zombie.produce("t", 0) is ErrorCode.NONE
-        world.machines[await zombie.coordinator()].crash()
-        await zombie.until("Ongoing")
-        await asyncio.sleep(61)
-        await zombie.until("CompleteAbort")
-        assert await stable_end(world, "t", 0) == 2
-        with pytest.raises(AssertionError, match=str(int(ErrorCode.PRODUCER_FENCED))):
-            await zombie.end()
-        await successor.init()
-        assert (successor.producer_id, successor.epoch) == (zombie.producer_id, 2)
-
-    simulate(7, program)
-
-
-def test_transactions_go_on_though_each_of_their_coordinators_is_killed() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **SETTINGS)
-        await world.start()
-        await world.create_topic("t", partitions=1)
-        producer = Producer(world)
-        await producer.init()
-        for number in range(3):
-            await producer.add("t", 0)
-            assert await producer.produce("t", 0, sequence=number) is ErrorCode.NONE
-            first = await producer.coordinator()
-            world.machines[first].crash()
-            await producer.end(commit=number != 1)
-            await producer.until("CompleteAbort" if number == 1 else "CompleteCommit")
-            await world.start(first)
-        # The successor of a coordinator writes the markers again that its predecessor may have written.
-        found = await contents(world, "t", 0)
-        assert [each for each, _ in itertools.groupby(found)] == [
-            "record",
-            "COMMIT",
-            "record",
-            "ABORT",
-            "record",
-            "COMMIT",
-        ]
-        assert found.count("record") == 3
-        assert await stable_end(world, "t", 0) == len(found)
-
-    simulate(8, program)
+        assert await producer.produce("t", 0, sequence=number) is ErrorCode.NONE
+        first = await producer.coordinator()
+        world.machines[first].crash()
+        await producer.end(commit=number != 1)
+        await producer.until("CompleteAbort" if number == 1 else "CompleteCommit")
+        await world.start(first)
+    # The successor of a coordinator writes the markers again that its predecessor may have written.
+    found = await contents(world, "t", 0)
+    assert [each for each, _ in itertools.groupby(found)] == ["record", "COMMIT", "record", "ABORT", "record", "COMMIT"]
+    assert found.count("record") == 3
+    assert await stable_end(world, "t", 0) == len(found)

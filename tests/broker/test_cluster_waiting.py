@@ -17,19 +17,16 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Fo
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
 from protocol.schema import Request, Response
+from tests.async_tests import simulated
 from tests.broker.cluster_world import PATIENCE_S, ClusterWorld
 from tests.broker.test_cluster_groups import commit, coordinator_of
 from tests.broker.test_waiting_requests import Frames
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 LIMIT = 300_000
 CLIENTS = 8
@@ -99,44 +96,40 @@ def produce_of(records: bytes) -> ProduceRequest:
     return ProduceRequest(transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[topic])
 
 
-def test_members_that_wait_for_their_group(frames: Frames) -> None:
-    async def program(loop: SimLoop) -> None:
-        world, coordinator = await a_cluster(loop, group_initial_rebalance_delay_ms="600000")
-        groups = world.live[coordinator].services.groups
-        askers = Askers(world, coordinator, [(join_of(number), 3) for number in range(CLIENTS)])
-        await world.until(lambda: groups.waiting_bytes > CLIENTS * SIZE)
-        assert frames.kept_bytes == 0
-        assert askers.broker.request_budget.used_bytes == askers.broker.plain_budget.used_bytes == 0
-        assert await world.produce("orders", bytes(LIMIT // 2), acks=1) == (ErrorCode.NONE, 0)
-        beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody")
-        answer = await world.ask(coordinator, beat, 3, HeartbeatResponse)
-        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert askers.are_waiting
-        described = await world.ask(coordinator, DescribeGroupsRequest(groups=[GROUP]), 5, DescribeGroupsResponse)
-        members = [MemberIdentity(member_id=member.member_id) for member in described.groups[0].members]
-        assert len(members) == CLIENTS
-        await world.ask(coordinator, LeaveGroupRequest(group_id=GROUP, members=members), 4, LeaveGroupResponse)
-        assert len(await askers.answers()) == CLIENTS
-        assert groups.waiting_bytes == askers.held_bytes == 0
-
-    simulate(1, program)
+@simulated(1)
+async def test_members_that_wait_for_their_group(loop: SimLoop, frames: Frames) -> None:
+    world, coordinator = await a_cluster(loop, group_initial_rebalance_delay_ms="600000")
+    groups = world.live[coordinator].services.groups
+    askers = Askers(world, coordinator, [(join_of(number), 3) for number in range(CLIENTS)])
+    await world.until(lambda: groups.waiting_bytes > CLIENTS * SIZE)
+    assert frames.kept_bytes == 0
+    assert askers.broker.request_budget.used_bytes == askers.broker.plain_budget.used_bytes == 0
+    assert await world.produce("orders", bytes(LIMIT // 2), acks=1) == (ErrorCode.NONE, 0)
+    beat = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="nobody")
+    answer = await world.ask(coordinator, beat, 3, HeartbeatResponse)
+    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert askers.are_waiting
+    described = await world.ask(coordinator, DescribeGroupsRequest(groups=[GROUP]), 5, DescribeGroupsResponse)
+    members = [MemberIdentity(member_id=member.member_id) for member in described.groups[0].members]
+    assert len(members) == CLIENTS
+    await world.ask(coordinator, LeaveGroupRequest(group_id=GROUP, members=members), 4, LeaveGroupResponse)
+    assert len(await askers.answers()) == CLIENTS
+    assert groups.waiting_bytes == askers.held_bytes == 0
 
 
-def test_members_whose_connections_are_lost_count_until_they_are_removed(frames: Frames) -> None:
-    async def program(loop: SimLoop) -> None:
-        world, coordinator = await a_cluster(loop, group_initial_rebalance_delay_ms="600000")
-        groups = world.live[coordinator].services.groups
-        askers = Askers(world, coordinator, [(join_of(number), 3) for number in range(CLIENTS)])
-        await world.until(lambda: groups.waiting_bytes > CLIENTS * SIZE)
-        for task in askers.tasks:
-            task.cancel()
-        await asyncio.gather(*askers.tasks, return_exceptions=True)
-        await world.until(lambda: askers.held_bytes == 0)
-        assert groups.waiting_bytes > CLIENTS * SIZE  # they are members, and their metadata is kept
-        await world.until(lambda: groups.waiting_bytes == 0, patience_s=600)
-        assert frames.kept_bytes == 0
-
-    simulate(2, program)
+@simulated(2)
+async def test_members_whose_connections_are_lost_count_until_they_are_removed(loop: SimLoop, frames: Frames) -> None:
+    world, coordinator = await a_cluster(loop, group_initial_rebalance_delay_ms="600000")
+    groups = world.live[coordinator].services.groups
+    askers = Askers(world, coordinator, [(join_of(number), 3) for number in range(CLIENTS)])
+    await world.until(lambda: groups.waiting_bytes > CLIENTS * SIZE)
+    for task in askers.tasks:
+        task.cancel()
+    await asyncio.gather(*askers.tasks, return_exceptions=True)
+    await world.until(lambda: askers.held_bytes == 0)
+    assert groups.waiting_bytes > CLIENTS * SIZE  # they are members, and their metadata is kept
+    await world.until(lambda: groups.waiting_bytes == 0, patience_s=600)
+    assert frames.kept_bytes == 0
 
 
 BEHIND_FOLLOWERS: dict[str, Callable[[], tuple[Request, int]]] = {
@@ -191,61 +184,57 @@ BEHIND_FOLLOWERS: dict[str, Callable[[], tuple[Request, int]]] = {
 
 
 @pytest.mark.parametrize("api", BEHIND_FOLLOWERS)
-def test_what_waits_for_followers(frames: Frames, api: str) -> None:
-    async def program(loop: SimLoop) -> None:
-        world, leader = await a_cluster(loop)
-        assert (await world.produce("orders", b"first"))[0] is ErrorCode.NONE
-        followers = [world.machines[broker_id] for broker_id in world.live if broker_id != leader]
-        for follower in followers:
-            follower.pause()
-        askers = Askers(world, leader, [BEHIND_FOLLOWERS[api]() for _ in range(CLIENTS)])
-        await asyncio.sleep(1.0)
-        assert askers.are_waiting
-        assert askers.broker.request_budget.used_bytes == 0
-        assert frames.kept_bytes == 0
-        assert 0 < askers.held_bytes <= LIMIT + 2 * SIZE  # and one frame
-        error, _ = await world.produce("orders", bytes(LIMIT - 1_000), acks=1)
-        assert error is ErrorCode.NONE
-        assert askers.are_waiting
-        for follower in followers:
-            follower.resume()
-        assert len(await askers.answers()) == CLIENTS
-        assert askers.held_bytes == 0
-
-    simulate(3, program)
+@simulated(3)
+async def test_what_waits_for_followers(loop: SimLoop, frames: Frames, api: str) -> None:
+    world, leader = await a_cluster(loop)
+    assert (await world.produce("orders", b"first"))[0] is ErrorCode.NONE
+    followers = [world.machines[broker_id] for broker_id in world.live if broker_id != leader]
+    for follower in followers:
+        follower.pause()
+    askers = Askers(world, leader, [BEHIND_FOLLOWERS[api]() for _ in range(CLIENTS)])
+    await asyncio.sleep(1.0)
+    assert askers.are_waiting
+    assert askers.broker.request_budget.used_bytes == 0
+    assert frames.kept_bytes == 0
+    assert 0 < askers.held_bytes <= LIMIT + 2 * SIZE  # and one frame
+    error, _ = await world.produce("orders", bytes(LIMIT - 1_000), acks=1)
+    assert error is ErrorCode.NONE
+    assert askers.are_waiting
+    for follower in followers:
+        follower.resume()
+    assert len(await askers.answers()) == CLIENTS
+    assert askers.held_bytes == 0
 
 
-def test_what_waits_for_the_ensemble(frames: Frames) -> None:
-    async def program(loop: SimLoop) -> None:
-        world, leader = await a_cluster(loop)
-        controller = world.controller_id
-        names = [f"{number:04d}".ljust(SIZE // 1000, "x") for number in range(1_000)]
-        requests: list[tuple[Request, int]] = [
-            (
-                CreateTopicsRequest(
-                    topics=[
-                        CreatableTopic(name=name, num_partitions=1, replication_factor=3, assignments=[], configs=[])
-                        for name in [f"new-{number}", *names, *names]  # twice is refused
-                    ],
-                    timeout_ms=60_000,
-                ),
-                4,
-            )
-            for number in range(CLIENTS)
-        ]
-        world.machines[controller].cut_off()
-        askers = Askers(world, controller, requests)
-        await asyncio.sleep(1.0)
-        assert askers.are_waiting
-        assert askers.broker.request_budget.used_bytes == 0
-        assert frames.kept_bytes == 0
-        assert askers.broker.plain_budget.used_bytes > LIMIT // 2
-        error, _ = await world.produce("orders", bytes(LIMIT - 1_000), acks=1)
-        assert error is ErrorCode.NONE
-        assert askers.are_waiting
-        world.machines[controller].reach_again()
-        assert len(await askers.answers()) == CLIENTS
-        assert askers.held_bytes == 0
-        assert leader in world.live
-
-    simulate(4, program)
+@simulated(4)
+async def test_what_waits_for_the_ensemble(loop: SimLoop, frames: Frames) -> None:
+    world, leader = await a_cluster(loop)
+    controller = world.controller_id
+    names = [f"{number:04d}".ljust(SIZE // 1000, "x") for number in range(1_000)]
+    requests: list[tuple[Request, int]] = [
+        (
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(name=name, num_partitions=1, replication_factor=3, assignments=[], configs=[])
+                    for name in [f"new-{number}", *names, *names]  # twice is refused
+                ],
+                timeout_ms=60_000,
+            ),
+            4,
+        )
+        for number in range(CLIENTS)
+    ]
+    world.machines[controller].cut_off()
+    askers = Askers(world, controller, requests)
+    await asyncio.sleep(1.0)
+    assert askers.are_waiting
+    assert askers.broker.request_budget.used_bytes == 0
+    assert frames.kept_bytes == 0
+    assert askers.broker.plain_budget.used_bytes > LIMIT // 2
+    error, _ = await world.produce("orders", bytes(LIMIT - 1_000), acks=1)
+    assert error is ErrorCode.NONE
+    assert askers.are_waiting
+    world.machines[controller].reach_again()
+    assert len(await askers.answers()) == CLIENTS
+    assert askers.held_bytes == 0
+    assert leader in world.live

@@ -216,11 +216,7 @@ FETCH_V = 11
 def fetch_of(partitions: int) -> FetchRequest:
     rows = [
         FetchPartition(
-            partition=number,
-            current_leader_epoch=-1,
-            fetch_offset=0,
-            log_start_offset=-1,
-            partition_max_bytes=1 << 20,
+            partition=number, current_leader_epoch=-1, fetch_offset=0, log_start_offset=-1, partition_max_bytes=1 << 20
         )
         for number in range(partitions)
     ]

@@ -211,10 +211,7 @@ def errors_in(value: object) -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    settings = {
-        "auto.create.topics.enable": False,
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    }
+    settings = {"auto.create.topics.enable": False, "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
     topics = {DESCRIBED: 1, HIDDEN: 1}
     with EmbeddedBroker(topics, settings, security="sasl_plaintext", users=["alice"]) as broker:
         made = World(broker)

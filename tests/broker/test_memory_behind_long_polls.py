@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -74,38 +73,32 @@ def test_a_produce_that_was_a_barrier_behind_a_fetch_that_waits() -> None:
     assert world.others_go_on()
 
 
-def test_a_large_produce_behind_a_request_that_nothing_overtakes_is_not_received_yet() -> None:
-    async def scenario() -> None:
-        world = World()
-        world.peer.send(heartbeat_of("wait"), HEARTBEAT_V)
-        await settle()
-        world.peer.send(produce_of(b"x" * LIMIT), V)
-        assert world.broker.budget.used_bytes == 0
-        assert not world.peer.stream.is_reading
-        assert world.others_go_on()
-        world.log.gate.set_result(None)
+async def test_a_large_produce_behind_a_request_that_nothing_overtakes_is_not_received_yet() -> None:
+    world = World()
+    world.peer.send(heartbeat_of("wait"), HEARTBEAT_V)
+    await settle()
+    world.peer.send(produce_of(b"x" * LIMIT), V)
+    assert world.broker.budget.used_bytes == 0
+    assert not world.peer.stream.is_reading
+    assert world.others_go_on()
+    world.log.gate.set_result(None)
+    await settle()
+    world.peer.go_on()
+    assert len(world.peer.answers()) == 2
+
+
+async def test_a_large_request_without_records_behind_a_fetch_that_waits_is_not_received_yet() -> None:
+    world = World()
+    world.peer.send(FETCH, FETCH_V)
+    request = heartbeat_of("g" * 30_000)
+    world.peer.expect(request, HEARTBEAT_V)
+    world.peer.send_bytes(world.peer.frame(request, HEARTBEAT_V), piece_bytes=10_000)
+    assert (len(world.log.started), world.broker.budget.used_bytes) == (0, 0)
+    world.let_go()
+    for _ in range(3):
         await settle()
         world.peer.go_on()
-        assert len(world.peer.answers()) == 2
-
-    asyncio.run(scenario())
-
-
-def test_a_large_request_without_records_behind_a_fetch_that_waits_is_not_received_yet() -> None:
-    async def scenario() -> None:
-        world = World()
-        world.peer.send(FETCH, FETCH_V)
-        request = heartbeat_of("g" * 30_000)
-        world.peer.expect(request, HEARTBEAT_V)
-        world.peer.send_bytes(world.peer.frame(request, HEARTBEAT_V), piece_bytes=10_000)
-        assert (len(world.log.started), world.broker.budget.used_bytes) == (0, 0)
-        world.let_go()
-        for _ in range(3):
-            await settle()
-            world.peer.go_on()
-        assert len(world.peer.answers()) == 2
-
-    asyncio.run(scenario())
+    assert len(world.peer.answers()) == 2
 
 
 def test_a_large_produce_behind_as_many_as_may_be_in_flight_is_not_received_yet() -> None:

@@ -12,7 +12,7 @@ import pytest
 from broker.process import REPEATED_SIGNAL_MS, BrokerProcess
 from broker.start_options import StartOptions
 from config.broker import BrokerSettings
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 class Exited(BaseException):

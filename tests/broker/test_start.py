@@ -20,20 +20,10 @@ from runtime.disk.os_filesystem import OsFileSystem
 from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from runtime.slices import SLICE_MS
+from tests.doubles.clock import RunningClock
 
 # More than the controller tells in one request.
 PARTITIONS = 500
-
-
-class TickingClock(SystemClock):
-    """Each look at it takes a slice's time of the event loop."""
-
-    def __init__(self) -> None:
-        self._ticks_ms = 0
-
-    def monotonic_ms(self) -> int:
-        self._ticks_ms += SLICE_MS
-        return super().monotonic_ms() + self._ticks_ms
 
 
 class CountingLoopTurns:
@@ -55,7 +45,12 @@ async def _turns_while_partitions_are_assigned(folder: Path) -> int:
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder), "broker.id": "1"}
     disk = OsDisk()
     doors = Dependencies(
-        TickingClock(), system_randomness(), OsFileSystem(), disk, OsNetwork(SocketOptions()), open_embedded_store
+        RunningClock(step_ms=SLICE_MS),
+        system_randomness(),
+        OsFileSystem(),
+        disk,
+        OsNetwork(SocketOptions()),
+        open_embedded_store,
     )
     broker = Broker(BrokerSettings.from_sources({}, {}, given), doors)
     try:

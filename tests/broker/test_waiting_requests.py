@@ -31,16 +31,8 @@ from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.schema import Request, Response
 from runtime.disk.filesystem import Buffer
@@ -156,10 +148,7 @@ LARGE: dict[str, tuple[Request, int]] = {
             max_wait_ms=500,
             min_bytes=1,
             topics=[
-                FetchTopic(
-                    topic=name,
-                    partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)],
-                )
+                FetchTopic(topic=name, partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)])
                 for name in NAMES
             ],
         ),
@@ -262,56 +251,44 @@ class Waiting:
 
 
 @pytest.mark.parametrize("api", LARGE)
-def test_what_waits_keeps_no_producer_and_no_heartbeat_out(frames: Frames, api: str) -> None:
+async def test_what_waits_keeps_no_producer_and_no_heartbeat_out(frames: Frames, api: str) -> None:
     request, version = LARGE[api]
-
-    async def scenario() -> None:
-        waiting = Waiting(request, version)
-        await waiting.settle()
-        assert waiting.begun
-        assert waiting.broker.budget.used_bytes == 0
-        assert frames.kept_bytes == 0
-        assert waiting.held_bytes <= LIMIT + CLIENTS * LEAST_WAITING_BYTES
-        for _ in range(2):
-            waiting.producer.send(produce_of(b"p" * (LIMIT - 1_000)), V)
-            waiting.producer.send(heartbeat_of("g"), HEARTBEAT_V)
-        waiting.producer.go_on()
-        assert len(waiting.producer.answers()) == 4
-        await waiting.end()
-        assert [len(peer.answers()) for peer in waiting.peers] == [1] * CLIENTS
-        assert waiting.held_bytes == 0
-
-    asyncio.run(scenario())
+    waiting = Waiting(request, version)
+    await waiting.settle()
+    assert waiting.begun
+    assert waiting.broker.budget.used_bytes == 0
+    assert frames.kept_bytes == 0
+    assert waiting.held_bytes <= LIMIT + CLIENTS * LEAST_WAITING_BYTES
+    for _ in range(2):
+        waiting.producer.send(produce_of(b"p" * (LIMIT - 1_000)), V)
+        waiting.producer.send(heartbeat_of("g"), HEARTBEAT_V)
+    waiting.producer.go_on()
+    assert len(waiting.producer.answers()) == 4
+    await waiting.end()
+    assert [len(peer.answers()) for peer in waiting.peers] == [1] * CLIENTS
+    assert waiting.held_bytes == 0
 
 
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "LeaveGroup"])
-def test_what_lets_a_rebalance_end_is_let_in_while_others_wait(api: str) -> None:
+async def test_what_lets_a_rebalance_end_is_let_in_while_others_wait(api: str) -> None:
     request, version = LARGE[api]
-
-    async def scenario() -> None:
-        waiting = Waiting(request, version)
-        await waiting.settle()
-        assert len(waiting.begun) == CLIENTS
-        await waiting.end()
-
-    asyncio.run(scenario())
+    waiting = Waiting(request, version)
+    await waiting.settle()
+    assert len(waiting.begun) == CLIENTS
+    await waiting.end()
 
 
 @pytest.mark.parametrize("api", LARGE)
-def test_what_waits_is_released_with_its_connection(frames: Frames, api: str) -> None:
+async def test_what_waits_is_released_with_its_connection(frames: Frames, api: str) -> None:
     request, version = LARGE[api]
-
-    async def scenario() -> None:
-        waiting = Waiting(request, version)
-        await waiting.settle()
-        for peer in waiting.peers:
-            peer.disconnect()
-        assert waiting.held_bytes == 0
-        await waiting.end()
-        assert waiting.held_bytes == 0
-        assert waiting.broker.plain_budget.waiting_count == 0
-
-    asyncio.run(scenario())
+    waiting = Waiting(request, version)
+    await waiting.settle()
+    for peer in waiting.peers:
+        peer.disconnect()
+    assert waiting.held_bytes == 0
+    await waiting.end()
+    assert waiting.held_bytes == 0
+    assert waiting.broker.plain_budget.waiting_count == 0
 
 
 def test_a_deferred_that_is_freed_while_it_waits(frames: Frames) -> None:

@@ -45,13 +45,7 @@ from config.validators import METADATA_VERSIONS
     ],
 )
 def test_request_versions(
-    text: str,
-    fetch: int,
-    list_offsets: int,
-    epochs: int,
-    leader_and_isr: int,
-    update_metadata: int,
-    stop_replica: int,
+    text: str, fetch: int, list_offsets: int, epochs: int, leader_and_isr: int, update_metadata: int, stop_replica: int
 ) -> None:
     version = InterBrokerVersion.parse(text)
     assert (version.fetch, version.list_offsets, version.offset_for_leader_epoch) == (fetch, list_offsets, epochs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from metadata.admin.topic_requests import NewTopic
 from metadata.store import znodes
@@ -19,6 +20,7 @@ from protocol.messages.alter_partition import (
 from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from protocol.messages.stop_replica import StopReplicaRequest
 from protocol.topic_partition import TopicPartition
+from tests.async_tests import played_by
 from tests.controller.harness import PATIENCE_MS, Cluster, Member, cluster
 
 KEY = ("t", 0)
@@ -30,6 +32,11 @@ def together(scenario: Callable[[Cluster], Awaitable[None]], *broker_ids: int, *
             await scenario(made)
 
     asyncio.run(run())
+
+
+def brokers(*broker_ids: int, **options: object) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """A test of a cluster of these brokers, which is its first parameter."""
+    return played_by(lambda program: together(program, *broker_ids, **options))
 
 
 async def create(made: Cluster, *replicas: Sequence[int], topic: str = "t") -> None:

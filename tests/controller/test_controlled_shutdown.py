@@ -8,6 +8,7 @@ from protocol.errors import ErrorCode, KafkaError
 from tests.controller.cluster_steps import (
     KEY,
     alter_isr,
+    brokers,
     code_of,
     create,
     state,
@@ -19,26 +20,24 @@ from tests.controller.cluster_steps import (
 from tests.controller.harness import Cluster
 
 
-def test_controlled_shutdown_moves_leaders_and_stops_followers() -> None:
-    async def scenario(made: Cluster) -> None:
-        await create(made, (2, 1, 3), (1, 2, 3))
-        await create(made, (2,), topic="single")
-        made.brokers[2].requests.clear()
-        remaining = await made.active.controller.controlled_shutdown(2, made.epoch(2))
-        assert remaining == []
-        moved = await state(made, ("t", 0))
-        assert (moved.leader, moved.isr, moved.leader_epoch) == (1, (1, 3), 1)
-        followed = await state(made, ("t", 1))
-        assert (followed.leader, followed.isr, followed.leader_epoch) == (1, (1, 3), 1)
-        assert (await state(made, ("single", 0))).leader == 2, "a partition of one replica stays"
-        await made.members[1].shows(lambda image: image.topics["t"].partitions[0].leader == 1)
-        await until_true(lambda: stopped(made.members[2], ("t", 1)) == [False])
-        assert told(made.members[2], ("t", 0))[-1].leader == 1, "the old leader hears who leads now"
-        assert not told(made.members[2], ("t", 1))
-        assert 2 in made.members[1].metadata.image.brokers
-        assert made.members[1].metadata.image.topics["t"].partitions[0].offline_replicas == (2,)
-
-    together(scenario, 1, 2, 3)
+@brokers(1, 2, 3)
+async def test_controlled_shutdown_moves_leaders_and_stops_followers(made: Cluster) -> None:
+    await create(made, (2, 1, 3), (1, 2, 3))
+    await create(made, (2,), topic="single")
+    made.brokers[2].requests.clear()
+    remaining = await made.active.controller.controlled_shutdown(2, made.epoch(2))
+    assert remaining == []
+    moved = await state(made, ("t", 0))
+    assert (moved.leader, moved.isr, moved.leader_epoch) == (1, (1, 3), 1)
+    followed = await state(made, ("t", 1))
+    assert (followed.leader, followed.isr, followed.leader_epoch) == (1, (1, 3), 1)
+    assert (await state(made, ("single", 0))).leader == 2, "a partition of one replica stays"
+    await made.members[1].shows(lambda image: image.topics["t"].partitions[0].leader == 1)
+    await until_true(lambda: stopped(made.members[2], ("t", 1)) == [False])
+    assert told(made.members[2], ("t", 0))[-1].leader == 1, "the old leader hears who leads now"
+    assert not told(made.members[2], ("t", 1))
+    assert 2 in made.members[1].metadata.image.brokers
+    assert made.members[1].metadata.image.topics["t"].partitions[0].offline_replicas == (2,)
 
 
 def levels(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -84,31 +83,27 @@ def test_the_last_broker_to_stop_warns_of_nothing(caplog: pytest.LogCaptureFixtu
         together(scenario, 1, 2)
 
 
-def test_controlled_shutdown_tells_what_nobody_else_can_lead() -> None:
-    async def scenario(made: Cluster) -> None:
-        await create(made, (2, 1))
-        assert code_of(await alter_isr(made, [2])) is ErrorCode.NONE
-        assert await made.active.controller.controlled_shutdown(2, made.epoch(2)) == [KEY]
-        assert (await state(made)).leader == 2
-        with pytest.raises(KafkaError) as stale:
-            await made.active.controller.controlled_shutdown(2, made.epoch(2) - 1)
-        assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
-        with pytest.raises(KafkaError) as unknown:
-            await made.active.controller.controlled_shutdown(9, 1)
-        assert unknown.value.code is ErrorCode.BROKER_NOT_AVAILABLE
-        assert await made.active.controller.controlled_shutdown(2, -1) == [KEY], "from before broker epochs"
-
-    together(scenario, 1, 2)
+@brokers(1, 2)
+async def test_controlled_shutdown_tells_what_nobody_else_can_lead(made: Cluster) -> None:
+    await create(made, (2, 1))
+    assert code_of(await alter_isr(made, [2])) is ErrorCode.NONE
+    assert await made.active.controller.controlled_shutdown(2, made.epoch(2)) == [KEY]
+    assert (await state(made)).leader == 2
+    with pytest.raises(KafkaError) as stale:
+        await made.active.controller.controlled_shutdown(2, made.epoch(2) - 1)
+    assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
+    with pytest.raises(KafkaError) as unknown:
+        await made.active.controller.controlled_shutdown(9, 1)
+    assert unknown.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert await made.active.controller.controlled_shutdown(2, -1) == [KEY], "from before broker epochs"
 
 
-def test_a_broker_that_was_shut_down_comes_back_like_any_other() -> None:
-    async def scenario(made: Cluster) -> None:
-        await create(made, (2, 1))
-        await made.active.controller.controlled_shutdown(2, made.epoch(2))
-        await made.remove(2)
-        await made.add(2)
-        await made.active.quiet()
-        assert code_of(await alter_isr(made, [1, 2])) is ErrorCode.NONE
-        assert told(made.members[2])[-1].leader == 1
-
-    together(scenario, 1, 2)
+@brokers(1, 2)
+async def test_a_broker_that_was_shut_down_comes_back_like_any_other(made: Cluster) -> None:
+    await create(made, (2, 1))
+    await made.active.controller.controlled_shutdown(2, made.epoch(2))
+    await made.remove(2)
+    await made.add(2)
+    await made.active.quiet()
+    assert code_of(await alter_isr(made, [1, 2])) is ErrorCode.NONE
+    assert told(made.members[2])[-1].leader == 1

@@ -1,4 +1,4 @@
-"""Drives a `GroupShard` as its context would, without asyncio: virtual time, a log in a list, answers in a list.
+"""Drives a shard as its context would, without asyncio: virtual time, a log in a list, responses in a list.
 
 Appends commit at once, unless `is_holding`; then they wait for `release` or `fail`. Everything durable can be compared with
 a shard that is loaded from the same log.
@@ -6,9 +6,11 @@ a shard that is loaded from the same log.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
@@ -26,12 +28,13 @@ from coordinator.runtime.contract import (
     ScheduleTimer,
     ShardEvent,
     TimerKey,
-    Waiter,
 )
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 
 START_MS = 1_000_000_000_000
+
+S = TypeVar("S", bound=Any)
 
 
 @dataclass
@@ -55,27 +58,32 @@ class Marker:
     committed: bool
 
 
-@dataclass
-class ShardDriver:
+class ShardDriver(ABC, Generic[S]):
     """`refuse_with`: the next appends are refused with this error."""
 
-    settings: GroupSettings = field(default_factory=GroupSettings)
-    now_ms: int = START_MS
-    log: list[Batch | Marker] = field(default_factory=list)
-    answers: list[tuple[Waiter, Message]] = field(default_factory=list)
-    events: list[ShardEvent] = field(default_factory=list)
-    timers: dict[TimerKey, int] = field(default_factory=dict)
-    is_holding: bool = False
-    refuse_with: ErrorCode | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self, log: list[Batch | Marker] | None = None, *, is_holding: bool = False, refuse_with: ErrorCode | None = None
+    ) -> None:
+        self.now_ms = START_MS
+        self.log = log or []
+        self.responses: list[tuple[Any, Message]] = []
+        self.events: list[ShardEvent] = []
+        self.timers: dict[TimerKey, int] = {}
+        self.is_holding = is_holding
+        self.refuse_with = refuse_with
         self._in_flight: deque[tuple[Result | Marker, int]] = deque()
         self._next_offset = 0
-        self.waiting = WaitingBytes(self.settings.waiting_max_bytes)
-        self.shard = GroupShard(0, self.settings, self.waiting)
+        self.shard: S = self.new_shard()
         self.carry_out(self.shard.on_loaded(self.now_ms))
 
-    def do(self, operation: Callable[[GroupShard, int], list[Effect]]) -> None:
+    @abstractmethod
+    def new_shard(self) -> S:
+        """A shard that has replayed nothing."""
+
+    def command(self, command: Command) -> None:
+        raise AssertionError(f"there are no commands: {command}")
+
+    def do(self, operation: Callable[[S, int], list[Effect]]) -> None:
         self.carry_out(operation(self.shard, self.now_ms))
 
     def carry_out(self, effects: list[Effect]) -> None:
@@ -83,7 +91,7 @@ class ShardDriver:
         while inbox:
             match inbox.popleft():
                 case Respond(waiter, response):
-                    self.answers.append((waiter, response))
+                    self.responses.append((waiter, response))
                 case AppendRecords(result):
                     inbox.extend(self._append(result))
                 case ScheduleTimer(key, deadline_ms):
@@ -93,13 +101,14 @@ class ShardDriver:
                 case ShardEvent() as event:
                     self.events.append(event)
                 case Command() as command:
-                    raise AssertionError(f"groups have no commands: {command}")
+                    self.command(command)
 
     # --- the log ---
 
     def _append(self, result: Result) -> list[Effect]:
         if self.refuse_with is not None:
-            return self.shard.on_failed(result, self.refuse_with, self.now_ms)
+            failed: list[Effect] = self.shard.on_failed(result, self.refuse_with, self.now_ms)
+            return failed
         self._in_flight.append((result, self._next_offset))
         self._next_offset += len(result.records)
         return [] if self.is_holding else self._commit_first()
@@ -115,13 +124,19 @@ class ShardDriver:
         entry, base_offset = self._in_flight.popleft()
         if isinstance(entry, Marker):
             self.log.append(entry)
-            self.shard.replay_end_transaction(entry.producer_id, committed=entry.committed)
+            self._replay(self.shard, entry)
             return []
-        batch = Batch(base_offset, entry.records, entry.producer)
-        self.log.append(batch)
-        for record in batch.records:
-            self.shard.replay(record, batch.position, self.now_ms)
-        return self.shard.on_committed(entry, self.now_ms)
+        self.log.append(Batch(base_offset, entry.records, entry.producer))
+        self._replay(self.shard, self.log[-1])
+        committed: list[Effect] = self.shard.on_committed(entry, self.now_ms)
+        return committed
+
+    def _replay(self, shard: S, entry: Batch | Marker) -> None:
+        if isinstance(entry, Marker):
+            shard.replay_end_transaction(entry.producer_id, committed=entry.committed)
+            return
+        for record in entry.records:
+            shard.replay(record, entry.position, self.now_ms)
 
     @property
     def in_flight(self) -> list[Result]:
@@ -152,8 +167,6 @@ class ShardDriver:
         self._in_flight.clear()
         self.timers.clear()
 
-    # --- time ---
-
     def advance(self, duration_ms: int) -> None:
         """Let time pass; timers run at their deadlines, in order."""
         until_ms = self.now_ms + duration_ms
@@ -164,23 +177,34 @@ class ShardDriver:
             self.carry_out(self.shard.on_timer(key, self.now_ms))
         self.now_ms = until_ms
 
-    # --- replay ---
-
-    def loaded_again(self) -> GroupShard:
+    def loaded_again(self) -> S:
         """A shard that replayed the log."""
-        shard = GroupShard(0, self.settings, self.waiting)
-        for batch in self.log:
-            if isinstance(batch, Marker):
-                shard.replay_end_transaction(batch.producer_id, committed=batch.committed)
-                continue
-            for record in batch.records:
-                shard.replay(record, batch.position, self.now_ms)
+        shard = self.new_shard()
+        for entry in self.log:
+            self._replay(shard, entry)
         return shard
 
     def reload(self) -> None:
         """The leadership goes and comes back."""
         self.unload()
-        assert self.waiting.used_bytes == 0
-        self.waiting.limit_bytes = self.settings.waiting_max_bytes
+        self.load()
+
+    def load(self) -> None:
         self.shard = self.loaded_again()
         self.carry_out(self.shard.on_loaded(self.now_ms))
+
+
+class GroupDriver(ShardDriver[GroupShard]):
+    def __init__(self, settings: GroupSettings | None = None) -> None:
+        self.settings = settings or GroupSettings()
+        self.waiting = WaitingBytes(self.settings.waiting_max_bytes)
+        super().__init__()
+
+    def new_shard(self) -> GroupShard:
+        return GroupShard(0, self.settings, self.waiting)
+
+    def reload(self) -> None:
+        self.unload()
+        assert self.waiting.used_bytes == 0
+        self.waiting.limit_bytes = self.settings.waiting_max_bytes
+        self.load()

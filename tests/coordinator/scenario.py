@@ -70,7 +70,7 @@ from protocol.messages.txn_offset_commit import (
 from protocol.schema import Message
 from protocol.stored.consumer_protocol import ConsumerProtocolSubscription
 from protocol.topic_partition import TopicPartition
-from tests.coordinator.driver import START_MS, Batch, Marker, ShardDriver
+from tests.coordinator.driver import START_MS, Batch, GroupDriver, Marker
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -103,7 +103,7 @@ class Client:
 class Scenario:
     """One run. `perform` takes a command line and returns what it led to."""
 
-    driver: ShardDriver = field(default_factory=ShardDriver)
+    driver: GroupDriver = field(default_factory=GroupDriver)
     clients: dict[str, Client] = field(default_factory=dict)
     ids_given: int = 0
     # Makes the names of waiters unique where that matters.
@@ -116,9 +116,9 @@ class Scenario:
         before = self._shapes()
         log_length = len(self.driver.log)
         lines = getattr(self, "do_" + verb.replace("-", "_"))(plain, options) or []
-        lines += [self._answer(str(waiter), response) for waiter, response in self.driver.answers]
+        lines += [self._answer(str(waiter), response) for waiter, response in self.driver.responses]
         lines += [shown for event in self.driver.events if (shown := _event(event))]
-        self.driver.answers.clear()
+        self.driver.responses.clear()
         self.driver.events.clear()
         for batch in self.driver.log[log_length:]:
             lines.append("log: " + _entry(batch))
@@ -490,7 +490,7 @@ def _record(record: CoordinatorRecord) -> str:
 
 def run(text: str) -> str:
     """The scenario with what happens now: equal to `text` when nothing changed."""
-    scenario = Scenario(ShardDriver(GroupSettings()))
+    scenario = Scenario(GroupDriver(GroupSettings()))
     lines = []
     for line in text.splitlines():
         if line.startswith("  "):

@@ -21,32 +21,26 @@ async def static_member_alone(world: World) -> None:
     await world.groups.sync_group(sync_request("g", joined.member_id, 1, {joined.member_id: b"x"}))
 
 
-def test_a_session_that_has_run_out_keeps_no_group_from_being_deleted() -> None:
-    async def scenario() -> None:
-        async with World() as world:
-            await world.lead()
-            await static_member_alone(world)
-            world.clock.now_ms += 9_999  # and the loop has not come to its timers
-            (result,) = await world.groups.delete_groups(["g"])
-            assert result.error_code == ErrorCode.NON_EMPTY_GROUP
-            world.clock.now_ms += 1
-            (result,) = await world.groups.delete_groups(["g"])
-            assert result.error_code == ErrorCode.NONE
-            assert (await world.groups.list_groups([], [])) == (ErrorCode.NONE, [])
-
-    asyncio.run(scenario())
+async def test_a_session_that_has_run_out_keeps_no_group_from_being_deleted() -> None:
+    async with World() as world:
+        await world.lead()
+        await static_member_alone(world)
+        world.clock.now_ms += 9_999  # and the loop has not come to its timers
+        (result,) = await world.groups.delete_groups(["g"])
+        assert result.error_code == ErrorCode.NON_EMPTY_GROUP
+        world.clock.now_ms += 1
+        (result,) = await world.groups.delete_groups(["g"])
+        assert result.error_code == ErrorCode.NONE
+        assert (await world.groups.list_groups([], [])) == (ErrorCode.NONE, [])
 
 
-def test_a_session_that_has_run_out_keeps_no_offset_from_being_deleted() -> None:
-    async def scenario() -> None:
-        async with World() as world:
-            await world.lead()
-            await static_member_alone(world)
-            request = delete_offsets_request("g", [ORDERS_0])
-            refused = (await world.groups.delete_offsets(request)).topics[0].partitions[0]
-            assert refused.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            world.clock.now_ms += 10_000
-            deleted = (await world.groups.delete_offsets(request)).topics[0].partitions[0]
-            assert deleted.error_code == ErrorCode.NONE
-
-    asyncio.run(scenario())
+async def test_a_session_that_has_run_out_keeps_no_offset_from_being_deleted() -> None:
+    async with World() as world:
+        await world.lead()
+        await static_member_alone(world)
+        request = delete_offsets_request("g", [ORDERS_0])
+        refused = (await world.groups.delete_offsets(request)).topics[0].partitions[0]
+        assert refused.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        world.clock.now_ms += 10_000
+        deleted = (await world.groups.delete_offsets(request)).topics[0].partitions[0]
+        assert deleted.error_code == ErrorCode.NONE

@@ -14,6 +14,7 @@ from coordinator.transaction_coordinator import TransactionCoordinator, Transact
 from protocol.errors import ErrorCode, KafkaError
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
+from tests.async_tests import played_by
 from tests.coordinator.transaction.coordinator_world import PARTITIONS, TransactionWorld
 from tests.coordinator.world import ManualCallLater, ManualClock, MemoryLog
 
@@ -69,28 +70,24 @@ def on_a_bench(scenario: Callable[[Bench], Awaitable[None]], *, lead: bool = Tru
     asyncio.run(run())
 
 
-def test_a_transaction_from_its_begin_to_its_end() -> None:
-    async def scenario(bench: Bench) -> None:
-        assert await bench.init() == (NONE, 1000, 0)
-        assert await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]) is NONE
-        assert bench.coordinator.verify_partitions("t", 1000, 0, [ORDERS]) == {ORDERS: NONE}
-        assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True) is NONE
-        assert bench.state() == "PrepareCommit"
-        bench.world.markers.complete()
-        assert bench.state() == "CompleteCommit"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_a_transaction_from_its_begin_to_its_end(bench: Bench) -> None:
+    assert await bench.init() == (NONE, 1000, 0)
+    assert await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]) is NONE
+    assert bench.coordinator.verify_partitions("t", 1000, 0, [ORDERS]) == {ORDERS: NONE}
+    assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True) is NONE
+    assert bench.state() == "PrepareCommit"
+    bench.world.markers.complete()
+    assert bench.state() == "CompleteCommit"
 
 
-def test_markers_that_are_written_immediately_complete_before_anything_else() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.world.markers.is_immediate = True
-        await bench.init()
-        await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])
-        assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=False) is NONE
-        assert bench.state() == "CompleteAbort"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_markers_that_are_written_immediately_complete_before_anything_else(bench: Bench) -> None:
+    bench.world.markers.is_immediate = True
+    await bench.init()
+    await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])
+    assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=False) is NONE
+    assert bench.state() == "CompleteAbort"
 
 
 # --- who coordinates ---
@@ -106,70 +103,58 @@ async def errors(bench: Bench) -> set[ErrorCode]:
     }
 
 
-def test_before_the_start_and_after_the_end_it_is_not_available() -> None:
-    async def scenario(bench: Bench) -> None:
-        assert await errors(bench) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        await bench.world.lead()
-        bench.coordinator.close()
-        assert await errors(bench) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        assert bench.world.markers.cancelled == list(range(PARTITIONS))
-
-    on_a_bench(scenario, lead=False)
+@played_by(on_a_bench, lead=False)
+async def test_before_the_start_and_after_the_end_it_is_not_available(bench: Bench) -> None:
+    assert await errors(bench) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    await bench.world.lead()
+    bench.coordinator.close()
+    assert await errors(bench) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert bench.world.markers.cancelled == list(range(PARTITIONS))
 
 
-def test_another_broker_coordinates_what_is_not_led_here() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.coordinator.on_resignation(bench.partition())
-        assert await errors(bench) == {ErrorCode.NOT_COORDINATOR}
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_another_broker_coordinates_what_is_not_led_here(bench: Bench) -> None:
+    bench.coordinator.on_resignation(bench.partition())
+    assert await errors(bench) == {ErrorCode.NOT_COORDINATOR}
 
 
-def test_while_the_partition_is_loaded_the_client_waits() -> None:
-    async def scenario(bench: Bench) -> None:
-        partition = bench.partition()
-        bench.coordinator.on_resignation(partition)
-        bench.world.log.gate = asyncio.Event()
-        bench.coordinator.on_leadership(partition, 1)
-        await bench.settle()
-        assert await errors(bench) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        assert await bench.coordinator.list_transactions(ALL) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
-        bench.world.log.gate.set()
-        await bench.settle()
-        assert await bench.init() == (NONE, 1000, 0)
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_while_the_partition_is_loaded_the_client_waits(bench: Bench) -> None:
+    partition = bench.partition()
+    bench.coordinator.on_resignation(partition)
+    bench.world.log.gate = asyncio.Event()
+    bench.coordinator.on_leadership(partition, 1)
+    await bench.settle()
+    assert await errors(bench) == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert await bench.coordinator.list_transactions(ALL) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    bench.world.log.gate.set()
+    await bench.settle()
+    assert await bench.init() == (NONE, 1000, 0)
 
 
 # --- producer ids ---
 
 
-def test_without_a_producer_id_the_client_tries_again() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.world.producer_ids.failure = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        assert (await bench.init())[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        bench.world.producer_ids.failure = None
-        assert await bench.init() == (NONE, 1000, 0)
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_without_a_producer_id_the_client_tries_again(bench: Bench) -> None:
+    bench.world.producer_ids.failure = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert (await bench.init())[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.world.producer_ids.failure = None
+    assert await bench.init() == (NONE, 1000, 0)
 
 
-def test_two_producers_that_begin_together_do_not_get_the_same_epoch() -> None:
-    async def scenario(bench: Bench) -> None:
-        first, second = await asyncio.gather(bench.init(), bench.init())
-        assert first == (NONE, 1000, 0)
-        assert second == (NONE, 1000, 1), "its producer id is not used"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_two_producers_that_begin_together_do_not_get_the_same_epoch(bench: Bench) -> None:
+    first, second = await asyncio.gather(bench.init(), bench.init())
+    assert first == (NONE, 1000, 0)
+    assert second == (NONE, 1000, 1), "its producer id is not used"
 
 
-def test_the_partition_may_move_while_a_producer_id_is_awaited() -> None:
-    async def scenario(bench: Bench) -> None:
-        partition = bench.partition()
-        bench.world.producer_ids.on_ask = lambda: bench.coordinator.on_resignation(partition)
-        assert (await bench.init())[0] is ErrorCode.NOT_COORDINATOR
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_the_partition_may_move_while_a_producer_id_is_awaited(bench: Bench) -> None:
+    partition = bench.partition()
+    bench.world.producer_ids.on_ask = lambda: bench.coordinator.on_resignation(partition)
+    assert (await bench.init())[0] is ErrorCode.NOT_COORDINATOR
 
 
 # --- elections and markers ---
@@ -181,104 +166,90 @@ async def prepared(bench: Bench) -> None:
     await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True)
 
 
-def test_a_resignation_forgets_the_markers_and_a_late_outcome_reaches_nobody() -> None:
-    async def scenario(bench: Bench) -> None:
-        await prepared(bench)
-        [(_, done)] = list(bench.world.markers.asked)
-        partition = bench.partition()
-        bench.coordinator.on_resignation(partition)
-        assert bench.world.markers.cancelled == [partition] and bench.world.markers.asked == []
-        bench.coordinator.on_leadership(partition, 1)
-        await bench.settle()
-        [(again, _)] = bench.world.markers.asked
-        assert again.coordinator_epoch == 1
-        done(MarkerOutcome.COMPLETE)
-        assert bench.state() == "PrepareCommit"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_a_resignation_forgets_the_markers_and_a_late_outcome_reaches_nobody(bench: Bench) -> None:
+    await prepared(bench)
+    [(_, done)] = list(bench.world.markers.asked)
+    partition = bench.partition()
+    bench.coordinator.on_resignation(partition)
+    assert bench.world.markers.cancelled == [partition] and bench.world.markers.asked == []
+    bench.coordinator.on_leadership(partition, 1)
+    await bench.settle()
+    [(again, _)] = bench.world.markers.asked
+    assert again.coordinator_epoch == 1
+    done(MarkerOutcome.COMPLETE)
+    assert bench.state() == "PrepareCommit"
 
 
-def test_the_next_coordinator_completes_what_it_loads() -> None:
-    async def scenario(bench: Bench) -> None:
-        await prepared(bench)
-        partition = bench.partition()
-        bench.coordinator.on_resignation(partition)
-        bench.coordinator.on_leadership(partition, 1)
-        await bench.settle()
-        bench.world.markers.complete()
-        assert bench.state() == "CompleteCommit"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_the_next_coordinator_completes_what_it_loads(bench: Bench) -> None:
+    await prepared(bench)
+    partition = bench.partition()
+    bench.coordinator.on_resignation(partition)
+    bench.coordinator.on_leadership(partition, 1)
+    await bench.settle()
+    bench.world.markers.complete()
+    assert bench.state() == "CompleteCommit"
 
 
-def test_a_reelection_asks_again_under_the_new_epoch() -> None:
-    async def scenario(bench: Bench) -> None:
-        await prepared(bench)
-        partition = bench.partition()
-        bench.coordinator.on_leadership(partition, 5)
-        assert bench.world.markers.cancelled == [partition]
-        [(markers, _)] = bench.world.markers.asked
-        assert markers.coordinator_epoch == 5
-        bench.coordinator.on_resignation(partition, 4)
-        assert bench.state() == "PrepareCommit", "an old resignation"
-        assert bench.world.markers.cancelled == [partition]
-        bench.world.markers.complete()
-        assert bench.state() == "CompleteCommit"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_a_reelection_asks_again_under_the_new_epoch(bench: Bench) -> None:
+    await prepared(bench)
+    partition = bench.partition()
+    bench.coordinator.on_leadership(partition, 5)
+    assert bench.world.markers.cancelled == [partition]
+    [(markers, _)] = bench.world.markers.asked
+    assert markers.coordinator_epoch == 5
+    bench.coordinator.on_resignation(partition, 4)
+    assert bench.state() == "PrepareCommit", "an old resignation"
+    assert bench.world.markers.cancelled == [partition]
+    bench.world.markers.complete()
+    assert bench.state() == "CompleteCommit"
 
 
-def test_who_waits_for_a_commit_is_told_when_the_leadership_ends() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.init()
-        bench.world.log.is_holding = True
-        adding = asyncio.create_task(bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]))
-        await bench.settle()
-        assert await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]) is ErrorCode.CONCURRENT_TRANSACTIONS
-        bench.coordinator.on_resignation(bench.partition())
-        assert await adding is ErrorCode.NOT_COORDINATOR
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_who_waits_for_a_commit_is_told_when_the_leadership_ends(bench: Bench) -> None:
+    await bench.init()
+    bench.world.log.is_holding = True
+    adding = asyncio.create_task(bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]))
+    await bench.settle()
+    assert await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]) is ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.coordinator.on_resignation(bench.partition())
+    assert await adding is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_commit_that_takes_longer_than_a_request_may_is_answered() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.init()
-        bench.world.log.is_holding = True
-        adding = asyncio.create_task(bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]))
-        await bench.settle()
-        await bench.advance(TransactionCoordinatorSettings().commit_timeout_ms)
-        assert await adding is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        bench.world.log.commit_all()
-        assert bench.state() == "Ongoing"
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_a_commit_that_takes_longer_than_a_request_may_is_answered(bench: Bench) -> None:
+    await bench.init()
+    bench.world.log.is_holding = True
+    adding = asyncio.create_task(bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]))
+    await bench.settle()
+    await bench.advance(TransactionCoordinatorSettings().commit_timeout_ms)
+    assert await adding is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.world.log.commit_all()
+    assert bench.state() == "Ongoing"
 
 
-def test_an_append_that_is_refused_has_the_error_that_a_client_understands() -> None:
-    async def scenario(bench: Bench) -> None:
-        bench.world.log.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert (await bench.init())[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_an_append_that_is_refused_has_the_error_that_a_client_understands(bench: Bench) -> None:
+    bench.world.log.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await bench.init())[0] is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 # --- from time to time ---
 
 
-def test_transactions_that_time_out_are_aborted_at_the_next_check() -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.init()
-        await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])
-        await bench.advance(60_000)
-        assert bench.state() == "Ongoing"
-        await bench.advance(10_000)
-        assert bench.state() == "PrepareAbort"
-        bench.world.markers.complete()
-        assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True) is ErrorCode.PRODUCER_FENCED
-        assert await bench.init() == (NONE, 1000, 2)
-
-    on_a_bench(scenario)
+@played_by(on_a_bench)
+async def test_transactions_that_time_out_are_aborted_at_the_next_check(bench: Bench) -> None:
+    await bench.init()
+    await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])
+    await bench.advance(60_000)
+    assert bench.state() == "Ongoing"
+    await bench.advance(10_000)
+    assert bench.state() == "PrepareAbort"
+    bench.world.markers.complete()
+    assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True) is ErrorCode.PRODUCER_FENCED
+    assert await bench.init() == (NONE, 1000, 2)
 
 
 def test_ids_that_nobody_uses_expire_at_the_next_check(caplog: pytest.LogCaptureFixture) -> None:

@@ -60,28 +60,25 @@ def end(world: World, *, committed: bool, producer_id: int = 7) -> None:
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_the_batch_is_that_of_the_producer_and_a_load_reads_it(compression: Compression) -> None:
-    async def scenario() -> None:
-        settings = GroupCoordinatorSettings(compression=compression)
-        async with World(settings, partitions_count=1) as world:
-            await world.lead()
-            request = transactional_commit_request("g", {ORDERS_0: 5, ORDERS_1: 6}, producer_id=7, producer_epoch=3)
-            assert await commit(world, request) is ErrorCode.NONE
-            [batch] = world.log.batches_of[0]
-            header = read_header(batch, 0)
-            assert header.is_transactional and (header.producer_id, header.producer_epoch) == (7, 3)
-            assert header.base_sequence == 0 and header.records_count == 2 and header.compression is compression
-            assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
-        async with World(settings, world.log, partitions_count=1) as world:
-            await world.lead(1)
-            assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
-            end(world, committed=True)
-            assert fetched(world) == 5
-        async with World(settings, world.log, partitions_count=1) as world:
-            await world.lead(2)
-            assert fetched(world) == 5
-
-    asyncio.run(scenario())
+async def test_the_batch_is_that_of_the_producer_and_a_load_reads_it(compression: Compression) -> None:
+    settings = GroupCoordinatorSettings(compression=compression)
+    async with World(settings, partitions_count=1) as world:
+        await world.lead()
+        request = transactional_commit_request("g", {ORDERS_0: 5, ORDERS_1: 6}, producer_id=7, producer_epoch=3)
+        assert await commit(world, request) is ErrorCode.NONE
+        [batch] = world.log.batches_of[0]
+        header = read_header(batch, 0)
+        assert header.is_transactional and (header.producer_id, header.producer_epoch) == (7, 3)
+        assert header.base_sequence == 0 and header.records_count == 2 and header.compression is compression
+        assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    async with World(settings, world.log, partitions_count=1) as world:
+        await world.lead(1)
+        assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        end(world, committed=True)
+        assert fetched(world) == 5
+    async with World(settings, world.log, partitions_count=1) as world:
+        await world.lead(2)
+        assert fetched(world) == 5
 
 
 @pytest.mark.parametrize(
@@ -101,78 +98,63 @@ def test_the_batch_is_that_of_the_producer_and_a_load_reads_it(compression: Comp
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_nothing_is_stored_unless_the_transaction_is_verified(
+async def test_nothing_is_stored_unless_the_transaction_is_verified(
     found: ErrorCode, version: int, response: ErrorCode
 ) -> None:
-    async def scenario() -> None:
-        verification = Verification(found)
-        async with World(partitions_count=1, verification=verification) as world:
-            await world.lead()
-            assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5}), version) is response
-            assert verification.asked == [(0, "tx", BatchProducer(7, 0))]
-            is_stored = found is ErrorCode.NONE
-            assert world.log.guards == ([verification.guard] if is_stored else [])
-            assert fetched(world) == (ErrorCode.UNSTABLE_OFFSET_COMMIT if is_stored else -1)
-
-    asyncio.run(scenario())
+    verification = Verification(found)
+    async with World(partitions_count=1, verification=verification) as world:
+        await world.lead()
+        assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5}), version) is response
+        assert verification.asked == [(0, "tx", BatchProducer(7, 0))]
+        is_stored = found is ErrorCode.NONE
+        assert world.log.guards == ([verification.guard] if is_stored else [])
+        assert fetched(world) == (ErrorCode.UNSTABLE_OFFSET_COMMIT if is_stored else -1)
 
 
-def test_who_is_not_the_coordinator_does_not_verify() -> None:
-    async def scenario() -> None:
-        verification = Verification()
-        async with World(partitions_count=1, verification=verification) as world:
-            request = transactional_commit_request("g", {ORDERS_0: 5})
-            assert await commit(world, request) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            world.groups.start()
-            assert await commit(world, request) is ErrorCode.NOT_COORDINATOR
-            assert verification.asked == []
-
-    asyncio.run(scenario())
+async def test_who_is_not_the_coordinator_does_not_verify() -> None:
+    verification = Verification()
+    async with World(partitions_count=1, verification=verification) as world:
+        request = transactional_commit_request("g", {ORDERS_0: 5})
+        assert await commit(world, request) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        world.groups.start()
+        assert await commit(world, request) is ErrorCode.NOT_COORDINATOR
+        assert verification.asked == []
 
 
-def test_a_member_is_checked_after_the_verification() -> None:
-    async def scenario() -> None:
-        verification = Verification(ErrorCode.INVALID_TXN_STATE)
-        async with World(partitions_count=1, verification=verification) as world:
-            await world.lead()
-            request = transactional_commit_request("g", {ORDERS_0: 5}, member_id="stranger", generation_id=1)
-            assert await commit(world, request) is ErrorCode.INVALID_TXN_STATE
-            verification.error = ErrorCode.NONE
-            assert await commit(world, request) is ErrorCode.UNKNOWN_MEMBER_ID
-
-    asyncio.run(scenario())
+async def test_a_member_is_checked_after_the_verification() -> None:
+    verification = Verification(ErrorCode.INVALID_TXN_STATE)
+    async with World(partitions_count=1, verification=verification) as world:
+        await world.lead()
+        request = transactional_commit_request("g", {ORDERS_0: 5}, member_id="stranger", generation_id=1)
+        assert await commit(world, request) is ErrorCode.INVALID_TXN_STATE
+        verification.error = ErrorCode.NONE
+        assert await commit(world, request) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_leadership_ends_while_the_transaction_is_verified() -> None:
-    async def scenario() -> None:
-        verification = Verification()
-        verification.gate.clear()
-        async with World(partitions_count=1, verification=verification) as world:
-            await world.lead()
-            committing = asyncio.create_task(commit(world, transactional_commit_request("g", {ORDERS_0: 5})))
-            await world.settle()
-            world.groups.runtime.on_resignation(0)
-            verification.gate.set()
-            assert await committing is ErrorCode.NOT_COORDINATOR
-            assert world.log.batches_of == {}
-
-    asyncio.run(scenario())
+async def test_the_leadership_ends_while_the_transaction_is_verified() -> None:
+    verification = Verification()
+    verification.gate.clear()
+    async with World(partitions_count=1, verification=verification) as world:
+        await world.lead()
+        committing = asyncio.create_task(commit(world, transactional_commit_request("g", {ORDERS_0: 5})))
+        await world.settle()
+        world.groups.runtime.on_resignation(0)
+        verification.gate.set()
+        assert await committing is ErrorCode.NOT_COORDINATOR
+        assert world.log.batches_of == {}
 
 
-def test_a_marker_counts_behind_the_appends_in_front_of_it() -> None:
-    async def scenario() -> None:
-        async with World(partitions_count=1) as world:
-            await world.lead()
-            world.log.is_holding = True
-            committing = asyncio.create_task(commit(world, transactional_commit_request("g", {ORDERS_0: 5})))
-            await world.settle()
-            assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
-            world.log.commit_all()
-            end(world, committed=True)
-            assert await committing is ErrorCode.NONE
-            assert fetched(world) == 5
-
-    asyncio.run(scenario())
+async def test_a_marker_counts_behind_the_appends_in_front_of_it() -> None:
+    async with World(partitions_count=1) as world:
+        await world.lead()
+        world.log.is_holding = True
+        committing = asyncio.create_task(commit(world, transactional_commit_request("g", {ORDERS_0: 5})))
+        await world.settle()
+        assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        world.log.commit_all()
+        end(world, committed=True)
+        assert await committing is ErrorCode.NONE
+        assert fetched(world) == 5
 
 
 @pytest.mark.parametrize(
@@ -185,68 +167,54 @@ def test_a_marker_counts_behind_the_appends_in_front_of_it() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
-def test_a_log_that_refuses_the_batch(refusal: ErrorCode, response: ErrorCode) -> None:
-    async def scenario() -> None:
-        async with World(partitions_count=1) as world:
-            await world.lead()
-            world.log.refuse_with = refusal
-            assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5})) is response
-            assert fetched(world) == -1
-
-    asyncio.run(scenario())
+async def test_a_log_that_refuses_the_batch(refusal: ErrorCode, response: ErrorCode) -> None:
+    async with World(partitions_count=1) as world:
+        await world.lead()
+        world.log.refuse_with = refusal
+        assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5})) is response
+        assert fetched(world) == -1
 
 
-def test_without_a_producer_the_offsets_are_part_of_no_transaction() -> None:
+async def test_without_a_producer_the_offsets_are_part_of_no_transaction() -> None:
     """As in Apache Kafka, where only the verification refuses this."""
-
-    async def scenario() -> None:
-        async with World(partitions_count=1) as world:
-            await world.lead()
-            request = transactional_commit_request("g", {ORDERS_0: 5}, producer_id=-1, producer_epoch=-1)
-            assert await commit(world, request) is ErrorCode.NONE
-            assert not read_header(world.log.batches_of[0][0], 0).is_transactional
-            assert fetched(world) == 5
-
-    asyncio.run(scenario())
+    async with World(partitions_count=1) as world:
+        await world.lead()
+        request = transactional_commit_request("g", {ORDERS_0: 5}, producer_id=-1, producer_epoch=-1)
+        assert await commit(world, request) is ErrorCode.NONE
+        assert not read_header(world.log.batches_of[0][0], 0).is_transactional
+        assert fetched(world) == 5
 
 
-def test_a_marker_that_comes_during_a_load_counts_once() -> None:
+async def test_a_marker_that_comes_during_a_load_counts_once() -> None:
     """It is read, and its commitment is reported: what the same producer stores after the load is not ended by it."""
-
-    async def scenario() -> None:
-        log = MemoryLog()
-        async with World(log=log, partitions_count=1) as world:
-            await world.lead()
-            assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5})) is ErrorCode.NONE
-        async with World(log=log, partitions_count=1) as world:
-            log.gate = asyncio.Event()
-            world.groups.start()
-            world.groups.runtime.on_leadership(0, 1)
-            await world.settle()
-            end(world, committed=True)
-            end(world, committed=True)  # it comes again
-            log.gate.set()
-            await world.settle()
-            assert fetched(world) == 5
-            assert await commit(world, transactional_commit_request("g", {ORDERS_0: 6})) is ErrorCode.NONE
-            assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
-            end(world, committed=False)
-            assert fetched(world) == 5
-
-    asyncio.run(scenario())
+    log = MemoryLog()
+    async with World(log=log, partitions_count=1) as world:
+        await world.lead()
+        assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5})) is ErrorCode.NONE
+    async with World(log=log, partitions_count=1) as world:
+        log.gate = asyncio.Event()
+        world.groups.start()
+        world.groups.runtime.on_leadership(0, 1)
+        await world.settle()
+        end(world, committed=True)
+        end(world, committed=True)  # it comes again
+        log.gate.set()
+        await world.settle()
+        assert fetched(world) == 5
+        assert await commit(world, transactional_commit_request("g", {ORDERS_0: 6})) is ErrorCode.NONE
+        assert fetched(world) is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        end(world, committed=False)
+        assert fetched(world) == 5
 
 
-def test_a_plain_commit_between_the_record_and_the_marker_wins() -> None:
-    async def scenario() -> None:
-        log = MemoryLog()
-        async with World(log=log, partitions_count=1) as world:
-            await world.lead()
-            assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5})) is ErrorCode.NONE
-            await world.groups.commit_offsets(commit_request("g", {ORDERS_0: 9}))
-            end(world, committed=True)
-            assert fetched(world) == 9
-        async with World(log=log, partitions_count=1) as world:
-            await world.lead(1)
-            assert fetched(world) == 9
-
-    asyncio.run(scenario())
+async def test_a_plain_commit_between_the_record_and_the_marker_wins() -> None:
+    log = MemoryLog()
+    async with World(log=log, partitions_count=1) as world:
+        await world.lead()
+        assert await commit(world, transactional_commit_request("g", {ORDERS_0: 5})) is ErrorCode.NONE
+        await world.groups.commit_offsets(commit_request("g", {ORDERS_0: 9}))
+        end(world, committed=True)
+        assert fetched(world) == 9
+    async with World(log=log, partitions_count=1) as world:
+        await world.lead(1)
+        assert fetched(world) == 9

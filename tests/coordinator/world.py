@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
+from typing import Self
 
 from coordinator.group_coordinator import CommitVerification, GroupCoordinator, GroupCoordinatorSettings
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
@@ -13,7 +15,7 @@ from protocol.records.batch import patch, read_header
 from runtime.disk.filesystem import Buffer
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
-from tests.clocks import Cancellable, ManualClock, Turns
+from tests.doubles.clock import Cancellable, ManualClock, Turns
 
 START_MS = 1_000_000_000_000
 
@@ -41,11 +43,7 @@ class MemoryLog:
         self.gate: asyncio.Event | None = None
 
     def append(
-        self,
-        partition: int,
-        batch: Buffer,
-        committed: Callable[[ErrorCode, int], None],
-        guard: object | None = None,
+        self, partition: int, batch: Buffer, committed: Callable[[ErrorCode, int], None], guard: object | None = None
     ) -> int:
         self.guards.append(guard)
         if self.refuse_with is not None:
@@ -81,8 +79,41 @@ class MemoryLog:
             raise self.read_failure
 
 
-class World:
-    """Use as an async context manager; `lead` elects the coordinator for every partition."""
+class CoordinatorWorld(ABC):
+    """A clock, a timer and a log in memory for a coordinator. Use as an async context manager."""
+
+    def __init__(self, log: MemoryLog | None, partitions_count: int | None, *, wall_ahead_ms: int = 0) -> None:
+        """`partitions_count` is the topic's; None: it is not known yet."""
+        self.partitions_count = partitions_count
+        self.clock = ManualClock(wall_ahead_ms=wall_ahead_ms)
+        self.call_later = ManualCallLater(self.clock)
+        self.log = log or MemoryLog()
+        self.tasks = TaskScope("test")
+        self.timer = Timer(self.clock, self.call_later)
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the coordinator."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+        await self.tasks.close()
+
+    async def settle(self) -> None:
+        """Let everything that can run, run."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def advance(self, duration_ms: int) -> None:
+        self.call_later.advance(duration_ms)
+        await self.settle()
+
+
+class World(CoordinatorWorld):
+    """`lead` elects the coordinator of groups for every partition."""
 
     def __init__(
         self,
@@ -92,43 +123,18 @@ class World:
         partitions_count: int | None = 4,
         verification: CommitVerification | None = None,
     ) -> None:
-        """`partitions_count` is the topic's; None: it is not known yet."""
-        self.partitions_count = partitions_count
-        self.clock = ManualClock(wall_ahead_ms=START_MS)
-        self.call_later = ManualCallLater(self.clock)
-        self.log = log or MemoryLog()
-        self.tasks = TaskScope("test")
-        self.failures: list[BaseException] = []
-        self.timer = Timer(self.clock, self.call_later)
+        super().__init__(log, partitions_count, wall_ahead_ms=START_MS)
         dependencies = CoordinatorDependencies(
-            clock=self.clock,
-            timer=self.timer,
-            randomness=random.Random(7),
-            tasks=self.tasks,
-            writer=self.log,
-            reader=self.log,
-            partitions_count=lambda: self.partitions_count,
-        )
+            clock=self.clock, timer=self.timer, randomness=random.Random(7), tasks=self.tasks, writer=self.log,
+            reader=self.log, partitions_count=lambda: self.partitions_count,
+        )  # fmt: skip
         self.groups = GroupCoordinator(settings or GroupCoordinatorSettings(), dependencies, verification=verification)
 
-    async def __aenter__(self) -> World:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.groups.close()
-        await self.tasks.close()
 
     async def lead(self, leader_epoch: int = 0) -> None:
         self.groups.start()
         for partition in range(self.partitions_count or 0):
             self.groups.runtime.on_leadership(partition, leader_epoch)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Let everything that can run, run."""
-        for _ in range(50):
-            await asyncio.sleep(0)
-
-    async def advance(self, duration_ms: int) -> None:
-        self.call_later.advance(duration_ms)
         await self.settle()

@@ -18,15 +18,7 @@ from functools import partial
 from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import KafkaError
-from protocol.records.batch import (
-    HEADER_BYTES,
-    InvalidBatch,
-    crc_is_valid,
-    crc_of,
-    iter_headers,
-    magic_at,
-    read_header,
-)
+from protocol.records.batch import HEADER_BYTES, InvalidBatch, crc_is_valid, crc_of, iter_headers, magic_at, read_header
 from protocol.records.compression import Compression, compress, decompress
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker, read_marker
 from protocol.records.fields import check_full

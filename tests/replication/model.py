@@ -6,15 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode
-from replication.followers.follower import (
-    AskEarliest,
-    AskEpoch,
-    AskLatest,
-    Fetch,
-    FollowerState,
-    RestartAt,
-    TruncateTo,
-)
+from replication.followers.follower import AskEarliest, AskEpoch, AskLatest, Fetch, FollowerState, RestartAt, TruncateTo
 from storage.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 
 BACKOFF_MS = 1000

@@ -22,9 +22,10 @@ from replication.assignment import PartitionAssignment
 from replication.isr_requests import IsrRequests, IsrWrites
 from replication.leader import IsrChange, IsrResponse
 from runtime.tasks import TaskScope
-from tests.clocks import ManualClock
+from tests.async_tests import simulated
+from tests.doubles.clock import ManualClock
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 TOPIC_ID = b"t" * 16
 BROKER_EPOCH = 42
@@ -302,24 +303,21 @@ def test_a_write_without_outcome_is_tried_again() -> None:
     assert [answer.error for answer in owner.answers] == [ErrorCode.NONE]
 
 
-def test_a_wish_does_not_wait_until_others_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+@simulated(1)
+async def test_a_wish_does_not_wait_until_others_are_announced(loop: SimLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replicas catch up one after the other, and producers wait for each of them."""
     monkeypatch.setattr(isr_requests, "ANNOUNCE_CHECK_MS", 2_500)
-
-    async def program(loop: SimLoop) -> None:
-        writer, owners, written_s = Writer(), [Owner(partition) for partition in range(3)], list[float]()
-        async with TaskScope("test") as tasks:
-            writes = IsrWrites(1, writer, SimClock(loop), tasks)
-            for count, owner in enumerate(owners, start=1):
-                began_s = loop.time()
-                writes.submit(owner, owner.wish(1, 2))
-                while len(writer.written) < count:  # noqa: ASYNC110  polled on virtual time
-                    await asyncio.sleep(0.01)
-                written_s.append(loop.time() - began_s)
-                await asyncio.sleep(1)
-            while len(tasks):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
-        assert max(written_s) < 0.1
-        assert writer.announced == [[("t", 0), ("t", 1), ("t", 2)]]
-
-    simulate(1, program)
+    writer, owners, written_s = Writer(), [Owner(partition) for partition in range(3)], list[float]()
+    async with TaskScope("test") as tasks:
+        writes = IsrWrites(1, writer, SimClock(loop), tasks)
+        for count, owner in enumerate(owners, start=1):
+            began_s = loop.time()
+            writes.submit(owner, owner.wish(1, 2))
+            while len(writer.written) < count:  # noqa: ASYNC110  polled on virtual time
+                await asyncio.sleep(0.01)
+            written_s.append(loop.time() - began_s)
+            await asyncio.sleep(1)
+        while len(tasks):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert max(written_s) < 0.1
+    assert writer.announced == [[("t", 0), ("t", 1), ("t", 2)]]

@@ -18,6 +18,7 @@ from replication.leader import IsrResponse
 from replication.partition import Partition, WakeUps
 from replication.waiting.delayed_queues import STABLE_END
 from storage.log.partition_log import PartitionLog
+from tests.async_tests import played_by
 from tests.replication.replica_world import ME, Replica, Surroundings
 from tests.storage.logs import config, open_log, world
 
@@ -83,66 +84,58 @@ def own_objects(one: Replica, other: Replica) -> list[str]:
     return sorted(type(each).__name__ for place, each in own.items() if place not in kept)
 
 
-def test_one_that_is_led_alone(tmp_path: Path) -> None:
-    async def scenario(one: Replica, other: Replica) -> None:
-        for each in (one, other):
-            each.lead(isr=[ME], replicas=[ME], partition_epoch=1)
-            look_at(each)
-        assert own_objects(one, other) == LED_ALONE
-        await one.append("a")
-        look_at(one)
-        assert own_objects(one, other) == LED_ALONE
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_one_that_is_led_alone(one: Replica, other: Replica) -> None:
+    for each in (one, other):
+        each.lead(isr=[ME], replicas=[ME], partition_epoch=1)
+        look_at(each)
+    assert own_objects(one, other) == LED_ALONE
+    await one.append("a")
+    look_at(one)
+    assert own_objects(one, other) == LED_ALONE
 
 
-def test_one_that_follows(tmp_path: Path) -> None:
-    async def scenario(one: Replica, other: Replica) -> None:
-        for each in (one, other):
-            each.follow(partition_epoch=1)
-            each.partition.append_as_follower(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
-        assert own_objects(one, other) == FOLLOWED
-        one.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
-        other.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
-        assert own_objects(one, other) == LED_ALONE
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_one_that_follows(one: Replica, other: Replica) -> None:
+    for each in (one, other):
+        each.follow(partition_epoch=1)
+        each.partition.append_as_follower(b"", leader_high_watermark=0, leader_log_start_offset=0, now_ms=0)
+    assert own_objects(one, other) == FOLLOWED
+    one.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
+    other.lead(isr=[ME], replicas=[ME], epoch=1, partition_epoch=2)
+    assert own_objects(one, other) == LED_ALONE
 
 
-def test_equal_assignments_are_one(tmp_path: Path) -> None:
-    async def scenario(one: Replica, other: Replica) -> None:
-        for each in (one, other):
-            each.lead(isr=[ME], replicas=[ME, 2])
-            each.fetched(0)
-            each.answer(each.around.wishes.pop(), answer=IsrResponse(ErrorCode.NONE, 0, (ME, 2), 1))
-        assert one.partition.assignment == PartitionAssignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
-        assert one.partition.assignment is other.partition.assignment
-        assert one.partition.leader is not None and other.partition.leader is not None
-        assert one.partition.leader.isr is other.partition.leader.isr is one.partition.assignment.replicas
-        one.partition.stop()
-        assert one.partition.assignment == PartitionAssignment(-1, 0, 1, 1, (ME, 2), (ME, 2))
-        assert other.partition.assignment.leader_id == ME
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_equal_assignments_are_one(one: Replica, other: Replica) -> None:
+    for each in (one, other):
+        each.lead(isr=[ME], replicas=[ME, 2])
+        each.fetched(0)
+        each.answer(each.around.wishes.pop(), answer=IsrResponse(ErrorCode.NONE, 0, (ME, 2), 1))
+    assert one.partition.assignment == PartitionAssignment(ME, 0, 1, 1, (ME, 2), (ME, 2))
+    assert one.partition.assignment is other.partition.assignment
+    assert one.partition.leader is not None and other.partition.leader is not None
+    assert one.partition.leader.isr is other.partition.leader.isr is one.partition.assignment.replicas
+    one.partition.stop()
+    assert one.partition.assignment == PartitionAssignment(-1, 0, 1, 1, (ME, 2), (ME, 2))
+    assert other.partition.assignment.leader_id == ME
 
 
-def test_who_has_waited_is_forgotten(tmp_path: Path) -> None:
-    async def scenario(one: Replica, _other: Replica) -> None:
-        one.lead(isr=[ME], replicas=[ME])
-        partition = one.partition
-        with pytest.raises(AttributeError):
-            partition.assignment.isr = ()  # type: ignore[misc]
-        for park, forget in (
-            (partition.own_waiters().when_written, partition.waiters.forget_written),
-            (partition.own_waiters().when_committed, partition.waiters.forget_committed),
-            (partition.own_waiters().when_deleted, partition.waiters.forget_deletion),
-        ):
-            ticket = park(5, lambda error: None)
-            assert partition.waiters.produces_count + partition.waiters.deletions_count == 1
-            forget(ticket)
-            assert partition.waiters.produces_count + partition.waiters.deletions_count == 0
-        assert partition.waiters.watcher_lists() == []
-        assert partition.own_waiters().watchers_of(STABLE_END) == {}
-        assert partition.waiters.watcher_lists() == []
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_who_has_waited_is_forgotten(one: Replica, other: Replica) -> None:
+    one.lead(isr=[ME], replicas=[ME])
+    partition = one.partition
+    with pytest.raises(AttributeError):
+        partition.assignment.isr = ()  # type: ignore[misc]
+    for park, forget in (
+        (partition.own_waiters().when_written, partition.waiters.forget_written),
+        (partition.own_waiters().when_committed, partition.waiters.forget_committed),
+        (partition.own_waiters().when_deleted, partition.waiters.forget_deletion),
+    ):
+        ticket = park(5, lambda error: None)
+        assert partition.waiters.produces_count + partition.waiters.deletions_count == 1
+        forget(ticket)
+        assert partition.waiters.produces_count + partition.waiters.deletions_count == 0
+    assert partition.waiters.watcher_lists() == []
+    assert partition.own_waiters().watchers_of(STABLE_END) == {}
+    assert partition.waiters.watcher_lists() == []

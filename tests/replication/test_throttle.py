@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.throttle import NO_LIMIT, ReplicationQuota, SampledRate
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 ME = 101
 

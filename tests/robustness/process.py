@@ -21,10 +21,7 @@ STOP_TIMEOUT_S = 60.0
 DEADLINE_S = 60.0
 MiB = 1 << 20
 
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "4",
-}
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
 
 
 class NotStarted(AssertionError):

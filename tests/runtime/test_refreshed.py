@@ -9,6 +9,8 @@ import pytest
 
 from runtime.refreshed import Refreshed, RefreshTimes
 from runtime.tasks import TaskScope
+from tests.async_tests import simulated
+from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 
 TIMES = RefreshTimes(retry_backoff_ms=100, retry_backoff_max_ms=300, hurry_pause_ms=1000)
@@ -22,7 +24,7 @@ class Source:
         self.reads: list[int] = []
         self.error: Exception | None = None
         self.refreshed: Refreshed[int] = Refreshed(
-            "a thing", self.load, lambda _value: 5000, times, _LoopClock(loop), tasks
+            "a thing", self.load, lambda _value: 5000, times, SimClock(loop), tasks
         )
 
     async def load(self) -> int:
@@ -33,29 +35,17 @@ class Source:
         return len(self.reads)
 
 
-class _LoopClock:
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def monotonic_ms(self) -> int:
-        return round(self._loop.time() * 1000)
-
-    wall_ms = monotonic_ms
-
-
-def test_it_is_read_again_after_each_pause() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("test") as tasks:
-            source = Source(loop, tasks)
-            begin = round(loop.time() * 1000)
-            assert source.refreshed.value is None
-            await source.refreshed.start()
-            assert source.refreshed.value == 1
-            await asyncio.sleep(12)
-            assert source.refreshed.value == 3
-            assert [read - begin for read in source.reads] == [0, 5000, 10_000]
-
-    simulate(1, program)
+@simulated(1)
+async def test_it_is_read_again_after_each_pause(loop: SimLoop) -> None:
+    async with TaskScope("test") as tasks:
+        source = Source(loop, tasks)
+        begin = round(loop.time() * 1000)
+        assert source.refreshed.value is None
+        await source.refreshed.start()
+        assert source.refreshed.value == 1
+        await asyncio.sleep(12)
+        assert source.refreshed.value == 3
+        assert [read - begin for read in source.reads] == [0, 5000, 10_000]
 
 
 def test_failures_keep_the_value_and_are_retried(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,46 +68,40 @@ def test_failures_keep_the_value_and_are_retried(caplog: pytest.LogCaptureFixtur
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
-def test_a_first_read_that_fails_is_retried() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("test") as tasks:
-            source = Source(loop, tasks)
-            source.error = OSError(5, "broken")
-            await source.refreshed.start()
-            assert source.refreshed.value is None
-            source.error = None
-            await asyncio.sleep(0.2)
-            assert source.refreshed.value == 2
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_first_read_that_fails_is_retried(loop: SimLoop) -> None:
+    async with TaskScope("test") as tasks:
+        source = Source(loop, tasks)
+        source.error = OSError(5, "broken")
+        await source.refreshed.start()
+        assert source.refreshed.value is None
+        source.error = None
+        await asyncio.sleep(0.2)
+        assert source.refreshed.value == 2
 
 
-def test_pauses_after_failures_are_never_nothing() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("test") as tasks:
-            source = Source(loop, tasks, RefreshTimes(retry_backoff_ms=0, retry_backoff_max_ms=-1))
-            source.error = OSError(5, "broken")
-            await source.refreshed.start()
-            await asyncio.sleep(0.1)
-            assert 9 <= len(source.reads) <= 11
-
-    simulate(1, program)
+@simulated(1)
+async def test_pauses_after_failures_are_never_nothing(loop: SimLoop) -> None:
+    async with TaskScope("test") as tasks:
+        source = Source(loop, tasks, RefreshTimes(retry_backoff_ms=0, retry_backoff_max_ms=-1))
+        source.error = OSError(5, "broken")
+        await source.refreshed.start()
+        await asyncio.sleep(0.1)
+        assert 9 <= len(source.reads) <= 11
 
 
-def test_hurrying_is_granted_once_in_a_while() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("test") as tasks:
-            source = Source(loop, tasks)
-            await source.refreshed.start()
+@simulated(1)
+async def test_hurrying_is_granted_once_in_a_while(loop: SimLoop) -> None:
+    async with TaskScope("test") as tasks:
+        source = Source(loop, tasks)
+        await source.refreshed.start()
+        source.refreshed.hurry()
+        await asyncio.sleep(0.9)
+        assert len(source.reads) == 1
+        await asyncio.sleep(0.2)
+        for _ in range(20):
             source.refreshed.hurry()
-            await asyncio.sleep(0.9)
-            assert len(source.reads) == 1
-            await asyncio.sleep(0.2)
-            for _ in range(20):
-                source.refreshed.hurry()
-                await asyncio.sleep(0.01)
-            assert len(source.reads) == 2
-            await asyncio.sleep(4.9)
-            assert len(source.reads) == 3, "the pause begins with the read that was asked for"
-
-    simulate(1, program)
+            await asyncio.sleep(0.01)
+        assert len(source.reads) == 2
+        await asyncio.sleep(4.9)
+        assert len(source.reads) == 3, "the pause begins with the read that was asked for"

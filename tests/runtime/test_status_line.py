@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from runtime.status_line import PLAIN_PAUSE_MS, REPEATED_AFTER_MS, TERMINAL_PAUSE_MS, StatusLine
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 @pytest.fixture

@@ -51,16 +51,13 @@ def test_close_cancels_and_waits_for_the_end(caplog: pytest.LogCaptureFixture) -
     assert caplog.records == []  # cancellation is no failure
 
 
-def test_a_closed_scope_takes_no_task() -> None:
+async def test_a_closed_scope_takes_no_task() -> None:
     async def work() -> None: ...
 
-    async def main() -> None:
-        scope = TaskScope("owner")
-        await scope.close()
-        with pytest.raises(RuntimeError, match="closed"):
-            scope.spawn(work(), name="late")
-
-    asyncio.run(main())
+    scope = TaskScope("owner")
+    await scope.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        scope.spawn(work(), name="late")
 
 
 def test_a_task_of_the_scope_may_close_it() -> None:

@@ -79,16 +79,12 @@ class LooksBetweenBeats(threading.Event):
         return super().wait(0)
 
 
-def test_a_loop_that_runs_is_left_alone() -> None:
+async def test_a_loop_that_runs_is_left_alone() -> None:
     hangs: list[int] = []
-
-    async def main() -> None:
-        dog = Watchdog(hang_ms=40, on_hang=hangs.append, beat_s=0.002, watch_s=0.02)
-        dog._stop = watch = LooksBetweenBeats(dog)
-        dog.start()
-        has_looked = await asyncio.to_thread(watch.has_looked_often.wait, 20)
-        dog.close()
-        assert not hangs
-        assert has_looked
-
-    asyncio.run(main())
+    dog = Watchdog(hang_ms=40, on_hang=hangs.append, beat_s=0.002, watch_s=0.02)
+    dog._stop = watch = LooksBetweenBeats(dog)
+    dog.start()
+    has_looked = await asyncio.to_thread(watch.has_looked_often.wait, 20)
+    dog.close()
+    assert not hangs
+    assert has_looked

@@ -46,8 +46,7 @@ def test_what_is_no_grant(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("life_s", "pause_s"),
-    [(10_000, 8000), (1000, 700), (370, 70), (361, 61), (200, 160), (1, 1), (0, 1), (-50, 1)],
+    ("life_s", "pause_s"), [(10_000, 8000), (1000, 700), (370, 70), (361, 61), (200, 160), (1, 1), (0, 1), (-50, 1)]
 )
 def test_when_a_token_is_replaced(life_s: int, pause_s: int) -> None:
     token = LoginToken("x", (NOW_S + life_s) * 1000)

@@ -154,11 +154,7 @@ def raise_in(world: World) -> Callable[[asyncio.Future[None]], None]:
 
 
 async def all_through(
-    world: World,
-    tasks: list[asyncio.Task[None]],
-    consumers: list[Consumer] | None = None,
-    *,
-    within_s: float = QUIET_S,
+    world: World, tasks: list[asyncio.Task[None]], consumers: list[Consumer] | None = None, *, within_s: float = QUIET_S
 ) -> None:
     _, late = await asyncio.wait(tasks, timeout=within_s)
     if late:

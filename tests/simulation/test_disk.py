@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.async_tests import simulated
 from tests.simulation.disk import SimDisk
 from tests.simulation.loop import SimLoop, SimulationFailed, simulate
 
@@ -33,34 +34,30 @@ def test_jobs_run_in_order_whatever_the_disk_does() -> None:
         simulate(seed, program)
 
 
-def test_an_idle_and_fast_disk_writes_inline() -> None:
-    async def program(loop: SimLoop) -> None:
-        disk = SimDisk(loop)
-        disk.slow_probability = 0.0
-        seen: list[object] = []
-        disk.queue("d").write(lambda: seen.append("written"), seen.append)
-        assert seen == ["written", None]
-
-    simulate(1, program)
+@simulated(1)
+async def test_an_idle_and_fast_disk_writes_inline(loop: SimLoop) -> None:
+    disk = SimDisk(loop)
+    disk.slow_probability = 0.0
+    seen: list[object] = []
+    disk.queue("d").write(lambda: seen.append("written"), seen.append)
+    assert seen == ["written", None]
 
 
-def test_a_crash_drops_what_is_queued() -> None:
-    async def program(loop: SimLoop) -> None:
-        disk = SimDisk(loop)
-        queue = disk.queue("d")
-        seen: list[object] = []
-        job = asyncio.ensure_future(queue.run(lambda: seen.append("synced")))
-        queue.write(lambda: seen.append("written"), seen.append)
-        read = asyncio.ensure_future(disk.readers().run(lambda: seen.append("read")))
-        disk.crash()
-        queue.write(lambda: seen.append("ghost"), seen.append)
-        await asyncio.sleep(10)
-        assert seen == []
-        assert not job.done() and not read.done()
-        job.cancel()
-        read.cancel()
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_crash_drops_what_is_queued(loop: SimLoop) -> None:
+    disk = SimDisk(loop)
+    queue = disk.queue("d")
+    seen: list[object] = []
+    job = asyncio.ensure_future(queue.run(lambda: seen.append("synced")))
+    queue.write(lambda: seen.append("written"), seen.append)
+    read = asyncio.ensure_future(disk.readers().run(lambda: seen.append("read")))
+    disk.crash()
+    queue.write(lambda: seen.append("ghost"), seen.append)
+    await asyncio.sleep(10)
+    assert seen == []
+    assert not job.done() and not read.done()
+    job.cancel()
+    read.cancel()
 
 
 def test_errors_reach_their_owner_and_bugs_fail_the_run() -> None:

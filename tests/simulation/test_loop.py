@@ -7,6 +7,7 @@ from typing import NoReturn
 import pytest
 
 from runtime.timer import Timer
+from tests.async_tests import simulated
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import Deadlock, SimLoop, SimulationFailed, ThreadsForbidden, simulate
 
@@ -44,14 +45,12 @@ def test_waiting_for_nothing_is_a_deadlock() -> None:
         simulate(1, program)
 
 
-def test_threads_are_refused() -> None:
-    async def program(loop: SimLoop) -> None:
-        with pytest.raises(ThreadsForbidden):
-            await asyncio.to_thread(threading.get_ident)
-        with pytest.raises(ThreadsForbidden):
-            loop.call_soon_threadsafe(lambda: None)
-
-    simulate(1, program)
+@simulated(1)
+async def test_threads_are_refused(loop: SimLoop) -> None:
+    with pytest.raises(ThreadsForbidden):
+        await asyncio.to_thread(threading.get_ident)
+    with pytest.raises(ThreadsForbidden):
+        loop.call_soon_threadsafe(lambda: None)
 
 
 def test_an_exception_that_nobody_handles_fails_the_run() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from runtime.network.transport import Connection
+from tests.async_tests import simulated
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import CONNECT_TIMEOUT_S, HIGH_WATER_BYTES, RESET_AFTER_S, SimNetwork
 
@@ -65,105 +66,93 @@ def test_bytes_arrive_whole_and_in_order_however_they_are_cut() -> None:
         simulate(seed, program)
 
 
-def test_a_peer_that_does_not_read_pauses_the_writer() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        a, connection, b = await pair(network)
-        assert b.connection is not None
-        b.connection.pause_reading()
-        connection.write([bytes(2 * HIGH_WATER_BYTES)])
-        await asyncio.sleep(10)
-        assert a.events == ["connected", "paused"]
-        assert connection.unsent_bytes() > 0
-        b.connection.resume_reading()
-        await asyncio.sleep(10)
-        assert a.events == ["connected", "paused", "resumed"]
-        assert len(b.data) == 2 * HIGH_WATER_BYTES
-
-    simulate(3, program)
+@simulated(3)
+async def test_a_peer_that_does_not_read_pauses_the_writer(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    a, connection, b = await pair(network)
+    assert b.connection is not None
+    b.connection.pause_reading()
+    connection.write([bytes(2 * HIGH_WATER_BYTES)])
+    await asyncio.sleep(10)
+    assert a.events == ["connected", "paused"]
+    assert connection.unsent_bytes() > 0
+    b.connection.resume_reading()
+    await asyncio.sleep(10)
+    assert a.events == ["connected", "paused", "resumed"]
+    assert len(b.data) == 2 * HIGH_WATER_BYTES
 
 
-def test_a_short_cut_delays_and_a_long_one_breaks() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        a, connection, b = await pair(network)
-        network.cut("a", "b", one_way=True)
-        connection.write([b"late"])
-        await asyncio.sleep(RESET_AFTER_S / 2)
-        assert not b.data
-        network.heal()
-        await asyncio.sleep(1)
-        assert b.data == b"late"
-        network.cut("a", "b")
-        connection.write([b"never"])
-        with pytest.raises(TimeoutError):
-            await network.node("a").connect("b", PORT, Ear())
-        assert loop.time() > CONNECT_TIMEOUT_S
-        await asyncio.sleep(RESET_AFTER_S * 2)
-        assert a.events[-1] == "TimeoutError"
-        assert b.data == b"late"
-
-    simulate(4, program)
+@simulated(4)
+async def test_a_short_cut_delays_and_a_long_one_breaks(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    a, connection, b = await pair(network)
+    network.cut("a", "b", one_way=True)
+    connection.write([b"late"])
+    await asyncio.sleep(RESET_AFTER_S / 2)
+    assert not b.data
+    network.heal()
+    await asyncio.sleep(1)
+    assert b.data == b"late"
+    network.cut("a", "b")
+    connection.write([b"never"])
+    with pytest.raises(TimeoutError):
+        await network.node("a").connect("b", PORT, Ear())
+    assert loop.time() > CONNECT_TIMEOUT_S
+    await asyncio.sleep(RESET_AFTER_S * 2)
+    assert a.events[-1] == "TimeoutError"
+    assert b.data == b"late"
 
 
-def test_a_one_way_cut_lets_the_other_way_through() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        a, connection, b = await pair(network)
-        network.cut("a", "b", one_way=True)
-        assert b.connection is not None
-        b.connection.write([b"hello"])
-        connection.write([b"hello"])
-        await asyncio.sleep(1)
-        assert (bytes(a.data), bytes(b.data)) == (b"hello", b"")
-
-    simulate(4, program)
+@simulated(4)
+async def test_a_one_way_cut_lets_the_other_way_through(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    a, connection, b = await pair(network)
+    network.cut("a", "b", one_way=True)
+    assert b.connection is not None
+    b.connection.write([b"hello"])
+    connection.write([b"hello"])
+    await asyncio.sleep(1)
+    assert (bytes(a.data), bytes(b.data)) == (b"hello", b"")
 
 
 @pytest.mark.parametrize("silently", [False, True])
-def test_a_crash_ends_the_peer_at_once_or_only_when_it_writes(silently: bool) -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        a, connection, b = await pair(network)
-        network.crash("b", silently=silently)
-        await asyncio.sleep(1)
-        assert (a.events[-1] == "ConnectionResetError") != silently
-        if silently:
-            connection.write([b"anybody there?"])
-            await asyncio.sleep(2 * RESET_AFTER_S)
-            assert a.events[-1] == "TimeoutError"
-        assert b.events == ["connected"]  # a dead process hears nothing
-        with pytest.raises(ConnectionRefusedError):
-            await network.node("a").connect("b", PORT, Ear())
-
-    simulate(5, program)
+@simulated(5)
+async def test_a_crash_ends_the_peer_at_once_or_only_when_it_writes(loop: SimLoop, silently: bool) -> None:
+    network = SimNetwork(loop)
+    a, connection, b = await pair(network)
+    network.crash("b", silently=silently)
+    await asyncio.sleep(1)
+    assert (a.events[-1] == "ConnectionResetError") != silently
+    if silently:
+        connection.write([b"anybody there?"])
+        await asyncio.sleep(2 * RESET_AFTER_S)
+        assert a.events[-1] == "TimeoutError"
+    assert b.events == ["connected"]  # a dead process hears nothing
+    with pytest.raises(ConnectionRefusedError):
+        await network.node("a").connect("b", PORT, Ear())
 
 
-def test_loss_breaks_streams_on_both_ends() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        a, connection, b = await pair(network)
-        network.reset_probability = 1.0
-        connection.write([b"x" * 1000])
-        await asyncio.sleep(1)
-        assert a.events[-1] == b.events[-1] == "ConnectionResetError"
-        assert not b.data
-
-    simulate(6, program)
+@simulated(6)
+async def test_loss_breaks_streams_on_both_ends(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    a, connection, b = await pair(network)
+    network.reset_probability = 1.0
+    connection.write([b"x" * 1000])
+    await asyncio.sleep(1)
+    assert a.events[-1] == b.events[-1] == "ConnectionResetError"
+    assert not b.data
 
 
-def test_a_slow_link_is_slow() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        _, connection, b = await pair(network)
-        network.slow("a", "b", 800, 900)
-        connection.write([b"x"])
-        await asyncio.sleep(0.79)
-        assert not b.data
-        await asyncio.sleep(0.2)
-        assert b.data == b"x"
-
-    simulate(7, program)
+@simulated(7)
+async def test_a_slow_link_is_slow(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    _, connection, b = await pair(network)
+    network.slow("a", "b", 800, 900)
+    connection.write([b"x"])
+    await asyncio.sleep(0.79)
+    assert not b.data
+    await asyncio.sleep(0.2)
+    assert b.data == b"x"
 
 
 def test_a_buffer_changed_after_write_is_caught() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from runtime.network.transport import Address, Connection
+from tests.async_tests import simulated
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
 from tests.simulation.process import Process
@@ -95,59 +96,55 @@ def test_a_timer_that_is_cancelled_during_the_pause_stays_cancelled() -> None:
     assert simulate(1, program) == ["soon", "made meanwhile", "kept"]
 
 
-def test_bytes_wait_for_a_paused_process_and_connections_are_made_afterwards() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        process = Process(loop, "server")
-        sinks: list[Sink] = []
+@simulated(1)
+async def test_bytes_wait_for_a_paused_process_and_connections_are_made_afterwards(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    process = Process(loop, "server")
+    sinks: list[Sink] = []
 
-        def make() -> Sink:
-            sinks.append(Sink(loop))
-            return sinks[-1]
+    def make() -> Sink:
+        sinks.append(Sink(loop))
+        return sinks[-1]
 
-        async def serve() -> None:
-            listener = await network.node("server").listen("server", 1, make)
-            assert listener.address == Address("server", 1)
-            await asyncio.Event().wait()
+    async def serve() -> None:
+        listener = await network.node("server").listen("server", 1, make)
+        assert listener.address == Address("server", 1)
+        await asyncio.Event().wait()
 
-        process.spawn(serve(), "main")
-        await asyncio.sleep(0.1)
-        early = Sink(loop)
-        connection = await network.node("client").connect("server", 1, early)
-        process.pause()
-        connection.write([b"hello"])
-        late = loop.create_task(network.node("client").connect("server", 1, Sink(loop)))
-        await asyncio.sleep(3)
-        assert not sinks[0].heard
-        assert not late.done()
-        connection.close()
-        await asyncio.sleep(1)
-        process.resume()
-        network.resumed("server")
-        await asyncio.sleep(1)
-        assert b"".join(data for _, data in sinks[0].heard) == b"hello"
-        assert sinks[0].lost_s is not None
-        assert sinks[0].lost_s > 4
-        assert (await late).peer == Address("server", 1)
-        assert len(sinks) == 2
-
-    simulate(1, program)
+    process.spawn(serve(), "main")
+    await asyncio.sleep(0.1)
+    early = Sink(loop)
+    connection = await network.node("client").connect("server", 1, early)
+    process.pause()
+    connection.write([b"hello"])
+    late = loop.create_task(network.node("client").connect("server", 1, Sink(loop)))
+    await asyncio.sleep(3)
+    assert not sinks[0].heard
+    assert not late.done()
+    connection.close()
+    await asyncio.sleep(1)
+    process.resume()
+    network.resumed("server")
+    await asyncio.sleep(1)
+    assert b"".join(data for _, data in sinks[0].heard) == b"hello"
+    assert sinks[0].lost_s is not None
+    assert sinks[0].lost_s > 4
+    assert (await late).peer == Address("server", 1)
+    assert len(sinks) == 2
 
 
-def test_one_pair_of_nodes_can_be_mended_alone() -> None:
-    async def program(loop: SimLoop) -> None:
-        network = SimNetwork(loop)
-        sink = Sink(loop)
-        await network.node("server").listen("server", 1, lambda: sink)
-        connection = await network.node("client").connect("server", 1, Sink(loop))
-        network.cut("client", "server")
-        network.cut("other", "server", one_way=True)
-        connection.write([b"hello"])
-        await asyncio.sleep(2)
-        assert not sink.heard
-        network.mend("server", "client")
-        await asyncio.sleep(1)
-        assert b"".join(data for _, data in sink.heard) == b"hello"
-        assert network.link("other", "server").is_cut
-
-    simulate(1, program)
+@simulated(1)
+async def test_one_pair_of_nodes_can_be_mended_alone(loop: SimLoop) -> None:
+    network = SimNetwork(loop)
+    sink = Sink(loop)
+    await network.node("server").listen("server", 1, lambda: sink)
+    connection = await network.node("client").connect("server", 1, Sink(loop))
+    network.cut("client", "server")
+    network.cut("other", "server", one_way=True)
+    connection.write([b"hello"])
+    await asyncio.sleep(2)
+    assert not sink.heard
+    network.mend("server", "client")
+    await asyncio.sleep(1)
+    assert b"".join(data for _, data in sink.heard) == b"hello"
+    assert network.link("other", "server").is_cut

@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 
+from tests.async_tests import simulated
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
 from tests.simulation.process import PROCESS, Killed, Process
@@ -34,23 +35,21 @@ def test_nothing_of_a_killed_process_runs_again() -> None:
     assert heard == ["soon"]
 
 
-def test_what_a_process_starts_belongs_to_it_and_the_rest_does_not() -> None:
-    async def program(loop: SimLoop) -> None:
-        process = Process(loop, "p")
-        seen: list[Process | None] = []
+@simulated(1)
+async def test_what_a_process_starts_belongs_to_it_and_the_rest_does_not(loop: SimLoop) -> None:
+    process = Process(loop, "p")
+    seen: list[Process | None] = []
 
-        async def child() -> None:
-            seen.append(PROCESS.get())
+    async def child() -> None:
+        seen.append(PROCESS.get())
 
-        async def live() -> None:
-            await asyncio.gather(child(), child())
+    async def live() -> None:
+        await asyncio.gather(child(), child())
 
-        process.spawn(live(), "main")
-        await child()
-        await asyncio.sleep(1)
-        assert seen == [None, process, process]
-
-    simulate(1, program)
+    process.spawn(live(), "main")
+    await child()
+    await asyncio.sleep(1)
+    assert seen == [None, process, process]
 
 
 def test_other_processes_go_on_while_one_is_killed() -> None:
@@ -76,36 +75,32 @@ def test_other_processes_go_on_while_one_is_killed() -> None:
     assert len(simulate(1, program)) == 6
 
 
-def test_a_process_may_be_killed_from_within() -> None:
-    async def program(loop: SimLoop) -> None:
-        process = Process(loop, "p")
-        unwound: list[str] = []
+@simulated(1)
+async def test_a_process_may_be_killed_from_within(loop: SimLoop) -> None:
+    process = Process(loop, "p")
+    unwound: list[str] = []
 
-        async def live() -> None:
-            with contextlib.suppress(Exception):
-                process.kill()
-                raise Killed
-            unwound.append("went on")
+    async def live() -> None:
+        with contextlib.suppress(Exception):
+            process.kill()
+            raise Killed
+        unwound.append("went on")
 
-        task = process.spawn(live(), "main")
-        await asyncio.sleep(1)
-        assert not unwound
-        assert isinstance(task.exception(), Killed)
-
-    simulate(1, program)
+    task = process.spawn(live(), "main")
+    await asyncio.sleep(1)
+    assert not unwound
+    assert isinstance(task.exception(), Killed)
 
 
-def test_names_of_unfinished_tasks_are_told() -> None:
-    async def program(loop: SimLoop) -> None:
-        process = Process(loop, "p")
-        process.spawn(asyncio.sleep(5), "long")
-        process.spawn(asyncio.sleep(1), "short")
-        await asyncio.sleep(2)
-        assert process.unfinished() == ["p: long"]
-        await asyncio.sleep(5)
-        assert process.unfinished() == []
-
-    simulate(1, program)
+@simulated(1)
+async def test_names_of_unfinished_tasks_are_told(loop: SimLoop) -> None:
+    process = Process(loop, "p")
+    process.spawn(asyncio.sleep(5), "long")
+    process.spawn(asyncio.sleep(1), "short")
+    await asyncio.sleep(2)
+    assert process.unfinished() == ["p: long"]
+    await asyncio.sleep(5)
+    assert process.unfinished() == []
 
 
 class _Ear:
@@ -132,20 +127,18 @@ class _Ear:
         self.heard.append(PROCESS.get())
 
 
-def test_the_network_calls_handlers_in_their_process() -> None:
-    async def program(loop: SimLoop) -> None:
-        network, process = SimNetwork(loop), Process(loop, "server")
-        server: list[Process | None] = []
-        client: list[Process | None] = []
-        with process.entered():
-            node = network.node("b")
-        await node.listen("b", 9, lambda: _Ear(server))
-        connection = await network.node("a").connect("b", 9, _Ear(client))
-        connection.write([b"hello"])
-        await asyncio.sleep(1)
-        connection.close()
-        await asyncio.sleep(1)
-        assert server == [process] * 3
-        assert client == [None, None]
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_network_calls_handlers_in_their_process(loop: SimLoop) -> None:
+    network, process = SimNetwork(loop), Process(loop, "server")
+    server: list[Process | None] = []
+    client: list[Process | None] = []
+    with process.entered():
+        node = network.node("b")
+    await node.listen("b", 9, lambda: _Ear(server))
+    connection = await network.node("a").connect("b", 9, _Ear(client))
+    connection.write([b"hello"])
+    await asyncio.sleep(1)
+    connection.close()
+    await asyncio.sleep(1)
+    assert server == [process] * 3
+    assert client == [None, None]

@@ -25,7 +25,7 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from storage.log.producers.transaction_verifications import VerificationGuard
 from storage.segments.open_segments import OpenSegments
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = BrokerSettings({})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.disk_use import TimedJob
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.logs import append, open_log, world
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from runtime.status_line import PLAIN_PAUSE_MS, StatusLine
 from runtime.texts import size_text
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools import progress
 from tools.progress import Progress
 

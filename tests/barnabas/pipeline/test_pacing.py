@@ -25,8 +25,7 @@ def test_a_speed_keeps_the_spacing_of_times(speed: float, expected: list[tuple[f
 
 
 @pytest.mark.parametrize(
-    ("rate", "expected"),
-    [(1, [(0, 5), (5, 1), (6, 4), (10, 2)]), (5, [(0, 5), (1, 5), (2, 2)]), (1000, [(0, 12)])],
+    ("rate", "expected"), [(1, [(0, 5), (5, 1), (6, 4), (10, 2)]), (5, [(0, 5), (1, 5), (2, 2)]), (1000, [(0, 12)])]
 )
 def test_a_rate_counts_records(rate: float, expected: list[tuple[float, int]]) -> None:
     assert due(slices_at_rate(BUCKETS, rate)) == expected

@@ -30,7 +30,7 @@ from protocol.messages.list_offsets import (
 from protocol.records.batch import BatchHeader
 from protocol.records.record import Record, empty_batch, encode_batch
 from protocol.topic_partition import TopicPartition
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 HERE = 1
 BROKERS = (1, 2, 3)

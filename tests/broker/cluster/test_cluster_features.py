@@ -14,6 +14,7 @@ from metadata.store.port import Store
 from metadata.store.znodes import FinalizedFeatures
 from runtime.clock import SystemClock
 from runtime.tasks import TaskScope
+from tests.async_tests import played_by
 from tests.simulation.store import SimulatedEnsemble
 
 ENABLED, DISABLED = FinalizedFeatures().encode(), FinalizedFeatures(is_enabled=False).encode()
@@ -39,40 +40,36 @@ async def becomes(features: ClusterFeatures, epoch: int) -> None:
     assert features.epoch == epoch
 
 
-def test_the_epoch_follows_the_node() -> None:
-    async def scenario(features: ClusterFeatures, store: Store) -> None:
-        await features.start()
-        assert features.epoch == NO_EPOCH
-        await store.create(znodes.FEATURE, DISABLED)
-        await store.set(znodes.FEATURE, ENABLED)
-        await becomes(features, 1)
-        await store.set(znodes.FEATURE, DISABLED)
-        await becomes(features, NO_EPOCH)
-        await store.set(znodes.FEATURE, ENABLED)
-        await becomes(features, 3)
-        await store.delete(znodes.FEATURE)
-        await becomes(features, NO_EPOCH)
-        await store.create(znodes.FEATURE, ENABLED)
-        await becomes(features, 0)
-
-    run(scenario)
+@played_by(run, gives=2)
+async def test_the_epoch_follows_the_node(features: ClusterFeatures, store: Store) -> None:
+    await features.start()
+    assert features.epoch == NO_EPOCH
+    await store.create(znodes.FEATURE, DISABLED)
+    await store.set(znodes.FEATURE, ENABLED)
+    await becomes(features, 1)
+    await store.set(znodes.FEATURE, DISABLED)
+    await becomes(features, NO_EPOCH)
+    await store.set(znodes.FEATURE, ENABLED)
+    await becomes(features, 3)
+    await store.delete(znodes.FEATURE)
+    await becomes(features, NO_EPOCH)
+    await store.create(znodes.FEATURE, ENABLED)
+    await becomes(features, 0)
 
 
 @pytest.mark.parametrize(("version", "epoch"), [("3.9", 0), ("2.7-IV0", 0), ("2.6", NO_EPOCH), ("0.11.0", NO_EPOCH)])
-def test_a_broker_of_an_older_version_knows_no_node(version: str, epoch: int) -> None:
-    async def scenario(features: ClusterFeatures, store: Store) -> None:
-        await store.create(znodes.FEATURE, ENABLED)
-        await features.start()
-        assert features.epoch == epoch
-
-    run(scenario, version)
+@played_by(lambda version, program: run(program, version), "version", gives=2)
+async def test_a_broker_of_an_older_version_knows_no_node(features: ClusterFeatures, store: Store, epoch: int) -> None:
+    await store.create(znodes.FEATURE, ENABLED)
+    await features.start()
+    assert features.epoch == epoch
 
 
-def test_a_node_that_cannot_be_read_has_no_epoch(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(features: ClusterFeatures, store: Store) -> None:
-        await store.create(znodes.FEATURE, b"[")
-        await features.start()
-        assert features.epoch == NO_EPOCH
-        assert "feature versions unreadable" in caplog.text
-
-    run(scenario)
+@played_by(run, gives=2)
+async def test_a_node_that_cannot_be_read_has_no_epoch(
+    features: ClusterFeatures, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.create(znodes.FEATURE, b"[")
+    await features.start()
+    assert features.epoch == NO_EPOCH
+    assert "feature versions unreadable" in caplog.text

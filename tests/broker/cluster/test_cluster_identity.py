@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.async_tests import simulated
 from tests.broker.cluster_world import ClusterWorld
 from tests.oracle import java
 from tests.oracle.barnabas import Barnabas
@@ -16,7 +17,7 @@ from tests.oracle.kafka import KafkaServer
 from tests.oracle.process import StartError
 from tests.oracle.zookeeper import ZooKeeper
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 from tests.simulation.store import SimulatedEnsemble
 
 
@@ -41,51 +42,45 @@ def move_to(world: ClusterWorld, loop: SimLoop) -> SimulatedEnsemble:
     return world.ensemble
 
 
-def test_an_empty_zookeeper_does_not_get_the_data_of_a_cluster() -> None:
-    async def program(loop: SimLoop) -> None:
-        world, cluster_id = await a_stopped_broker(loop)
-        first = world.ensemble
-        empty = move_to(world, loop)
-        before = await paths_in(empty)
-        assert not await world.machines[1].start()
-        reason = world.machines[1]._reason
-        assert "zookeeper.connect=ensemble:2181 has no cluster" in reason
-        assert "/data/meta.properties" in reason and cluster_id in reason
-        assert await paths_in(empty) == before, "nothing was made there"
-        world.ensemble = first
-        world.reconfigure()
-        await world.start()
-        assert world.live[1].cluster_id == cluster_id
-        assert "orders" in world.live[1].metadata.image.topics
-
-    simulate(1, program)
+@simulated(1)
+async def test_an_empty_zookeeper_does_not_get_the_data_of_a_cluster(loop: SimLoop) -> None:
+    world, cluster_id = await a_stopped_broker(loop)
+    first = world.ensemble
+    empty = move_to(world, loop)
+    before = await paths_in(empty)
+    assert not await world.machines[1].start()
+    reason = world.machines[1]._reason
+    assert "zookeeper.connect=ensemble:2181 has no cluster" in reason
+    assert "/data/meta.properties" in reason and cluster_id in reason
+    assert await paths_in(empty) == before, "nothing was made there"
+    world.ensemble = first
+    world.reconfigure()
+    await world.start()
+    assert world.live[1].cluster_id == cluster_id
+    assert "orders" in world.live[1].metadata.image.topics
 
 
-def test_the_zookeeper_of_another_cluster_is_refused_with_both_ids() -> None:
-    async def program(loop: SimLoop) -> None:
-        world, cluster_id = await a_stopped_broker(loop)
-        other = ClusterWorld(loop, (2,))
-        other.network = world.network
-        other.machines[2] = other.machine(2, "host2")
-        await other.start()
-        world.ensemble = other.ensemble
-        world.reconfigure()
-        assert not await world.machines[1].start()
-        reason = world.machines[1]._reason
-        for part in (cluster_id, other.live[2].cluster_id, "/data/meta.properties", "zookeeper.connect=ensemble:2181"):
-            assert part in reason
-        await other.machines[2].stop()
-
-    simulate(2, program)
+@simulated(2)
+async def test_the_zookeeper_of_another_cluster_is_refused_with_both_ids(loop: SimLoop) -> None:
+    world, cluster_id = await a_stopped_broker(loop)
+    other = ClusterWorld(loop, (2,))
+    other.network = world.network
+    other.machines[2] = other.machine(2, "host2")
+    await other.start()
+    world.ensemble = other.ensemble
+    world.reconfigure()
+    assert not await world.machines[1].start()
+    reason = world.machines[1]._reason
+    for part in (cluster_id, other.live[2].cluster_id, "/data/meta.properties", "zookeeper.connect=ensemble:2181"):
+        assert part in reason
+    await other.machines[2].stop()
 
 
-def test_an_empty_directory_begins_a_cluster_and_others_join_it() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, (1, 2))
-        await asyncio.wait_for(world.start(), 60)
-        assert len({broker.cluster_id for broker in world.live.values()}) == 1
-
-    simulate(3, program)
+@simulated(3)
+async def test_an_empty_directory_begins_a_cluster_and_others_join_it(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, (1, 2))
+    await asyncio.wait_for(world.start(), 60)
+    assert len({broker.cluster_id for broker in world.live.values()}) == 1
 
 
 @pytest.mark.oracle

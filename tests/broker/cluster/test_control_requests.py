@@ -82,12 +82,7 @@ class Site:
         self.claims = ControllerClaims(OWN_ID, self.store)
         self.deleted: list[TopicPartition] = []
         self.control = ControlRequests(
-            OWN_ID,
-            cast(Partitions, self.partitions),
-            self.metadata,
-            self.settings,
-            self.claims,
-            self.deleted.extend,
+            OWN_ID, cast(Partitions, self.partitions), self.metadata, self.settings, self.claims, self.deleted.extend
         )
         if is_registered:
             self.control.registered(BROKER_EPOCH)
@@ -127,110 +122,92 @@ def metadata_request(controller_id: int, epoch: int, broker_epoch: int = -1, lea
         (OWN_ID, EPOCH, -1, ErrorCode.STALE_CONTROLLER_EPOCH),
     ],
 )
-def test_who_is_refused_over_a_connection(sender: int, epoch: int, broker_epoch: int, code: ErrorCode) -> None:
-    async def run() -> None:
-        site = Site()
-        await site.elect(OTHER_ID, EPOCH)
-        assert await site.control.refusal(metadata_request(sender, epoch, broker_epoch)) is code
-
-    asyncio.run(run())
+async def test_who_is_refused_over_a_connection(sender: int, epoch: int, broker_epoch: int, code: ErrorCode) -> None:
+    site = Site()
+    await site.elect(OTHER_ID, EPOCH)
+    assert await site.control.refusal(metadata_request(sender, epoch, broker_epoch)) is code
 
 
-def test_what_comes_before_the_registration_waits_for_it() -> None:
-    async def run() -> None:
-        site = Site(is_registered=False)
-        await site.elect(OTHER_ID, EPOCH)
-        waiting = [
-            asyncio.ensure_future(site.control.refusal(metadata_request(OTHER_ID, EPOCH, broker_epoch)))
-            for broker_epoch in (BROKER_EPOCH - 1, BROKER_EPOCH)
-        ]
-        await asyncio.sleep(0.01)
-        assert not any(each.done() for each in waiting)
-        site.control.registered(BROKER_EPOCH)
-        assert await asyncio.gather(*waiting) == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE]
-
-    asyncio.run(run())
+async def test_what_comes_before_the_registration_waits_for_it() -> None:
+    site = Site(is_registered=False)
+    await site.elect(OTHER_ID, EPOCH)
+    waiting = [
+        asyncio.ensure_future(site.control.refusal(metadata_request(OTHER_ID, EPOCH, broker_epoch)))
+        for broker_epoch in (BROKER_EPOCH - 1, BROKER_EPOCH)
+    ]
+    await asyncio.sleep(0.01)
+    assert not any(each.done() for each in waiting)
+    site.control.registered(BROKER_EPOCH)
+    assert await asyncio.gather(*waiting) == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE]
 
 
-def test_a_controller_that_was_replaced_meanwhile_changes_nothing() -> None:
-    async def run() -> None:
-        site = Site()
-        await site.elect(OTHER_ID, EPOCH)
-        request = metadata_request(OTHER_ID, EPOCH)
-        assert await site.control.refusal(request) is ErrorCode.NONE
-        assert site.claims.accept_own_epoch(EPOCH + 1)
-        leader = LeaderAndIsrRequest(controller_id=OTHER_ID, controller_epoch=EPOCH, live_leaders=[])
-        stop = StopReplicaRequest(controller_id=OTHER_ID, controller_epoch=EPOCH)
-        codes = [
-            (await site.control.on_update_metadata(request)).error_code,
-            (await site.control.on_leader_and_isr(leader)).error_code,
-            (await site.control.on_stop_replica(stop)).error_code,
-        ]
-        assert codes == [ErrorCode.STALE_CONTROLLER_EPOCH] * 3
-        assert site.partitions.taken == []
-        assert site.metadata.image.topics == {}
-
-    asyncio.run(run())
+async def test_a_controller_that_was_replaced_meanwhile_changes_nothing() -> None:
+    site = Site()
+    await site.elect(OTHER_ID, EPOCH)
+    request = metadata_request(OTHER_ID, EPOCH)
+    assert await site.control.refusal(request) is ErrorCode.NONE
+    assert site.claims.accept_own_epoch(EPOCH + 1)
+    leader = LeaderAndIsrRequest(controller_id=OTHER_ID, controller_epoch=EPOCH, live_leaders=[])
+    stop = StopReplicaRequest(controller_id=OTHER_ID, controller_epoch=EPOCH)
+    codes = [
+        (await site.control.on_update_metadata(request)).error_code,
+        (await site.control.on_leader_and_isr(leader)).error_code,
+        (await site.control.on_stop_replica(stop)).error_code,
+    ]
+    assert codes == [ErrorCode.STALE_CONTROLLER_EPOCH] * 3
+    assert site.partitions.taken == []
+    assert site.metadata.image.topics == {}
 
 
-def test_what_waits_for_room_waits_for_the_requests_before_it_as_well() -> None:
-    async def run() -> None:
-        site = Site()
-        request = LeaderAndIsrRequest(controller_id=OWN_ID, controller_epoch=1, live_leaders=[])
-        is_asking, may_answer = asyncio.Event(), asyncio.Event()
+async def test_what_waits_for_room_waits_for_the_requests_before_it_as_well() -> None:
+    site = Site()
+    request = LeaderAndIsrRequest(controller_id=OWN_ID, controller_epoch=1, live_leaders=[])
+    is_asking, may_answer = asyncio.Event(), asyncio.Event()
 
-        async def slow(_topics: Iterable[str]) -> None:
-            is_asking.set()
-            await may_answer.wait()
+    async def slow(_topics: Iterable[str]) -> None:
+        is_asking.set()
+        await may_answer.wait()
 
-        site.settings.learn_topics = slow  # type: ignore[assignment]
-        asking = asyncio.ensure_future(site.control.on_leader_and_isr(request))
-        await is_asking.wait()
-        taking_up = asyncio.ensure_future(site.control.on_room_again())
-        await asyncio.sleep(0)
-        assert site.partitions.taken == []
-        may_answer.set()
-        await asyncio.gather(asking, taking_up)
-        assert site.partitions.taken == [request, "room again"]
-
-    asyncio.run(run())
+    site.settings.learn_topics = slow  # type: ignore[assignment]
+    asking = asyncio.ensure_future(site.control.on_leader_and_isr(request))
+    await is_asking.wait()
+    taking_up = asyncio.ensure_future(site.control.on_room_again())
+    await asyncio.sleep(0)
+    assert site.partitions.taken == []
+    may_answer.set()
+    await asyncio.gather(asking, taking_up)
+    assert site.partitions.taken == [request, "room again"]
 
 
-def test_our_own_controller_is_heard_in_process() -> None:
-    async def run() -> None:
-        site = Site()
-        assert (await site.control.on_update_metadata(metadata_request(OWN_ID, 1))).error_code == ErrorCode.NONE
-        assert site.metadata.image.has_leader("t", 0)
-        gone = metadata_request(OWN_ID, 1, leader=-2)
-        site.settings.learnt.append("t")
-        assert (await site.control.on_update_metadata(gone)).error_code == ErrorCode.NONE
-        assert site.deleted == [("t", 0)]
-        assert site.settings.learnt == []
-        stale = metadata_request(OWN_ID, 1, BROKER_EPOCH - 1)
-        assert (await site.control.on_update_metadata(stale)).error_code == ErrorCode.STALE_BROKER_EPOCH
-
-    asyncio.run(run())
+async def test_our_own_controller_is_heard_in_process() -> None:
+    site = Site()
+    assert (await site.control.on_update_metadata(metadata_request(OWN_ID, 1))).error_code == ErrorCode.NONE
+    assert site.metadata.image.has_leader("t", 0)
+    gone = metadata_request(OWN_ID, 1, leader=-2)
+    site.settings.learnt.append("t")
+    assert (await site.control.on_update_metadata(gone)).error_code == ErrorCode.NONE
+    assert site.deleted == [("t", 0)]
+    assert site.settings.learnt == []
+    stale = metadata_request(OWN_ID, 1, BROKER_EPOCH - 1)
+    assert (await site.control.on_update_metadata(stale)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_settings_of_new_topics_are_read_before_their_logs_open(version: int) -> None:
-    async def run() -> None:
-        site = Site()
-        state = LeaderAndIsrPartitionState(
-            topic_name="t", partition_index=0, controller_epoch=1, leader=1, leader_epoch=0, isr=[1],
-            partition_epoch=0, replicas=[1],
-        )  # fmt: skip
-        request = LeaderAndIsrRequest(controller_id=OWN_ID, controller_epoch=1, live_leaders=[])
-        if version < 2:
-            request.ungrouped_partition_states = [state]
-        else:
-            request.topic_states = [LeaderAndIsrTopicState(topic_name="t", partition_states=[state])]
-        decoded = LeaderAndIsrRequest.decode(request.encode(version), version)
-        assert (await site.control.on_leader_and_isr(decoded)).error_code == ErrorCode.NONE
-        assert site.settings.learnt == ["t"]
-        assert site.partitions.taken == [decoded]
-
-    asyncio.run(run())
+async def test_settings_of_new_topics_are_read_before_their_logs_open(version: int) -> None:
+    site = Site()
+    state = LeaderAndIsrPartitionState(
+        topic_name="t", partition_index=0, controller_epoch=1, leader=1, leader_epoch=0, isr=[1],
+        partition_epoch=0, replicas=[1],
+    )  # fmt: skip
+    request = LeaderAndIsrRequest(controller_id=OWN_ID, controller_epoch=1, live_leaders=[])
+    if version < 2:
+        request.ungrouped_partition_states = [state]
+    else:
+        request.topic_states = [LeaderAndIsrTopicState(topic_name="t", partition_states=[state])]
+    decoded = LeaderAndIsrRequest.decode(request.encode(version), version)
+    assert (await site.control.on_leader_and_isr(decoded)).error_code == ErrorCode.NONE
+    assert site.settings.learnt == ["t"]
+    assert site.partitions.taken == [decoded]
 
 
 def test_a_controllers_request_may_hold_a_whole_cluster_and_others_may_not() -> None:

@@ -23,9 +23,10 @@ from protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from protocol.records.record import Record, encode_batch
+from tests.async_tests import simulated
 from tests.broker.cluster.lag_model import HERE, LagModel, run, timestamp_of
 from tests.broker.cluster_world import ClusterWorld
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 GROUP = "readers"
 
@@ -57,33 +58,31 @@ def measured(broker: Broker, metric: table.Metric) -> dict[int, float]:
     return {int(sample.labels[2]): sample.value for sample in gauges(broker.services) if sample.metric is metric}
 
 
-def test_lag_is_measured_at_all_leaders_and_unknown_without_one() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, barnabas_lag_interval_ms="0")
-        await world.start()
-        await world.create_topic("orders", partitions=3, replicas=1)
-        coordinator_id = await coordinator_of(world)
-        for index in range(3):
-            for number in range(5):
-                await world.produce("orders", f"{number}".encode(), index)
-        await commit(world, coordinator_id, {0: 5, 1: 3, 2: 0})
-        broker = world.machines[coordinator_id].broker
-        assert broker is not None
-        lag = broker.services.group_lag
-        await lag.measure()
-        assert measured(broker, table.GROUP_LAG) == {0: 0, 1: 2, 2: 5}
-        ages = measured(broker, table.GROUP_LAG_SECONDS)
-        assert ages[0] == 0
-        assert 0 <= ages[1] <= ages[2]
-        assert not any(math.isnan(age) for age in ages.values())
-        other = next(index for index in range(3) if world.leader_of("orders", index) != coordinator_id)
-        world.network.cut(f"host{coordinator_id}", f"host{world.leader_of('orders', other)}")
-        await lag.measure()
-        found = measured(broker, table.GROUP_LAG)
-        assert math.isnan(found.pop(other))
-        assert not any(math.isnan(value) for value in found.values())
-
-    simulate(1, program)
+@simulated(1)
+async def test_lag_is_measured_at_all_leaders_and_unknown_without_one(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, barnabas_lag_interval_ms="0")
+    await world.start()
+    await world.create_topic("orders", partitions=3, replicas=1)
+    coordinator_id = await coordinator_of(world)
+    for index in range(3):
+        for number in range(5):
+            await world.produce("orders", f"{number}".encode(), index)
+    await commit(world, coordinator_id, {0: 5, 1: 3, 2: 0})
+    broker = world.machines[coordinator_id].broker
+    assert broker is not None
+    lag = broker.services.group_lag
+    await lag.measure()
+    assert measured(broker, table.GROUP_LAG) == {0: 0, 1: 2, 2: 5}
+    ages = measured(broker, table.GROUP_LAG_SECONDS)
+    assert ages[0] == 0
+    assert 0 <= ages[1] <= ages[2]
+    assert not any(math.isnan(age) for age in ages.values())
+    other = next(index for index in range(3) if world.leader_of("orders", index) != coordinator_id)
+    world.network.cut(f"host{coordinator_id}", f"host{world.leader_of('orders', other)}")
+    await lag.measure()
+    found = measured(broker, table.GROUP_LAG)
+    assert math.isnan(found.pop(other))
+    assert not any(math.isnan(value) for value in found.values())
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.log.partition_log import PartitionLog
 from storage.log.reading.log_reading import LogReading
 from storage.log.unused_file import close_unused_file
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.replication.replica_world import Replica, replica
 from tests.storage.logs import NOW_MS, values_of
 

@@ -18,6 +18,7 @@ from metadata.store.registration import ensure_persistent_paths
 from metadata.store.znodes import PartitionState, ReplicaAssignment, TopicRegistration
 from protocol.errors import ErrorCode
 from runtime.process.os_boot import BOOT_ID_FILE, boot_id
+from tests.async_tests import played_by, simulated
 from tests.broker.cluster_world import ClusterWorld
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -87,42 +88,38 @@ def on_a_site(scenario: Callable[[Site], Awaitable[None]]) -> None:
         pytest.param("a", None, True, False, id="a machine that cannot tell, and need not"),
     ],
 )
-def test_who_stays_away(stored: str | None, boot: str | None, was_clean: bool, waits: bool) -> None:
-    async def scenario(site: Site) -> None:
-        if stored is not None:
-            await site.file.write(stored)
-        await site.set_isr(2, 1)
+@played_by(on_a_site)
+async def test_who_stays_away(site: Site, stored: str | None, boot: str | None, was_clean: bool, waits: bool) -> None:
+    if stored is not None:
+        await site.file.write(stored)
+    await site.set_isr(2, 1)
 
-        async def take_out() -> None:
-            await asyncio.sleep(3)
-            assert await site.file.read() == (stored if waits else boot or stored), "while it waits it may die"
-            await site.set_isr(2)
+    async def take_out() -> None:
+        await asyncio.sleep(3)
+        assert await site.file.read() == (stored if waits else boot or stored), "while it waits it may die"
+        await site.set_isr(2)
 
-        taking = asyncio.ensure_future(take_out())
-        is_sure, took_s = await site.returned_after_s(boot, was_clean=was_clean)
-        await taking
-        assert is_sure
-        assert (took_s >= 3) is waits
-        assert took_s < 3.5
-        assert await site.file.read() == (boot or stored)
-
-    on_a_site(scenario)
+    taking = asyncio.ensure_future(take_out())
+    is_sure, took_s = await site.returned_after_s(boot, was_clean=was_clean)
+    await taking
+    assert is_sure
+    assert (took_s >= 3) is waits
+    assert took_s < 3.5
+    assert await site.file.read() == (boot or stored)
 
 
-def test_some_in_sync_sets_are_no_reason_to_wait() -> None:
-    async def scenario(site: Site) -> None:
-        await site.set_isr(1, topic="alone in sync")
-        await site.set_isr(1, topic="only replica", replicas=(1,))
-        await site.set_isr(2, 3, topic="out of sync")
-        await site.set_isr(2, 3, topic="of others", replicas=(2, 3))
-        await site.set_isr(1, 2, topic="going")
-        await site.store.create(znodes.delete_topic_path("going"))
-        await site.store.create(znodes.topic_path("unreadable"), b"{")
-        is_sure, took_s = await site.returned_after_s("b")
-        assert is_sure
-        assert took_s < 0.2
-
-    on_a_site(scenario)
+@played_by(on_a_site)
+async def test_some_in_sync_sets_are_no_reason_to_wait(site: Site) -> None:
+    await site.set_isr(1, topic="alone in sync")
+    await site.set_isr(1, topic="only replica", replicas=(1,))
+    await site.set_isr(2, 3, topic="out of sync")
+    await site.set_isr(2, 3, topic="of others", replicas=(2, 3))
+    await site.set_isr(1, 2, topic="going")
+    await site.store.create(znodes.delete_topic_path("going"))
+    await site.store.create(znodes.topic_path("unreadable"), b"{")
+    is_sure, took_s = await site.returned_after_s("b")
+    assert is_sure
+    assert took_s < 0.2
 
 
 def test_it_does_not_wait_for_ever_and_does_not_hide_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -140,51 +137,46 @@ def test_it_does_not_wait_for_ever_and_does_not_hide_it(caplog: pytest.LogCaptur
     assert "registering although still in the ISR" in told[1]
 
 
-def test_while_it_waits_few_states_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(on_a_site)
+async def test_while_it_waits_few_states_are_read(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ensemble has an election to carry just then, and thousands of states may be ours to look at."""
     monkeypatch.setattr(power_loss, "STATES_PER_READ", 5)
     count, wait_s = 60, 4
+    topics = [f"t{number}" for number in range(count)]
+    for topic in topics:
+        await site.set_isr(2, 1, topic=topic)
+    reads: list[str] = []
+    read_many = site.store.read_many
 
-    async def scenario(site: Site) -> None:
-        topics = [f"t{number}" for number in range(count)]
+    async def counted(paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
+        reads.extend(path for path in paths if path.endswith("/state"))
+        return await read_many(paths, watch)
+
+    monkeypatch.setattr(site.store, "read_many", counted)
+
+    async def take_out() -> None:
         for topic in topics:
-            await site.set_isr(2, 1, topic=topic)
-        reads: list[str] = []
-        read_many = site.store.read_many
+            await asyncio.sleep(wait_s / count)
+            await site.set_isr(2, topic=topic)
 
-        async def counted(paths: Sequence[str], watch: Watch | None = None) -> list[tuple[bytes, Stat] | None]:
-            reads.extend(path for path in paths if path.endswith("/state"))
-            return await read_many(paths, watch)
-
-        monkeypatch.setattr(site.store, "read_many", counted)
-
-        async def take_out() -> None:
-            for topic in topics:
-                await asyncio.sleep(wait_s / count)
-                await site.set_isr(2, topic=topic)
-
-        taking = asyncio.ensure_future(take_out())
-        is_sure, took_s = await site.returned_after_s("b")
-        await taking
-        assert is_sure
-        assert wait_s <= took_s < wait_s + 1
-        looks_count = wait_s / POLL_PAUSE_S + 1
-        assert len(reads) < 2 * count + 2 * 5 * looks_count, "the first look, and who has left; and some each time"
-
-    on_a_site(scenario)
+    taking = asyncio.ensure_future(take_out())
+    is_sure, took_s = await site.returned_after_s("b")
+    await taking
+    assert is_sure
+    assert wait_s <= took_s < wait_s + 1
+    looks_count = wait_s / POLL_PAUSE_S + 1
+    assert len(reads) < 2 * count + 2 * 5 * looks_count, "the first look, and who has left; and some each time"
 
 
-def test_a_store_that_fails_is_asked_again() -> None:
-    async def scenario(site: Site) -> None:
-        await site.set_isr(2)
-        session = site.store.session()
-        session.cut()
-        asyncio.get_running_loop().call_later(1, session.mend)
-        is_sure, took_s = await site.returned_after_s("b")
-        assert is_sure
-        assert took_s < 2
-
-    on_a_site(scenario)
+@played_by(on_a_site)
+async def test_a_store_that_fails_is_asked_again(site: Site) -> None:
+    await site.set_isr(2)
+    session = site.store.session()
+    session.cut()
+    asyncio.get_running_loop().call_later(1, session.mend)
+    is_sure, took_s = await site.returned_after_s("b")
+    assert is_sure
+    assert took_s < 2
 
 
 def test_the_boot_of_a_machine(tmp_path: Path) -> None:
@@ -238,52 +230,47 @@ def test_what_others_in_sync_hold_outlives_a_leader_that_lost_power_and_is_back_
     simulate(seed, program)
 
 
-def test_a_process_that_died_is_back_at_once() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("t", partitions=3)
-        controller = world.controller_id
-        other = controller % 3 + 1
-        world.machines[controller].cut_off()
-        world.machines[other].crash()
-        starting = world.machines[other].start()
-        broker = world.machines[other].broker
-        assert broker is not None
-        began_s = loop.time()
-        await world.until(lambda: broker.broker_epoch >= 0)
-        assert loop.time() - began_s < 1, "nobody is waited for"
-        world.machines[controller].reach_again()
-        assert await starting
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_process_that_died_is_back_at_once(loop: SimLoop) -> None:
+    world = ClusterWorld(loop)
+    await world.start()
+    await world.create_topic("t", partitions=3)
+    controller = world.controller_id
+    other = controller % 3 + 1
+    world.machines[controller].cut_off()
+    world.machines[other].crash()
+    starting = world.machines[other].start()
+    broker = world.machines[other].broker
+    assert broker is not None
+    began_s = loop.time()
+    await world.until(lambda: broker.broker_epoch >= 0)
+    assert loop.time() - began_s < 1, "nobody is waited for"
+    world.machines[controller].reach_again()
+    assert await starting
 
 
-def test_a_stop_while_it_waits_does_not_make_it_forget() -> None:
+@simulated(1)
+async def test_a_stop_while_it_waits_does_not_make_it_forget(loop: SimLoop) -> None:
     """A clean stop means that nothing was lost since the start, not before it."""
-
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, (1, 2))
-        await world.start()
-        await world.create_topic("t", replicas=2)
-        assert await world.produce("t", b"x") == (ErrorCode.NONE, 0)
-        for machine in world.machines.values():
-            machine.crash(power=True)
-        machine = world.machines[1]
-        for _ in range(2):
-            # As `broker.process` does it when it is told to stop early.
-            doors = Dependencies(
-                machine.clock, loop.random, machine.storage.boot(), SimDisk(loop), world.network.node("host1"),
-                machine._open_store, boot_id=lambda: "the next boot",
-            )  # fmt: skip
-            broker = Broker(machine._settings, doors)
-            starting = asyncio.ensure_future(broker.start())
-            await world.until(lambda broker=broker: broker.phase.startswith("waiting to leave ISRs"))  # type: ignore[misc]
-            await asyncio.sleep(1)
-            assert broker.broker_epoch == -1
-            starting.cancel()
-            await asyncio.wait([starting])
-            await broker.stop()
-            assert not doors.filesystem.exists("/data/.kafka_cleanshutdown")
-
-    simulate(1, program)
+    world = ClusterWorld(loop, (1, 2))
+    await world.start()
+    await world.create_topic("t", replicas=2)
+    assert await world.produce("t", b"x") == (ErrorCode.NONE, 0)
+    for machine in world.machines.values():
+        machine.crash(power=True)
+    machine = world.machines[1]
+    for _ in range(2):
+        # As `broker.process` does it when it is told to stop early.
+        doors = Dependencies(
+            machine.clock, loop.random, machine.storage.boot(), SimDisk(loop), world.network.node("host1"),
+            machine._open_store, boot_id=lambda: "the next boot",
+        )  # fmt: skip
+        broker = Broker(machine._settings, doors)
+        starting = asyncio.ensure_future(broker.start())
+        await world.until(lambda broker=broker: broker.phase.startswith("waiting to leave ISRs"))  # type: ignore[misc]
+        await asyncio.sleep(1)
+        assert broker.broker_epoch == -1
+        starting.cancel()
+        await asyncio.wait([starting])
+        await broker.stop()
+        assert not doors.filesystem.exists("/data/.kafka_cleanshutdown")

@@ -12,7 +12,7 @@ import pytest
 
 from broker.commands.progress import ProgressLine
 from runtime.status_line import PLAIN_PAUSE_MS
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 ROOT = Path(__file__).parents[3]
 

@@ -36,7 +36,7 @@ from runtime.timer import Timer
 from security.authorizer import EverybodyAllowed
 from security.principal import ANONYMOUS
 from tests.broker.quota_world import quotas_of
-from tests.clocks import ManualClock, Turns
+from tests.doubles.clock import ManualClock, Turns
 from tests.replication.replica_world import ME, Replica, replica
 
 LISTENER = "PLAINTEXT"

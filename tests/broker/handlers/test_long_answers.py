@@ -81,9 +81,9 @@ from storage.description import DirectoryDescription, LogDescription
 from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.group_world import GroupBroker
 from tests.broker.handlers.replica_broker import replica_broker
-from tests.clocks import ManualClock
 from tests.controller.harness import PATIENCE_MS, Member
 from tests.coordinator.requests import commit_request
+from tests.doubles.clock import ManualClock
 from tests.replication.replica_world import ME
 from tests.storage.logs import NOW_MS
 

@@ -147,21 +147,18 @@ def test_until_the_broker_is_open_connections_wait() -> None:
     assert len(peer.answers()) == 1
 
 
-def test_finish_all_and_emptied() -> None:
-    async def main() -> None:
-        broker = Broker([api_versions])
-        peers = [broker.connect() for _ in range(3)]
-        broker.acceptor.finish_all("stopping")
-        assert all(peer.stream.is_closed for peer in peers)
-        emptied = asyncio.ensure_future(broker.acceptor.emptied())
-        for peer in peers:
-            await asyncio.sleep(0)
-            assert not emptied.done()
-            peer.disconnect()
-        await asyncio.wait_for(emptied, 10)
-        broker.acceptor.stop()
-
-    asyncio.run(main())
+async def test_finish_all_and_emptied() -> None:
+    broker = Broker([api_versions])
+    peers = [broker.connect() for _ in range(3)]
+    broker.acceptor.finish_all("stopping")
+    assert all(peer.stream.is_closed for peer in peers)
+    emptied = asyncio.ensure_future(broker.acceptor.emptied())
+    for peer in peers:
+        await asyncio.sleep(0)
+        assert not emptied.done()
+        peer.disconnect()
+    await asyncio.wait_for(emptied, 10)
+    broker.acceptor.stop()
 
 
 METADATA = MetadataRequest(topics=None)

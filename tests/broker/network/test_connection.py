@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -143,28 +142,25 @@ def test_what_a_barrier_works_on_is_counted_when_its_client_is_gone(log: Log) ->
     assert broker.budget.used_bytes == 0
 
 
-def test_other_requests_wait_for_those_before_and_hold_up_those_behind(log: Log) -> None:
-    async def main() -> None:
-        peer = Broker(log.handlers).connect()
-        peer.send(produce_of(b"x", timeout_ms=9), V)
-        peer.send(heartbeat_of("wait"), HEARTBEAT_V)
-        peer.send(produce_of(b"x"), V)
-        peer.send(heartbeat_of("g"), HEARTBEAT_V)
-        assert log.started == ["produce 0"]
-        assert not peer.stream.is_reading
-        log.finish(0)
-        peer.go_on()
-        await settle()
-        assert log.started == ["produce 0", "heartbeat wait"]
-        assert len(peer.answers()) == 1
-        log.gate.set_result(None)
-        await settle()
-        peer.go_on()
-        assert log.started == ["produce 0", "heartbeat wait", "produce 1", "heartbeat g"]
-        assert [type(answer) for answer in peer.answers()] == [HeartbeatResponse, ProduceResponse, HeartbeatResponse]
-        assert peer.stream.is_reading
-
-    asyncio.run(main())
+async def test_other_requests_wait_for_those_before_and_hold_up_those_behind(log: Log) -> None:
+    peer = Broker(log.handlers).connect()
+    peer.send(produce_of(b"x", timeout_ms=9), V)
+    peer.send(heartbeat_of("wait"), HEARTBEAT_V)
+    peer.send(produce_of(b"x"), V)
+    peer.send(heartbeat_of("g"), HEARTBEAT_V)
+    assert log.started == ["produce 0"]
+    assert not peer.stream.is_reading
+    log.finish(0)
+    peer.go_on()
+    await settle()
+    assert log.started == ["produce 0", "heartbeat wait"]
+    assert len(peer.answers()) == 1
+    log.gate.set_result(None)
+    await settle()
+    peer.go_on()
+    assert log.started == ["produce 0", "heartbeat wait", "produce 1", "heartbeat g"]
+    assert [type(answer) for answer in peer.answers()] == [HeartbeatResponse, ProduceResponse, HeartbeatResponse]
+    assert peer.stream.is_reading
 
 
 def test_a_lone_waiting_request_leaves_the_connection_reading(log: Log) -> None:

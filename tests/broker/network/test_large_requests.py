@@ -70,71 +70,59 @@ class World:
             await settle()
 
 
-def test_one_at_a_time_and_small_ones_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        world = World(monkeypatch)
-        peers = [world.broker.connect() for _ in range(4)]
-        for peer, name in zip(peers, "abcd", strict=True):
-            peer.send(LARGE, VERSION, name)
-        small = world.broker.connect()
-        small.send(HEARTBEAT, HEARTBEAT_V, "small")
+async def test_one_at_a_time_and_small_ones_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    peers = [world.broker.connect() for _ in range(4)]
+    for peer, name in zip(peers, "abcd", strict=True):
+        peer.send(LARGE, VERSION, name)
+    small = world.broker.connect()
+    small.send(HEARTBEAT, HEARTBEAT_V, "small")
+    await world.settle()
+    assert world.most_decoded == 1
+    others = [each for each in world.told if each != "small beats"]
+    assert others == [f"{name} {verb}" for name in "abcd" for verb in ("begins", "ends")]
+    assert world.told.index("small beats") < world.told.index("b begins")
+    assert [len(peer.answers()) for peer in [*peers, small]] == [1] * 5
+    assert world.broker.budget.used_bytes == 0
+    assert not world.broker.shared.services.serial_queue.is_busy
+
+
+async def test_requests_of_one_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    peer = world.broker.connect()
+    for _ in range(2):
+        peer.send(LARGE, VERSION, "large")
+        peer.send(SMALL, VERSION, "small")
+    for _ in range(4):
+        peer.go_on()
         await world.settle()
-        assert world.most_decoded == 1
-        others = [each for each in world.told if each != "small beats"]
-        assert others == [f"{name} {verb}" for name in "abcd" for verb in ("begins", "ends")]
-        assert world.told.index("small beats") < world.told.index("b begins")
-        assert [len(peer.answers()) for peer in [*peers, small]] == [1] * 5
-        assert world.broker.budget.used_bytes == 0
-        assert not world.broker.shared.services.serial_queue.is_busy
-
-    asyncio.run(run())
+    assert world.told == [f"{name} {verb}" for name in ("large", "small") * 2 for verb in ("begins", "ends")]
+    assert len(peer.answers()) == 4
 
 
-def test_requests_of_one_connection_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        world = World(monkeypatch)
-        peer = world.broker.connect()
-        for _ in range(2):
-            peer.send(LARGE, VERSION, "large")
-            peer.send(SMALL, VERSION, "small")
-        for _ in range(4):
-            peer.go_on()
-            await world.settle()
-        assert world.told == [f"{name} {verb}" for name in ("large", "small") * 2 for verb in ("begins", "ends")]
-        assert len(peer.answers()) == 4
-
-    asyncio.run(run())
+async def test_frames_that_wait_in_line_count_against_the_budget_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    peers = [world.broker.connect() for _ in range(5)]
+    frame_bytes = len(peers[0].frame(LARGE, VERSION)) - 4
+    for peer in peers:
+        peer.send(LARGE, VERSION)
+    plain = world.broker.plain_budget
+    assert plain.parked_bytes >= 4 * frame_bytes
+    await world.settle()
+    assert [len(peer.answers()) for peer in peers] == [1] * 5
+    assert plain.used_bytes == plain.parked_bytes == 0
 
 
-def test_frames_that_wait_in_line_count_against_the_budget_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        world = World(monkeypatch)
-        peers = [world.broker.connect() for _ in range(5)]
-        frame_bytes = len(peers[0].frame(LARGE, VERSION)) - 4
-        for peer in peers:
-            peer.send(LARGE, VERSION)
-        plain = world.broker.plain_budget
-        assert plain.parked_bytes >= 4 * frame_bytes
-        await world.settle()
-        assert [len(peer.answers()) for peer in peers] == [1] * 5
-        assert plain.used_bytes == plain.parked_bytes == 0
-
-    asyncio.run(run())
-
-
-def test_who_is_gone_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        world = World(monkeypatch)
-        first, gone, last = (world.broker.connect() for _ in range(3))
-        first.send(LARGE, VERSION, "first")
-        gone.send(LARGE, VERSION, "gone")
-        last.send(LARGE, VERSION, "last")
-        gone.disconnect()
-        await world.settle()
-        assert world.told == ["first begins", "first ends", "last begins", "last ends"]
-        assert world.broker.budget.used_bytes == 0
-
-    asyncio.run(run())
+async def test_who_is_gone_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    first, gone, last = (world.broker.connect() for _ in range(3))
+    first.send(LARGE, VERSION, "first")
+    gone.send(LARGE, VERSION, "gone")
+    last.send(LARGE, VERSION, "last")
+    gone.disconnect()
+    await world.settle()
+    assert world.told == ["first begins", "first ends", "last begins", "last ends"]
+    assert world.broker.budget.used_bytes == 0
 
 
 def test_a_malformed_one_closes_its_connection_and_the_next_goes_on(

@@ -22,7 +22,7 @@ from runtime.tasks import TaskScope
 from security.access import NOTHING
 from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.network.test_dispatch import REQUEST, context
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.logs import batch
 
 logger = logging.getLogger(REQUEST_LOGGER)

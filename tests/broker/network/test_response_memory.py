@@ -3,7 +3,7 @@ from __future__ import annotations
 from broker.network.memory_budget import MemoryBudget
 from broker.network.response_memory import QUEUE_PERIOD_MS, QUEUE_PERIODS, BufferedResponses, ResponseMemory
 from runtime.timer import Timer
-from tests.clocks import ManualClock, Turns
+from tests.doubles.clock import ManualClock, Turns
 
 LIMIT = 100_000
 

@@ -52,7 +52,7 @@ from runtime.network.transport import Address
 from security.access import NOTHING, Operation, ResourceType
 from security.denial import Cause, Denied
 from security.principal import Principal
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 # Of those that change something, the ones that clients and brokers send all the time.
 NO_ADMINISTRATION = {

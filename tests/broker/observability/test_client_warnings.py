@@ -10,7 +10,7 @@ from broker.network.client_connection import ClientConnection, RequestFacts
 from broker.observability.client_warnings import CLIENTS_MAX, REMEMBERED_MS, ClientWarnings
 from runtime.network.transport import Address
 from security.principal import ANONYMOUS
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 def context_of(client_id: str | None, host: str = "10.1.1.1", software: tuple[str, str] | None = None) -> RequestFacts:

@@ -26,9 +26,10 @@ from security.acl_authorizer import AclAuthorizer
 from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.authorizer import EverybodyAllowed
 from security.principal import Principal
+from tests.async_tests import simulated
 from tests.broker.cluster_world import ClusterWorld
-from tests.clocks import ManualClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.doubles.clock import ManualClock
+from tests.simulation.loop import SimLoop
 
 Read = dict[tuple[str, ...], float]
 
@@ -43,116 +44,106 @@ def total(pages: dict[int, Read], name: str) -> float:
     return sum(value for page in pages.values() for key, value in page.items() if key[0] == name)
 
 
-def test_replication_is_seen_from_both_ends() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders")
-        for number in range(5):
-            assert await world.produce("orders", b"%d" % number) == (ErrorCode.NONE, number)
-        leader = world.leader_of("orders")
-        followers = sorted(set(world.live) - {leader})
-        await world.until(
-            lambda: all(
-                ("ConsumerLag", _fetcher(leader), "orders", "0") in read(world.live[each]) for each in followers
-            )
-        )
-        pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
+@simulated(1)
+async def test_replication_is_seen_from_both_ends(loop: SimLoop) -> None:
+    world = ClusterWorld(loop)
+    await world.start()
+    await world.create_topic("orders")
+    for number in range(5):
+        assert await world.produce("orders", b"%d" % number) == (ErrorCode.NONE, number)
+    leader = world.leader_of("orders")
+    followers = sorted(set(world.live) - {leader})
+    await world.until(
+        lambda: all(("ConsumerLag", _fetcher(leader), "orders", "0") in read(world.live[each]) for each in followers)
+    )
+    pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
 
-        sent = pages[leader][("ReplicationBytesOutPerSec",)]
-        assert sent > 0
-        assert {pages[each][("ReplicationBytesInPerSec",)] for each in followers} == {sent / 2}
-        assert total(pages, "ReassignmentBytesInPerSec") == total(pages, "ReassignmentBytesOutPerSec") == 0
-        for follower in followers:
-            page = pages[follower]
-            line = (_fetcher(leader), f"host{leader}", "9092")
-            assert page["BytesPerSec", *line] == sent / 2
-            assert page["RequestsPerSec", *line] >= 5
-            assert page["ConsumerLag", _fetcher(leader), "orders", "0"] == 0
-            assert page["MaxLag", "Replica"] == page["FailedPartitionsCount", "Replica"] == 0
-            assert page["DeadThreadCount", "Replica"] == 0
-        assert not any(key[0] == "ConsumerLag" and "orders" in key for key in pages[leader])
-
-    simulate(1, program)
+    sent = pages[leader][("ReplicationBytesOutPerSec",)]
+    assert sent > 0
+    assert {pages[each][("ReplicationBytesInPerSec",)] for each in followers} == {sent / 2}
+    assert total(pages, "ReassignmentBytesInPerSec") == total(pages, "ReassignmentBytesOutPerSec") == 0
+    for follower in followers:
+        page = pages[follower]
+        line = (_fetcher(leader), f"host{leader}", "9092")
+        assert page["BytesPerSec", *line] == sent / 2
+        assert page["RequestsPerSec", *line] >= 5
+        assert page["ConsumerLag", _fetcher(leader), "orders", "0"] == 0
+        assert page["MaxLag", "Replica"] == page["FailedPartitionsCount", "Replica"] == 0
+        assert page["DeadThreadCount", "Replica"] == 0
+    assert not any(key[0] == "ConsumerLag" and "orders" in key for key in pages[leader])
 
 
 def _fetcher(source_id: int) -> str:
     return f"ReplicaFetcherThread-0-{source_id}"
 
 
-def test_a_broker_that_dies_shows_on_the_leader_and_on_the_controller() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders", partitions=3, min_insync_replicas="2")
-        victim = next(each for each in world.live if each != world.controller_id)
-        controller = world.live[world.controller_id]
-        before = read(controller)
-        assert before[("ControllerState",)] == 0
-        assert before[("ZkMigrationState",)] == 4
-        assert before["ControllerChangeRateAndTimeMs_count",] >= 1
-        assert before["TopicChangeRateAndTimeMs_count",] >= 1
-        assert before["EventQueueTimeMs_count",] >= 1
-        assert before[("ActiveBrokerCount",)] == 3
+@simulated(2)
+async def test_a_broker_that_dies_shows_on_the_leader_and_on_the_controller(loop: SimLoop) -> None:
+    world = ClusterWorld(loop)
+    await world.start()
+    await world.create_topic("orders", partitions=3, min_insync_replicas="2")
+    victim = next(each for each in world.live if each != world.controller_id)
+    controller = world.live[world.controller_id]
+    before = read(controller)
+    assert before[("ControllerState",)] == 0
+    assert before[("ZkMigrationState",)] == 4
+    assert before["ControllerChangeRateAndTimeMs_count",] >= 1
+    assert before["TopicChangeRateAndTimeMs_count",] >= 1
+    assert before["EventQueueTimeMs_count",] >= 1
+    assert before[("ActiveBrokerCount",)] == 3
 
-        world.machines[victim].crash()
-        await world.until(lambda: read(controller)[("ActiveBrokerCount",)] == 2)
-        await world.until(lambda: all(world.leader_of("orders", index) != victim for index in range(3)))
-        await world.until(lambda: all(victim not in world.isr_of("orders", index) for index in range(3)))
-        pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
-        assert total(pages, "ActiveControllerCount") == 1
-        assert {page[("CurrentControllerId",)] for page in pages.values()} == {world.controller_id}
-        assert total(pages, "UnderReplicatedPartitions") == total(pages, "AtMinIsrPartitionCount") == 3
-        assert total(pages, "UnderMinIsrPartitionCount") == total(pages, "OfflinePartitionsCount") == 0
-        after = pages[world.controller_id]
-        assert after["LeaderElectionRateAndTimeMs_count",] > before["LeaderElectionRateAndTimeMs_count",]
-        assert after[("ActiveBrokerCount",)] == 2
+    world.machines[victim].crash()
+    await world.until(lambda: read(controller)[("ActiveBrokerCount",)] == 2)
+    await world.until(lambda: all(world.leader_of("orders", index) != victim for index in range(3)))
+    await world.until(lambda: all(victim not in world.isr_of("orders", index) for index in range(3)))
+    pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
+    assert total(pages, "ActiveControllerCount") == 1
+    assert {page[("CurrentControllerId",)] for page in pages.values()} == {world.controller_id}
+    assert total(pages, "UnderReplicatedPartitions") == total(pages, "AtMinIsrPartitionCount") == 3
+    assert total(pages, "UnderMinIsrPartitionCount") == total(pages, "OfflinePartitionsCount") == 0
+    after = pages[world.controller_id]
+    assert after["LeaderElectionRateAndTimeMs_count",] > before["LeaderElectionRateAndTimeMs_count",]
+    assert after[("ActiveBrokerCount",)] == 2
 
-        await world.start(victim)
-        await world.until(lambda: all(world.isr_of("orders", index) == {1, 2, 3} for index in range(3)))
-        pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
-        assert total(pages, "UnderReplicatedPartitions") == 0
-        assert total(pages, "IsrExpandsPerSec") >= 3
-
-    simulate(2, program)
+    await world.start(victim)
+    await world.until(lambda: all(world.isr_of("orders", index) == {1, 2, 3} for index in range(3)))
+    pages = {broker_id: read(broker) for broker_id, broker in world.live.items()}
+    assert total(pages, "UnderReplicatedPartitions") == 0
+    assert total(pages, "IsrExpandsPerSec") >= 3
 
 
-def test_a_lost_session_is_counted() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        broker_id = world.controller_id
-        page = read(world.live[broker_id])
-        assert page[("SessionState",)] == page[("ZooKeeperSyncConnectsPerSec",)] == 1
-        assert page[("ZooKeeperExpiresPerSec",)] == 0
-        world.ensemble.expire(world.live[broker_id].services.store.session().session_id)
-        await world.until(lambda: read(world.live[broker_id])[("ZooKeeperExpiresPerSec",)] == 1)
-        await world.until(lambda: read(world.live[broker_id])[("SessionState",)] == 1)
-        assert read(world.live[broker_id])[("ZooKeeperSyncConnectsPerSec",)] == 2
-
-    simulate(3, program)
+@simulated(3)
+async def test_a_lost_session_is_counted(loop: SimLoop) -> None:
+    world = ClusterWorld(loop)
+    await world.start()
+    broker_id = world.controller_id
+    page = read(world.live[broker_id])
+    assert page[("SessionState",)] == page[("ZooKeeperSyncConnectsPerSec",)] == 1
+    assert page[("ZooKeeperExpiresPerSec",)] == 0
+    world.ensemble.expire(world.live[broker_id].services.store.session().session_id)
+    await world.until(lambda: read(world.live[broker_id])[("ZooKeeperExpiresPerSec",)] == 1)
+    await world.until(lambda: read(world.live[broker_id])[("SessionState",)] == 1)
+    assert read(world.live[broker_id])[("ZooKeeperSyncConnectsPerSec",)] == 2
 
 
-def test_prometheus_can_read_the_page() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders", partitions=4)
-        await world.create_topic("payments", partitions=4)
-        for broker in world.live.values():
-            lines: list[str] = []
-            seen: list[tuple[Metric, str]] = []
-            for sample in gauges(broker.services):
-                if not seen or seen[-1] != family_of(sample):
-                    seen.append(family_of(sample))
-                    lines += header(*seen[-1])
-                lines.append(sample_line(sample))
-            assert len(set(seen)) == len(seen), "samples of a metric stand together"
-            families = list(text_string_to_metric_families("".join(lines)))
-            samples = [(each.name, *sorted(each.labels.items())) for family in families for each in family.samples]
-            assert len(set(samples)) == len(samples)
-
-    simulate(4, program)
+@simulated(4)
+async def test_prometheus_can_read_the_page(loop: SimLoop) -> None:
+    world = ClusterWorld(loop)
+    await world.start()
+    await world.create_topic("orders", partitions=4)
+    await world.create_topic("payments", partitions=4)
+    for broker in world.live.values():
+        lines: list[str] = []
+        seen: list[tuple[Metric, str]] = []
+        for sample in gauges(broker.services):
+            if not seen or seen[-1] != family_of(sample):
+                seen.append(family_of(sample))
+                lines += header(*seen[-1])
+            lines.append(sample_line(sample))
+        assert len(set(seen)) == len(seen), "samples of a metric stand together"
+        families = list(text_string_to_metric_families("".join(lines)))
+        samples = [(each.name, *sorted(each.labels.items())) for family in families for each in family.samples]
+        assert len(set(samples)) == len(samples)
 
 
 def test_partitions_that_come_and_go_while_they_are_told_are_no_failure() -> None:
@@ -169,30 +160,28 @@ def test_partitions_that_come_and_go_while_they_are_told_are_no_failure() -> Non
     assert [sample.labels[-1] for sample in told] == ["0", "1", "2"]
 
 
-def test_the_loads_of_a_transaction_coordinator_are_shown_for_half_a_minute() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, transaction_state_log_num_partitions="3")
-        await world.start()
-        broker = world.live[1]
+@simulated(3)
+async def test_the_loads_of_a_transaction_coordinator_are_shown_for_half_a_minute(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, transaction_state_log_num_partitions="3")
+    await world.start()
+    broker = world.live[1]
 
-        def loads() -> list[float]:
-            return [
-                sample.value
-                for sample in gauges(broker.services)
-                if sample.metric in (TXN_LOADS_AVG, TXN_LOADS_MAX, COMPLETIONS_WAITING)
-            ]
+    def loads() -> list[float]:
+        return [
+            sample.value
+            for sample in gauges(broker.services)
+            if sample.metric in (TXN_LOADS_AVG, TXN_LOADS_MAX, COMPLETIONS_WAITING)
+        ]
 
-        completions, *times = loads()
-        assert completions == 0 and all(math.isnan(each) for each in times)
-        request = FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])
-        await world.ask(1, request, 6, FindCoordinatorResponse)
-        await world.until(lambda: not any(math.isnan(each) for each in loads()))
-        _, average, longest = loads()
-        assert 0 <= average <= longest
-        await asyncio.sleep(31)
-        assert all(math.isnan(each) for each in loads()[1:])
-
-    simulate(3, program)
+    completions, *times = loads()
+    assert completions == 0 and all(math.isnan(each) for each in times)
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=["t"])
+    await world.ask(1, request, 6, FindCoordinatorResponse)
+    await world.until(lambda: not any(math.isnan(each) for each in loads()))
+    _, average, longest = loads()
+    assert 0 <= average <= longest
+    await asyncio.sleep(31)
+    assert all(math.isnan(each) for each in loads()[1:])
 
 
 def test_an_authorizer_with_acls_counts_its_decisions() -> None:

@@ -28,9 +28,10 @@ from runtime.loop_times import LoopTimes
 from runtime.network.os_transport import OsNetwork
 from runtime.slices import SLICE_MS
 from storage.free_space import FreeSpace
+from tests.async_tests import played_by
 from tests.broker.harness import Broker as HarnessBroker
 from tests.broker.quota_world import quotas_of
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 PATIENCE_S = 60
 
@@ -90,62 +91,56 @@ async def get(server: HttpServer, path: str) -> tuple[str, dict[str, str], str]:
     return await ask(server, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
 
-def test_live_and_ready() -> None:
-    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
-        assert (await get(server, "/live"))[0] == "HTTP/1.1 200 OK"
-        assert (await get(server, "/ready"))[0] == "HTTP/1.1 503 Service Unavailable"
-        broker.is_ready = True
-        assert (await get(server, "/ready?verbose=1"))[0] == "HTTP/1.1 200 OK"
-        full = FreeSpace()
-        full.floor_bytes = 1_000
-        full.on_measured(900, 0)
-        broker.logs.space = SimpleNamespace(by_directory=lambda: iter([("/fine", FreeSpace()), ("/full", full)]))
-        told = await get(server, "/ready")
-        assert told[0] == "HTTP/1.1 200 OK"
-        assert told[-1] == "ready\nwrites refused: /full has 900 bytes free, barnabas.disk.free.min.bytes is 1000\n"
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_live_and_ready(server: HttpServer, broker: SimpleNamespace) -> None:
+    assert (await get(server, "/live"))[0] == "HTTP/1.1 200 OK"
+    assert (await get(server, "/ready"))[0] == "HTTP/1.1 503 Service Unavailable"
+    broker.is_ready = True
+    assert (await get(server, "/ready?verbose=1"))[0] == "HTTP/1.1 200 OK"
+    full = FreeSpace()
+    full.floor_bytes = 1_000
+    full.on_measured(900, 0)
+    broker.logs.space = SimpleNamespace(by_directory=lambda: iter([("/fine", FreeSpace()), ("/full", full)]))
+    told = await get(server, "/ready")
+    assert told[0] == "HTTP/1.1 200 OK"
+    assert told[-1] == "ready\nwrites refused: /full has 900 bytes free, barnabas.disk.free.min.bytes is 1000\n"
 
 
-def test_health_tells_since_when_conditions_hold() -> None:
-    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
-        status, headers, body = await get(server, "/health")
-        assert (status, headers["Content-Type"]) == ("HTTP/1.1 200 OK", "application/json")
-        assert json.loads(body) == {"broker": 3, "cluster_id": "c-1", "conditions": []}
-        broker.is_ready = True
-        rest = {1: BrokerImage(1, {})}
-        broker.metadata.publish(ClusterImage(brokers={**rest, 2: BrokerImage(2, {})}))
-        broker.metadata.publish(ClusterImage(brokers=rest))
-        rows = json.loads((await get(server, "/health"))[2])["conditions"]
-        assert [(row["condition"], row["name"], row["seen_first"]) for row in rows] == [
-            ("log_directory_offline", "3:/b", False),
-            ("disk_full", "3:/a", False),
-            ("broker_gone", "2", False),
-        ]
-        assert [row["since_ms"] for row in rows[:2]] == [7, 5]
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_health_tells_since_when_conditions_hold(server: HttpServer, broker: SimpleNamespace) -> None:
+    status, headers, body = await get(server, "/health")
+    assert (status, headers["Content-Type"]) == ("HTTP/1.1 200 OK", "application/json")
+    assert json.loads(body) == {"broker": 3, "cluster_id": "c-1", "conditions": []}
+    broker.is_ready = True
+    rest = {1: BrokerImage(1, {})}
+    broker.metadata.publish(ClusterImage(brokers={**rest, 2: BrokerImage(2, {})}))
+    broker.metadata.publish(ClusterImage(brokers=rest))
+    rows = json.loads((await get(server, "/health"))[2])["conditions"]
+    assert [(row["condition"], row["name"], row["seen_first"]) for row in rows] == [
+        ("log_directory_offline", "3:/b", False),
+        ("disk_full", "3:/a", False),
+        ("broker_gone", "2", False),
+    ]
+    assert [row["since_ms"] for row in rows[:2]] == [7, 5]
 
 
-def test_metrics_are_readable_for_prometheus() -> None:
-    async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
-        assert "messagesin" not in (await get(server, "/metrics"))[2], "nothing to tell before the broker is ready"
-        broker.is_ready = True
-        _, headers, body = await get(server, "/metrics")
-        assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
-        assert int(headers["Content-Length"]) == len(body.encode())
-        families = {family.name: family for family in text_string_to_metric_families(body)}
-        total, sample = families["kafka_server_brokertopicmetrics_messagesin"].samples
-        assert (total.labels, total.value) == ({}, 2)
-        assert (sample.name, sample.labels, sample.value) == (
-            "kafka_server_brokertopicmetrics_messagesin_total",
-            {"topic": 'odd "topic"\\\n'},
-            2,
-        )
-        assert families["kafka_network_socketserver_memorypoolavailable"].samples[0].value == 100
-        assert families["process_resident_memory_bytes"].samples[0].value > 1_000_000
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_metrics_are_readable_for_prometheus(server: HttpServer, broker: SimpleNamespace) -> None:
+    assert "messagesin" not in (await get(server, "/metrics"))[2], "nothing to tell before the broker is ready"
+    broker.is_ready = True
+    _, headers, body = await get(server, "/metrics")
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert int(headers["Content-Length"]) == len(body.encode())
+    families = {family.name: family for family in text_string_to_metric_families(body)}
+    total, sample = families["kafka_server_brokertopicmetrics_messagesin"].samples
+    assert (total.labels, total.value) == ({}, 2)
+    assert (sample.name, sample.labels, sample.value) == (
+        "kafka_server_brokertopicmetrics_messagesin_total",
+        {"topic": 'odd "topic"\\\n'},
+        2,
+    )
+    assert families["kafka_network_socketserver_memorypoolavailable"].samples[0].value == 100
+    assert families["process_resident_memory_bytes"].samples[0].value > 1_000_000
 
 
 def test_a_long_page_lets_the_loop_go_on() -> None:
@@ -242,13 +237,11 @@ def test_a_page_is_its_pieces(pieces_count: int) -> None:
     ],
     ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else value,
 )
-def test_refusals(request_bytes: bytes, status: str) -> None:
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        line, headers, _ = await ask(server, request_bytes)
-        assert line.split()[1] == status
-        assert headers["Content-Type"] == "text/plain; charset=utf-8"
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_refusals(server: HttpServer, broker: SimpleNamespace, request_bytes: bytes, status: str) -> None:
+    line, headers, _ = await ask(server, request_bytes)
+    assert line.split()[1] == status
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize(
@@ -261,89 +254,80 @@ def test_refusals(request_bytes: bytes, status: str) -> None:
         b"GET /live HTTP/1.1\r\n\r\nGET /live HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_clients_may_say(request_bytes: bytes) -> None:
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        status, _, body = await ask(server, request_bytes)
-        assert (status, body) == ("HTTP/1.1 200 OK", "live\n")
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_what_clients_may_say(server: HttpServer, broker: SimpleNamespace, request_bytes: bytes) -> None:
+    status, _, body = await ask(server, request_bytes)
+    assert (status, body) == ("HTTP/1.1 200 OK", "live\n")
 
 
-def test_head_has_no_body() -> None:
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        status, headers, body = await ask(server, b"HEAD /live HTTP/1.1\r\n\r\n")
-        assert (status, headers["Content-Length"], body) == ("HTTP/1.1 200 OK", "5", "")
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_head_has_no_body(server: HttpServer, broker: SimpleNamespace) -> None:
+    status, headers, body = await ask(server, b"HEAD /live HTTP/1.1\r\n\r\n")
+    assert (status, headers["Content-Length"], body) == ("HTTP/1.1 200 OK", "5", "")
 
 
-def test_an_endless_head_is_cut_off() -> None:
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
-        with pytest.raises(ConnectionError):  # noqa: PT012  the break may be seen at either end
-            for _ in range(1000):
-                writer.write(b"x" * 1024)
-                await writer.drain()
-            await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
-        writer.close()
-
-    serve(scenario)
+@played_by(serve, gives=2)
+async def test_an_endless_head_is_cut_off(server: HttpServer, broker: SimpleNamespace) -> None:
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    with pytest.raises(ConnectionError):  # noqa: PT012  the break may be seen at either end
+        for _ in range(1000):
+            writer.write(b"x" * 1024)
+            await writer.drain()
+        await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
+    writer.close()
 
 
-def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(serve, gives=2)
+async def test_a_connection_that_says_nothing_is_closed(
+    server: HttpServer, broker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "HEAD_TIMEOUT_S", 0)
-
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
-        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
-        writer.close()
-
-    serve(scenario)
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
+    writer.close()
 
 
-def test_connections_that_ask_nothing_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(serve, gives=2)
+async def test_connections_that_ask_nothing_make_room(
+    server: HttpServer, broker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A health check is answered however many are open."""
     monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
-
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        idle = [await asyncio.open_connection(server.address.host, server.address.port) for _ in range(3)]
-        assert (await get(server, "/live"))[0] == "HTTP/1.1 200 OK"
-        for reader, _ in idle[:2]:
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
-        assert (await ask(server, b"GET /live HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 200 OK"
-        for _, writer in idle:
-            writer.close()
-
-    serve(scenario)
-
-
-def test_connections_that_are_answered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
-
-    async def scenario(server: HttpServer, _broker: SimpleNamespace) -> None:
-        asked: asyncio.Queue[None] = asyncio.Queue()
-        is_made = asyncio.Event()
-
-        async def make() -> bytearray:
-            asked.put_nowait(None)
-            await is_made.wait()
-            return bytearray(b"page")
-
-        monkeypatch.setattr(server, "_metrics", make)
-        asking = [asyncio.create_task(get(server, "/metrics")) for _ in range(2)]
-        for _ in asking:
-            await asyncio.wait_for(asked.get(), PATIENCE_S)
-        reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    idle = [await asyncio.open_connection(server.address.host, server.address.port) for _ in range(3)]
+    assert (await get(server, "/live"))[0] == "HTTP/1.1 200 OK"
+    for reader, _ in idle[:2]:
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
+    assert (await ask(server, b"GET /live HTTP/1.1\r\n\r\n"))[0] == "HTTP/1.1 200 OK"
+    for _, writer in idle:
         writer.close()
-        is_made.set()
-        for answer in await asyncio.gather(*asking):
-            assert answer[0] == "HTTP/1.1 200 OK"
 
-    serve(scenario)
+
+@played_by(serve, gives=2)
+async def test_connections_that_are_answered_are_bounded(
+    server: HttpServer, broker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
+    asked: asyncio.Queue[None] = asyncio.Queue()
+    is_made = asyncio.Event()
+
+    async def make() -> bytearray:
+        asked.put_nowait(None)
+        await is_made.wait()
+        return bytearray(b"page")
+
+    monkeypatch.setattr(server, "_metrics", make)
+    asking = [asyncio.create_task(get(server, "/metrics")) for _ in range(2)]
+    for _ in asking:
+        await asyncio.wait_for(asked.get(), PATIENCE_S)
+    reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
+    with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+        await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
+    writer.close()
+    is_made.set()
+    for answer in await asyncio.gather(*asking):
+        assert answer[0] == "HTTP/1.1 200 OK"
 
 
 def test_a_peer_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from protocol.records.invalid import Fault, InvalidBatch
 from storage.log.record_errors import RecordsRejected, RecordsTooLarge
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 MBEANS = [line for line in (Path(__file__).parent / "mbeans-3.9.txt").read_text().splitlines() if line[:1] != "#"]
 

@@ -18,8 +18,9 @@ from runtime.disk.filesystem import FileSystem
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
 from storage.log.record_errors import RecordsTooLarge
+from tests.async_tests import simulated
 from tests.broker.cluster_world import ClusterWorld
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 EXPORTED = [
     line for line in (Path(__file__).parent / "jmx-exporter-3.9.txt").read_text().splitlines() if line[:1] != "#"
@@ -64,32 +65,26 @@ def _covers(pattern: str, name: str) -> bool:
     return any(fnmatchcase(each, told) for each in (name, name.removesuffix("_count"), name.removesuffix("_total")))
 
 
-def test_the_pages_of_a_cluster_have_every_name() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop)
-        await world.start()
-        await world.create_topic("orders")
-        for number in range(5):
-            assert await world.produce("orders", b"%d" % number) == (ErrorCode.NONE, number)
-        found: Names = set()
-        for broker in world.live.values():
-            services = broker.services
-            services.metrics.produce_failed(RecordsTooLarge(ErrorCode.MESSAGE_TOO_LARGE, "too large", 2_000), "orders")
-            services.metrics.produce_failed(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS), "orders")
-            services.metrics.fetch_failed("orders")
-            quota = {"producer_byte_rate": "1000", "consumer_byte_rate": "1000", "request_percentage": "50"}
-            services.quotas.apply_entity("clients/limited", {**quota, "controller_mutation_rate": "5"})
-            for each in (services.quotas.produce, services.quotas.request, services.quotas.mutation):
-                each.rate_of("somebody", "limited", services.clock.monotonic_ms()).record(
-                    1, services.clock.monotonic_ms()
-                )
-        answer = await world.ask(
-            1, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3, HeartbeatResponse
-        )
-        assert answer.error_code is not ErrorCode.NONE
-        for broker in world.live.values():
-            found |= names_on(page_of(broker))
-        missing = [each for each in wanted() if each not in found]
-        assert not missing, sorted(name for name, _ in missing)
-
-    simulate(5, program)
+@simulated(5)
+async def test_the_pages_of_a_cluster_have_every_name(loop: SimLoop) -> None:
+    world = ClusterWorld(loop)
+    await world.start()
+    await world.create_topic("orders")
+    for number in range(5):
+        assert await world.produce("orders", b"%d" % number) == (ErrorCode.NONE, number)
+    found: Names = set()
+    for broker in world.live.values():
+        services = broker.services
+        services.metrics.produce_failed(RecordsTooLarge(ErrorCode.MESSAGE_TOO_LARGE, "too large", 2_000), "orders")
+        services.metrics.produce_failed(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS), "orders")
+        services.metrics.fetch_failed("orders")
+        quota = {"producer_byte_rate": "1000", "consumer_byte_rate": "1000", "request_percentage": "50"}
+        services.quotas.apply_entity("clients/limited", {**quota, "controller_mutation_rate": "5"})
+        for each in (services.quotas.produce, services.quotas.request, services.quotas.mutation):
+            each.rate_of("somebody", "limited", services.clock.monotonic_ms()).record(1, services.clock.monotonic_ms())
+    answer = await world.ask(1, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3, HeartbeatResponse)
+    assert answer.error_code is not ErrorCode.NONE
+    for broker in world.live.values():
+        found |= names_on(page_of(broker))
+    missing = [each for each in wanted() if each not in found]
+    assert not missing, sorted(name for name, _ in missing)

@@ -12,7 +12,7 @@ from broker.observability.quota_gauges import RATES_MAX, connection_samples, quo
 from tests.broker.harness import Broker
 from tests.broker.network.quotas.test_client_quotas import context_of, route
 from tests.broker.quota_world import WINDOWS, quotas_of
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 Read = dict[tuple[str, ...], float]
 

@@ -22,26 +22,17 @@ from config.layers import Throttles
 from config.topic import LogConfig
 from protocol.records.record import Record, encode_batch
 from replication.throttle import NO_LIMIT
-from runtime.clock import Clock, SystemClock
+from runtime.clock import Clock
 from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
 from storage.log.validation import AppendOrigin
+from tests.doubles.clock import RunningClock
 
 TOPIC = "t"
 PRODUCER_ID = 4_000
 DAY_MS = 86_400_000
-
-
-class ShiftedClock(SystemClock):
-    """Goes on as the system's, `ahead_ms` later."""
-
-    def __init__(self) -> None:
-        self.ahead_ms = 0
-
-    def wall_ms(self) -> int:
-        return super().wall_ms() + self.ahead_ms
 
 
 def log_of(broker: Broker) -> Any:
@@ -69,7 +60,7 @@ def cleaner_threads(broker: Broker) -> int:
 def forgets_a_producer_of_yesterday(broker: Broker) -> bool:
     """One that is silent for a day, when the upkeep comes by."""
     clock, log = broker._dependencies.clock, log_of(broker)
-    assert isinstance(clock, ShiftedClock)
+    assert isinstance(clock, RunningClock)
     batch = encode_batch(
         [Record(0, clock.wall_ms(), b"k", b"v", [])], producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=0
     )
@@ -77,7 +68,7 @@ def forgets_a_producer_of_yesterday(broker: Broker) -> bool:
     assert partition is not None
     partition.append(bytearray(batch), origin=AppendOrigin.CLIENT, acks=1, now_ms=clock.wall_ms())
     assert any(each.producer_id == PRODUCER_ID for each in log.producers.states.describe())
-    clock.ahead_ms += DAY_MS // 2
+    clock.wall_ahead_ms += DAY_MS // 2
     upkeep = broker.logs.upkeep.forget_producers()
     with pytest.raises(StopIteration):
         upkeep.send(None)
@@ -224,7 +215,7 @@ async def change_all(broker: Broker, *, per_broker: bool, given: dict[str, str])
 
 
 async def life_of_settings(folder: Path, per_broker: bool) -> None:
-    clock, disk = ShiftedClock(), OsDisk()
+    clock, disk = RunningClock(), OsDisk()
     broker = await begun(folder, clock, disk)
     try:
         assert seen(broker) == BEFORE
@@ -249,7 +240,7 @@ def test_each_has_its_effect(tmp_path: Path, per_broker: bool) -> None:
 def test_what_the_broker_has_hides_what_the_cluster_has(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = OsDisk()
-        broker = await begun(tmp_path, ShiftedClock(), disk)
+        broker = await begun(tmp_path, RunningClock(), disk)
         try:
             await change_all(broker, per_broker=False, given={"message.max.bytes": "500", "max.connections": "5"})
             await change_all(broker, per_broker=True, given={"message.max.bytes": "600"})

@@ -55,15 +55,12 @@ def test_a_password_is_stored_encrypted_and_read_in_clear(caplog: pytest.LogCapt
     assert SECRET not in caplog.text and "encryptedPassword" not in caplog.text
 
 
-def test_passwords_are_for_one_broker_only() -> None:
-    async def run() -> None:
-        async with SettingsWorld(ENCODER) as world:
-            for name, error in ((KEY, "broker id must be specified"), ("own.ssl.key.password", "only at broker level")):
-                with pytest.raises(ConfigError, match=error):
-                    await alter_one(world.settings, {name: SECRET}, per_broker=False)
-            assert await configs.entity_config(world.store, "brokers", "<default>") == {}
-
-    asyncio.run(run())
+async def test_passwords_are_for_one_broker_only() -> None:
+    async with SettingsWorld(ENCODER) as world:
+        for name, error in ((KEY, "broker id must be specified"), ("own.ssl.key.password", "only at broker level")):
+            with pytest.raises(ConfigError, match=error):
+                await alter_one(world.settings, {name: SECRET}, per_broker=False)
+        assert await configs.entity_config(world.store, "brokers", "<default>") == {}
 
 
 def test_a_password_that_cannot_be_decrypted_stays_stored_without_effect(caplog: pytest.LogCaptureFixture) -> None:
@@ -84,13 +81,10 @@ def test_a_password_that_cannot_be_decrypted_stays_stored_without_effect(caplog:
     assert "cannot be decrypted" in caplog.text and "rubbish-text" not in caplog.text
 
 
-def test_without_a_secret_passwords_are_refused() -> None:
-    async def run() -> None:
-        async with SettingsWorld() as world:
-            with pytest.raises(PasswordsRefused, match="not configured"):
-                await alter_one(world.settings, {KEY: SECRET})
-
-    asyncio.run(run())
+async def test_without_a_secret_passwords_are_refused() -> None:
+    async with SettingsWorld() as world:
+        with pytest.raises(PasswordsRefused, match="not configured"):
+            await alter_one(world.settings, {KEY: SECRET})
 
 
 def test_another_secret_encrypts_again_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
@@ -124,74 +118,64 @@ def test_another_secret_encrypts_again_at_the_start(caplog: pytest.LogCaptureFix
     assert caplog.text.count("passwords encrypted by the current secret") == 1 and SECRET not in caplog.text
 
 
-def test_a_check_refuses_a_change_before_it_is_stored() -> None:
-    async def run() -> None:
-        async with SettingsWorld(ENCODER) as world:
+async def test_a_check_refuses_a_change_before_it_is_stored() -> None:
+    async with SettingsWorld(ENCODER) as world:
 
-            def check(settings: BrokerSettings) -> None:
-                if settings.given.get(KEY) == "wrong":
-                    raise ConfigError("Invalid dynamic configuration: the key cannot be read")
+        def check(settings: BrokerSettings) -> None:
+            if settings.given.get(KEY) == "wrong":
+                raise ConfigError("Invalid dynamic configuration: the key cannot be read")
 
-            world.settings.check_broker_changes(check)
-            await alter_one(world.settings, {KEY: SECRET})
-            for validate_only in (False, True):
-                with pytest.raises(ConfigError, match="cannot be read"):
-                    await world.settings.alter_broker(
-                        lambda _: {KEY: "wrong"}, per_broker=True, validate_only=validate_only
-                    )
-            assert world.settings.settings.given[KEY] == SECRET
-
-    asyncio.run(run())
+        world.settings.check_broker_changes(check)
+        await alter_one(world.settings, {KEY: SECRET})
+        for validate_only in (False, True):
+            with pytest.raises(ConfigError, match="cannot be read"):
+                await world.settings.alter_broker(
+                    lambda _: {KEY: "wrong"}, per_broker=True, validate_only=validate_only
+                )
+        assert world.settings.settings.given[KEY] == SECRET
 
 
-def test_requests_change_passwords_and_no_answer_shows_them() -> None:
-    async def run() -> None:
-        async with SettingsWorld(ENCODER) as world:
-            request = incremental.IncrementalAlterConfigsRequest(
+async def test_requests_change_passwords_and_no_answer_shows_them() -> None:
+    async with SettingsWorld(ENCODER) as world:
+        request = incremental.IncrementalAlterConfigsRequest(
+            resources=[
+                incremental.AlterConfigsResource(
+                    resource_type=BROKER,
+                    resource_name=name,
+                    configs=[incremental.AlterableConfig(name=KEY, config_operation=0, value=SECRET)],
+                )
+                for name in ("0", "")
+            ],
+            validate_only=False,
+        )
+        answer = await incremental_alter_configs(request, world.context(1))
+        assert [row.error_code for row in answer.responses] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+        shown = await describe_configs(
+            describe.DescribeConfigsRequest(
                 resources=[
-                    incremental.AlterConfigsResource(
-                        resource_type=BROKER,
-                        resource_name=name,
-                        configs=[incremental.AlterableConfig(name=KEY, config_operation=0, value=SECRET)],
-                    )
-                    for name in ("0", "")
+                    describe.DescribeConfigsResource(resource_type=BROKER, resource_name="0", configuration_keys=None)
                 ],
-                validate_only=False,
-            )
-            answer = await incremental_alter_configs(request, world.context(1))
-            assert [row.error_code for row in answer.responses] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-            shown = await describe_configs(
-                describe.DescribeConfigsRequest(
-                    resources=[
-                        describe.DescribeConfigsResource(
-                            resource_type=BROKER, resource_name="0", configuration_keys=None
-                        )
-                    ],
-                    include_synonyms=True,
-                    include_documentation=True,
-                ),
-                world.context(4),
-            )
-            encoded = shown.encode(4)
-            assert KEY.encode() in encoded and SECRET.encode() not in encoded and b"the-secret" not in encoded
-            (result,) = type(shown).decode(encoded, 4).results
-            (row,) = [config for config in result.configs if config.name == KEY]
-            assert (row.value, row.is_sensitive, row.config_source) == (None, True, 2)
-            assert [synonym.value for synonym in row.synonyms] == [None]
-            whole = alter.AlterConfigsRequest(
-                resources=[
-                    alter.AlterConfigsResource(
-                        resource_type=BROKER,
-                        resource_name="0",
-                        configs=[alter.AlterableConfig(name=JAAS, value=SECRET)],
-                    )
-                ],
-                validate_only=False,
-            )
-            assert (await alter_configs(whole, world.context(2))).responses[0].error_code == ErrorCode.NONE
-            assert world.settings.layers.dynamic_broker == {JAAS: SECRET}
-
-    asyncio.run(run())
+                include_synonyms=True,
+                include_documentation=True,
+            ),
+            world.context(4),
+        )
+        encoded = shown.encode(4)
+        assert KEY.encode() in encoded and SECRET.encode() not in encoded and b"the-secret" not in encoded
+        (result,) = type(shown).decode(encoded, 4).results
+        (row,) = [config for config in result.configs if config.name == KEY]
+        assert (row.value, row.is_sensitive, row.config_source) == (None, True, 2)
+        assert [synonym.value for synonym in row.synonyms] == [None]
+        whole = alter.AlterConfigsRequest(
+            resources=[
+                alter.AlterConfigsResource(
+                    resource_type=BROKER, resource_name="0", configs=[alter.AlterableConfig(name=JAAS, value=SECRET)]
+                )
+            ],
+            validate_only=False,
+        )
+        assert (await alter_configs(whole, world.context(2))).responses[0].error_code == ErrorCode.NONE
+        assert world.settings.layers.dynamic_broker == {JAAS: SECRET}
 
 
 @pytest.mark.parametrize(

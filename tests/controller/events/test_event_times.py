@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.events.event_times import ControllerState, EventTimes
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 def test_an_event_is_counted_with_its_wait_and_its_time() -> None:

@@ -11,7 +11,7 @@ from metadata.store.znodes import BrokerRegistration
 from protocol.errors import ErrorCode
 from protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from runtime.tasks import TaskScope
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 
 class Answering:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -220,7 +219,7 @@ class FakeClient:
 
 
 @pytest.mark.parametrize("release", ["0.9.0", "1.0", "2.3", "2.7", "3.3", "3.9"])
-def test_a_channel_speaks_the_version_of_the_setting(release: str) -> None:
+async def test_a_channel_speaks_the_version_of_the_setting(release: str) -> None:
     version = InterBrokerVersion.parse(release)
 
     def answer(request: Request) -> Response:
@@ -234,22 +233,19 @@ def test_a_channel_speaks_the_version_of_the_setting(release: str) -> None:
             case _:
                 return UpdateMetadataResponse(error_code=0)
 
-    async def run() -> None:
-        client = FakeClient(answer)
-        channel = NetworkChannel(client, version)  # type: ignore[arg-type]
-        requests: list[ControlRequest] = [LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA]
-        responses = [await channel.send(request) for request in requests]
-        assert [type(each) for each in responses] == [LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse]
-        stops = [("StopReplica", version.stop_replica)] * (2 if version.stop_replica < 3 else 1)
-        assert client.sent == [
-            ("LeaderAndIsr", version.leader_and_isr),
-            ("UpdateMetadata", version.update_metadata),
-            *stops,
-        ]
-        stopped = responses[2]
-        assert isinstance(stopped, StopReplicaResponse)
-        assert len(stopped.partition_errors) == len(stops)
-        channel.close()
-        assert client.is_closed
-
-    asyncio.run(run())
+    client = FakeClient(answer)
+    channel = NetworkChannel(client, version)  # type: ignore[arg-type]
+    requests: list[ControlRequest] = [LEADER_AND_ISR, UPDATE_METADATA, STOP_REPLICA]
+    responses = [await channel.send(request) for request in requests]
+    assert [type(each) for each in responses] == [LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse]
+    stops = [("StopReplica", version.stop_replica)] * (2 if version.stop_replica < 3 else 1)
+    assert client.sent == [
+        ("LeaderAndIsr", version.leader_and_isr),
+        ("UpdateMetadata", version.update_metadata),
+        *stops,
+    ]
+    stopped = responses[2]
+    assert isinstance(stopped, StopReplicaResponse)
+    assert len(stopped.partition_errors) == len(stops)
+    channel.close()
+    assert client.is_closed

@@ -18,7 +18,7 @@ from coordinator.group.settings import GroupSettings
 from coordinator.group.syncing import Assignment
 from coordinator.group.waiting import MEMBER_BYTES, size_of
 from coordinator.runtime.contract import Effect
-from tests.coordinator.driver import ShardDriver
+from tests.coordinator.driver import GroupDriver
 from tests.coordinator.scenario import Scenario
 
 NAMES = st.sampled_from("abcd")
@@ -30,17 +30,17 @@ ERRORS = st.sampled_from(["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "KAFK
 DURATIONS = st.sampled_from(["1ms", "3s", "6s", "10s", "59s", "3m", "8d"])
 
 
-class CountingDriver(ShardDriver):
+class CountingDriver(GroupDriver):
     """Remembers who was answered."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, settings: GroupSettings | None = None) -> None:
         self.answered: Counter[object] = Counter()
-        super().__post_init__()
+        super().__init__(settings)
 
     def carry_out(self, effects: list[Effect]) -> None:
-        known = len(self.answers)
+        known = len(self.responses)
         super().carry_out(effects)
-        self.answered.update(waiter for waiter, _ in self.answers[known:])
+        self.answered.update(waiter for waiter, _ in self.responses[known:])
 
 
 class GroupMachine(RuleBasedStateMachine):

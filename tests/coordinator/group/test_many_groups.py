@@ -14,23 +14,15 @@ PLACE = ("t", 0)
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_no_group_is_created_beyond_the_limit() -> None:
-    async def run() -> None:
-        async with World(GroupCoordinatorSettings(groups=GroupSettings(groups_max=2)), partitions_count=1) as world:
-            await world.lead()
-            for group_id, expected in (
-                ("a", ErrorCode.NONE),
-                ("b", ErrorCode.NONE),
-                ("c", FULL),
-                ("a", ErrorCode.NONE),
-            ):
-                assert await _commit(world, group_id) == expected, group_id
-            joined = await world.groups.join_group(join_request("c"), 3, "client", "/h")
-            assert joined.error_code == FULL
-            response = await _in_transaction(world, "c")
-            assert response == FULL
-
-    asyncio.run(run())
+async def test_no_group_is_created_beyond_the_limit() -> None:
+    async with World(GroupCoordinatorSettings(groups=GroupSettings(groups_max=2)), partitions_count=1) as world:
+        await world.lead()
+        for group_id, expected in (("a", ErrorCode.NONE), ("b", ErrorCode.NONE), ("c", FULL), ("a", ErrorCode.NONE)):
+            assert await _commit(world, group_id) == expected, group_id
+        joined = await world.groups.join_group(join_request("c"), 3, "client", "/h")
+        assert joined.error_code == FULL
+        response = await _in_transaction(world, "c")
+        assert response == FULL
 
 
 async def _commit(world: World, group_id: str) -> int:

@@ -1,4 +1,4 @@
-"""Offsets of one group: which commit wins, and what transactions and removals do to them."""
+"""Offsets of one group: what keeps them, and which partitions they are of. tests/scenarios/groups tells which commit wins."""
 
 from __future__ import annotations
 
@@ -11,60 +11,6 @@ OTHER_PLACE = ("t", 1)
 
 def commit(offset: int) -> CommittedOffset:
     return CommittedOffset(offset, -1, "", 0)
-
-
-def committed(offsets: GroupOffsets) -> int | None:
-    found = offsets.committed(PLACE)
-    return None if found is None else found.offset
-
-
-def test_a_transactional_commit_counts_when_its_marker_comes() -> None:
-    offsets = GroupOffsets()
-    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
-    assert committed(offsets) is None and offsets.is_unstable(PLACE)
-    offsets.end_transaction(8, committed=True)
-    assert committed(offsets) is None
-    offsets.end_transaction(7, committed=True)
-    assert committed(offsets) == 1 and not offsets.is_unstable(PLACE)
-
-
-def test_an_aborted_commit_leaves_nothing() -> None:
-    offsets = GroupOffsets()
-    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
-    offsets.end_transaction(7, committed=False)
-    assert committed(offsets) is None and not offsets.is_in_use
-
-
-def test_a_later_plain_commit_is_not_overtaken_by_an_earlier_transactional_one() -> None:
-    offsets = GroupOffsets()
-    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
-    offsets.replay_commit(PLACE, commit(2), 11, transaction_of=None)
-    offsets.end_transaction(7, committed=True)
-    assert committed(offsets) == 2
-
-
-def test_of_two_transactions_the_later_record_wins_whichever_ends_first() -> None:
-    for first, second in ((7, 8), (8, 7)):
-        offsets = GroupOffsets()
-        offsets.replay_commit(PLACE, commit(1), 10, transaction_of=7)
-        offsets.replay_commit(PLACE, commit(2), 11, transaction_of=8)
-        offsets.end_transaction(first, committed=True)
-        offsets.end_transaction(second, committed=True)
-        assert committed(offsets) == 2
-
-
-def test_a_removal_drops_what_is_before_it_in_open_transactions() -> None:
-    offsets = GroupOffsets()
-    offsets.replay_commit(PLACE, commit(1), 10, transaction_of=None)
-    offsets.replay_commit(PLACE, commit(2), 11, transaction_of=7)
-    offsets.replay_commit(OTHER_PLACE, commit(3), 11, transaction_of=7)
-    offsets.replay_removal(PLACE, transaction_of=None)
-    assert committed(offsets) is None and not offsets.is_unstable(PLACE) and offsets.is_unstable(OTHER_PLACE)
-    offsets.replay_commit(PLACE, commit(4), 13, transaction_of=8)
-    offsets.end_transaction(7, committed=True)
-    assert committed(offsets) is None
-    offsets.end_transaction(8, committed=True)
-    assert committed(offsets) == 4
 
 
 def test_the_offset_under_an_open_transaction_does_not_expire() -> None:

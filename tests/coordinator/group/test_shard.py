@@ -12,7 +12,7 @@ from coordinator.group.waiting import WaitingBytes
 from coordinator.runtime.contract import AppendRecords, BatchPosition, BatchProducer, CoordinatorRecord, Effect
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
-from tests.coordinator.driver import START_MS, ShardDriver
+from tests.coordinator.driver import START_MS, GroupDriver
 from tests.coordinator.requests import commit_request, fetch_group, transactional_commit_request
 
 PLACE = ("orders", 0)
@@ -55,13 +55,13 @@ def test_a_group_of_tombstones_only_is_not_there() -> None:
 
 
 def test_a_deleted_group_has_no_offsets_when_its_open_transaction_ends() -> None:
-    driver = ShardDriver()
+    driver = GroupDriver()
     producer = BatchProducer(7, 0)
     request = transactional_commit_request("g", {PLACE: 5})
     driver.do(lambda shard, now_ms: shard.commit_offsets_in_transaction(request, producer, "commit", now_ms))
     assert committed(driver.shard) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     driver.do(lambda shard, now_ms: shard.delete_group("g", "delete", now_ms))
-    _, response = driver.answers[-1]
+    _, response = driver.responses[-1]
     assert isinstance(response, DeletableGroupResult) and response.error_code == ErrorCode.NONE
     driver.end_transaction(7, committed=True)
     assert driver.shard.group_ids() == []
@@ -70,7 +70,7 @@ def test_a_deleted_group_has_no_offsets_when_its_open_transaction_ends() -> None
 
 
 def test_a_large_removal_is_several_batches_and_one_answer() -> None:
-    driver = ShardDriver()
+    driver = GroupDriver()
     topic = "t" * 240
     places = [(f"{topic}{number}", 0) for number in range(2_000)]
     request = commit_request("g", dict.fromkeys(places, 1))
@@ -79,15 +79,15 @@ def test_a_large_removal_is_several_batches_and_one_answer() -> None:
     batches = [effect.result.records for effect in effects if isinstance(effect, AppendRecords)]
     assert len(batches) == 2
     assert all(sum(len(record.key) for record in batch) <= TOMBSTONE_BATCH_BYTES for batch in batches)
-    driver.answers.clear()
+    driver.responses.clear()
     driver.carry_out(effects)
-    assert [waiter for waiter, _ in driver.answers] == ["delete"]
+    assert [waiter for waiter, _ in driver.responses] == ["delete"]
     assert driver.shard.group_ids() == []
     assert driver.loaded_again().durable_state() == {}
 
 
 def test_a_removal_that_fails_in_part_leaves_the_rest() -> None:
-    driver = ShardDriver()
+    driver = GroupDriver()
     places = [(f"{'t' * 240}{number}", 0) for number in range(2_000)]
     request = commit_request("g", dict.fromkeys(places, 1))
     driver.do(lambda shard, now_ms: shard.commit_offsets(request, "commit", now_ms))
@@ -99,7 +99,7 @@ def test_a_removal_that_fails_in_part_leaves_the_rest() -> None:
     driver.carry_out([first])
     driver.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
     driver.carry_out([second])
-    waiter, response = driver.answers[-1]
+    waiter, response = driver.responses[-1]
     assert waiter == "delete" and isinstance(response, DeletableGroupResult)
     assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert driver.shard.describe("g").group_state == "Empty"

@@ -26,10 +26,7 @@ from coordinator.runtime.shard_context import Operation, ShardContext, ShardPort
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.schema import Message
-from runtime.tasks import TaskScope
-from runtime.timer import Timer
-from tests.clocks import ManualClock
-from tests.coordinator.world import ManualCallLater, MemoryLog
+from tests.coordinator.world import CoordinatorWorld, MemoryLog
 
 TOPIC = "__counters"
 SCAN_INTERVAL_MS = 1_000
@@ -145,24 +142,20 @@ def _scan(key: str, shard: CounterShard, now_ms: int) -> list[Effect]:
     return shard.scan(key, now_ms)
 
 
-class CounterWorld:
-    """Use as an async context manager. `carried_out` are commands, with the partition and its epoch at that moment."""
+class CounterWorld(CoordinatorWorld):
+    """`carried_out` are commands, with the partition and its epoch at that moment."""
 
     def __init__(
         self, log: MemoryLog | None = None, *, partitions_count: int | None = 1, has_commands: bool = True
     ) -> None:
-        self.clock = ManualClock()
-        self.call_later = ManualCallLater(self.clock)
-        self.log = log or MemoryLog()
-        self.tasks = TaskScope("test")
-        self.partitions_count = partitions_count
+        super().__init__(log, partitions_count)
         self.made: list[CounterShard] = []
         self.events: list[ShardEvent] = []
         self.carried_out: list[tuple[Command, int, int]] = []
         ports: ShardPorts[CounterShard] = ShardPorts(
             topic=TOPIC,
             clock=self.clock,
-            timer=Timer(self.clock, self.call_later),
+            timer=self.timer,
             writer=self.log,
             reader=self.log,
             observe=self.events.append,
@@ -179,27 +172,14 @@ class CounterWorld:
     def _carry_out(self, command: Command, context: ShardContext[CounterShard]) -> None:
         self.carried_out.append((command, context.partition, context.leader_epoch))
 
-    async def __aenter__(self) -> CounterWorld:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.runtime.close()
-        await self.tasks.close()
 
     async def lead(self, leader_epoch: int = 0) -> None:
         if not self.runtime.is_active:
             self.runtime.start()
         for partition in range(self.partitions_count or 0):
             self.runtime.on_leadership(partition, leader_epoch)
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Let everything that can run, run."""
-        for _ in range(50):
-            await asyncio.sleep(0)
-
-    async def advance(self, duration_ms: int) -> None:
-        self.call_later.advance(duration_ms)
         await self.settle()
 
     def context_of(self, key: str) -> ShardContext[CounterShard]:

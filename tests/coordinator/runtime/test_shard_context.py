@@ -11,76 +11,60 @@ from protocol.errors import ErrorCode
 from tests.coordinator.runtime.counter_world import Added, CounterShard, CounterWorld, Publish
 
 
-def test_a_command_is_carried_out_behind_the_effects_in_front_of_it() -> None:
-    async def scenario() -> None:
-        async with CounterWorld() as world:
-            await world.lead(leader_epoch=2)
-            world.log.is_holding = True
-            adding = asyncio.create_task(world.add("k", publishing=True))
-            await world.settle()
-            assert len(world.log.waiting) == 1
-            assert world.events == [Added("k")]
-            assert world.carried_out == [(Publish("k", 0, 2), 0, 2)]
-            world.log.commit_all()
-            assert await adding is ErrorCode.NONE
-
-    asyncio.run(scenario())
+async def test_a_command_is_carried_out_behind_the_effects_in_front_of_it() -> None:
+    async with CounterWorld() as world:
+        await world.lead(leader_epoch=2)
+        world.log.is_holding = True
+        adding = asyncio.create_task(world.add("k", publishing=True))
+        await world.settle()
+        assert len(world.log.waiting) == 1
+        assert world.events == [Added("k")]
+        assert world.carried_out == [(Publish("k", 0, 2), 0, 2)]
+        world.log.commit_all()
+        assert await adding is ErrorCode.NONE
 
 
-def test_no_command_is_carried_out_once_the_leadership_is_over() -> None:
+async def test_no_command_is_carried_out_once_the_leadership_is_over() -> None:
     """The append in front of it fails, and takes the partition with it."""
-
-    async def scenario() -> None:
-        async with CounterWorld() as world:
-            await world.lead()
-            world.log.refuse_with = ErrorCode.KAFKA_STORAGE_ERROR
-            world.log.on_refusal = lambda: world.runtime.on_resignation(0)
-            assert await world.add("k", publishing=True) is ErrorCode.NOT_COORDINATOR
-            assert world.carried_out == []
-
-    asyncio.run(scenario())
+    async with CounterWorld() as world:
+        await world.lead()
+        world.log.refuse_with = ErrorCode.KAFKA_STORAGE_ERROR
+        world.log.on_refusal = lambda: world.runtime.on_resignation(0)
+        assert await world.add("k", publishing=True) is ErrorCode.NOT_COORDINATOR
+        assert world.carried_out == []
 
 
-def test_what_a_command_leads_to_is_an_operation_of_its_own() -> None:
-    async def scenario() -> None:
-        async with CounterWorld() as world:
-            await world.lead()
-            context = world.context_of("k")
-            order: list[str] = []
+async def test_what_a_command_leads_to_is_an_operation_of_its_own() -> None:
+    async with CounterWorld() as world:
+        await world.lead()
+        context = world.context_of("k")
+        order: list[str] = []
 
-            def outer(shard: CounterShard, now_ms: int) -> list[Effect]:
-                context.run(inner)
-                order.append("outer")
-                return []
+        def outer(shard: CounterShard, now_ms: int) -> list[Effect]:
+            context.run(inner)
+            order.append("outer")
+            return []
 
-            def inner(shard: CounterShard, now_ms: int) -> list[Effect]:
-                order.append("inner")
-                return []
+        def inner(shard: CounterShard, now_ms: int) -> list[Effect]:
+            order.append("inner")
+            return []
 
-            context.run(outer)
-            assert order == ["outer", "inner"]
-
-    asyncio.run(scenario())
+        context.run(outer)
+        assert order == ["outer", "inner"]
 
 
-def test_a_coordinator_without_commands_refuses_them() -> None:
-    async def scenario() -> None:
-        async with CounterWorld(has_commands=False) as world:
-            await world.lead()
-            with pytest.raises(AssertionError, match="a shard without commands"):
-                await world.add("k", publishing=True)
-
-    asyncio.run(scenario())
+async def test_a_coordinator_without_commands_refuses_them() -> None:
+    async with CounterWorld(has_commands=False) as world:
+        await world.lead()
+        with pytest.raises(AssertionError, match="a shard without commands"):
+            await world.add("k", publishing=True)
 
 
-def test_a_refused_append_is_answered() -> None:
-    async def scenario() -> None:
-        async with CounterWorld() as world:
-            await world.lead()
-            world.log.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
-            assert await world.add("k") is ErrorCode.NOT_ENOUGH_REPLICAS
-            world.log.refuse_with = None
-            assert await world.add("k") is ErrorCode.NONE
-            assert world.made[0].numbers["k"] == 1
-
-    asyncio.run(scenario())
+async def test_a_refused_append_is_answered() -> None:
+    async with CounterWorld() as world:
+        await world.lead()
+        world.log.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await world.add("k") is ErrorCode.NOT_ENOUGH_REPLICAS
+        world.log.refuse_with = None
+        assert await world.add("k") is ErrorCode.NONE
+        assert world.made[0].numbers["k"] == 1

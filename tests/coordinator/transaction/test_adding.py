@@ -8,7 +8,8 @@ import pytest
 
 from coordinator.transaction.adding import TransactionalProducer
 from protocol.errors import ErrorCode
-from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, START_MS, TransactionDriver
+from tests.coordinator.driver import START_MS
+from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
 
 NONE = ErrorCode.NONE
 

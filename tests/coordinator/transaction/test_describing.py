@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.transaction.describing import TransactionFilter, unknown_states
 from protocol.errors import ErrorCode
-from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, START_MS, TransactionDriver
+from tests.coordinator.driver import START_MS
+from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
 
 
 def listed(driver: TransactionDriver, *states: str, ids: tuple[int, ...] = (), longer_than_ms: int = -1) -> list[str]:

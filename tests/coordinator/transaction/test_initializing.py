@@ -12,7 +12,8 @@ from coordinator.transaction.records import transaction_record
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.transaction import EPOCH_MAX, LAST_CLIENT_EPOCH, Transaction, TransactionState
 from protocol.errors import ErrorCode
-from tests.coordinator.transaction.shard_driver import ORDERS, PARTITION, START_MS, Batch, TransactionDriver
+from tests.coordinator.driver import START_MS, Batch
+from tests.coordinator.transaction.shard_driver import ORDERS, PARTITION, TransactionDriver
 
 NONE = ErrorCode.NONE
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS

@@ -15,11 +15,7 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from protocol.messages.describe_cluster import DescribeClusterRequest
 from protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from protocol.messages.leader_and_isr import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrTopicState,
-)
+from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from protocol.messages.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaPartitionV0,
@@ -72,21 +68,13 @@ def _stopping(run: Run, _: Any) -> StopReplicaRequest:
 
 
 check(StopReplicaRequest, _stopping, _BROKERS, prepare=lambda run: run.topic())
-check(
-    UpdateMetadataRequest,
-    lambda run, _: UpdateMetadataRequest(live_brokers=[], **OLD_CONTROLLER),
-    _BROKERS,
-)
+check(UpdateMetadataRequest, lambda run, _: UpdateMetadataRequest(live_brokers=[], **OLD_CONTROLLER), _BROKERS)
 check(
     ControlledShutdownRequest,
     lambda run, _: ControlledShutdownRequest(broker_id=0 if run.version > 1 else 9, broker_epoch=1),
     _BROKERS,
 )
-check(
-    AllocateProducerIdsRequest,
-    lambda run, _: AllocateProducerIdsRequest(broker_id=9, broker_epoch=1),
-    _BROKERS,
-)
+check(AllocateProducerIdsRequest, lambda run, _: AllocateProducerIdsRequest(broker_id=9, broker_epoch=1), _BROKERS)
 check(
     AlterPartitionRequest,
     lambda run, _: wishing(run, run.name("t"), wish(0, leader_epoch=9)),
@@ -151,9 +139,7 @@ def _own_log(run: Run) -> Any:
 
 check(
     DescribeLogDirsRequest,
-    lambda run, _: DescribeLogDirsRequest(
-        topics=[DescribableLogDirTopic(topic=run.name("t"), partitions=[0])],
-    ),
+    lambda run, _: DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic=run.name("t"), partitions=[0])]),
     {
         "may describe the cluster": on_cluster(Operation.DESCRIBE),
         "may alter the cluster": on_cluster(Operation.ALTER),

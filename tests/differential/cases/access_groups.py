@@ -12,16 +12,8 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.leave_group import LeaveGroupRequest
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from protocol.messages.sync_group import SyncGroupRequest
 from security.access import Operation
@@ -198,10 +190,7 @@ _OFFSETS = {
     "may read the group and describe the topic": [*on_group(Operation.READ), *on_topic(Operation.DESCRIBE)],
     "may describe the group and read the topic": [*on_group(Operation.DESCRIBE), *on_topic(Operation.READ)],
     "may describe both": [*on_group(Operation.DESCRIBE), *on_topic(Operation.DESCRIBE)],
-    "may read the group and the missing topic": [
-        *on_group(Operation.READ),
-        *on_topic(Operation.READ, name="missing"),
-    ],
+    "may read the group and the missing topic": [*on_group(Operation.READ), *on_topic(Operation.READ, name="missing")],
     "may delete the group": on_group(Operation.DELETE),
     "may delete the group and read the topic": [*on_group(Operation.DELETE), *on_topic(Operation.READ)],
     "may delete the group and the topic": [*on_group(Operation.DELETE), *on_topic(Operation.DELETE)],
@@ -226,12 +215,7 @@ def _committing(run: Run, _: Any) -> OffsetCommitRequest:
     )
 
 
-check(
-    OffsetCommitRequest,
-    _committing,
-    _OFFSETS,
-    prepare=lambda run: [run.group(), run.topic()],
-)
+check(OffsetCommitRequest, _committing, _OFFSETS, prepare=lambda run: [run.group(), run.topic()])
 
 
 def _offsets_of_a_group(run: Run) -> None:

@@ -34,21 +34,13 @@ check(
     lambda run, _: acls.creating(*(acls.Acl(name=run.name("t"), principal=f"User:{who}") for who in "ab")),
     _ALTER,
 )
-check(
-    DescribeAclsRequest,
-    lambda run, _: acls.describing(acls.Filter(principal="User:nobody")),
-    _ALTER,
-)
+check(DescribeAclsRequest, lambda run, _: acls.describing(acls.Filter(principal="User:nobody")), _ALTER)
 check(
     DeleteAclsRequest,
     lambda run, _: acls.deleting(*(acls.Filter(principal=f"User:{who}") for who in ("nobody", "none"))),
     _ALTER,
 )
-check(
-    DescribeClientQuotasRequest,
-    lambda run, _: exactly({USER: run.name("u")}),
-    _ALTER,
-)
+check(DescribeClientQuotasRequest, lambda run, _: exactly({USER: run.name("u")}), _ALTER)
 check(
     AlterClientQuotasRequest,
     lambda run, _: altering(({USER: run.name("u")}, {PRODUCE: 1e9}), validate_only=True),

@@ -14,11 +14,7 @@ from protocol.messages.alter_partition_reassignments import (
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
-from protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
 from protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
@@ -115,10 +111,7 @@ def _topic_id(run: Run) -> bytes:
 check(
     MetadataRequest,
     _by_id,
-    {
-        "may describe the topic": on_topic(Operation.DESCRIBE),
-        "may write to the topic": on_topic(Operation.WRITE),
-    },
+    {"may describe the topic": on_topic(Operation.DESCRIBE), "may write to the topic": on_topic(Operation.WRITE)},
     "12+",
     about="who may see topics by id",
     prepare=_topic_id,
@@ -417,10 +410,7 @@ _ALTER_CLUSTER = {
 }
 
 check(
-    ElectLeadersRequest,
-    lambda run, _: electing(run.name("t"), 0, 5),
-    _ALTER_CLUSTER,
-    prepare=lambda run: run.topic(),
+    ElectLeadersRequest, lambda run, _: electing(run.name("t"), 0, 5), _ALTER_CLUSTER, prepare=lambda run: run.topic()
 )
 
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
 from protocol.messages.incremental_alter_configs import AlterableConfig as Change
 from protocol.messages.incremental_alter_configs import AlterConfigsResource as ChangedResource
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest

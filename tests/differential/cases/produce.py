@@ -257,9 +257,7 @@ def attributes_that_clients_may_not_set(run: Run) -> None:
 
 @case(ProduceRequest, "wrong", "3+")
 def transactional_batch_without_a_transaction(run: Run) -> None:
-    run.ask(
-        sending(run.topic(), (0, batch(b"a", attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0))),
-    )
+    run.ask(sending(run.topic(), (0, batch(b"a", attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0))))
 
 
 @case(ProduceRequest, "wrong", "3-6")

@@ -46,8 +46,7 @@ class OffsetsProducer:
         self.transactional_id = self.transactional_id or self.run.name("tx")
         finding = FindCoordinatorRequest(coordinator_keys=[self.transactional_id], key_type=1)
         self.run.until(
-            "there is a transaction coordinator",
-            lambda: bool(self.run.do(finding).coordinators[0].error_code == 0),
+            "there is a transaction coordinator", lambda: bool(self.run.do(finding).coordinators[0].error_code == 0)
         )
         self.start()
 
@@ -293,10 +292,7 @@ def two_transactions_of_a_group(run: Run) -> None:
         committed=True,
     )  # fmt: skip
     second.retried(lambda: run.do(request))
-    run.until(
-        "the second transaction is complete",
-        lambda: second_offset(first) == 7,
-    )
+    run.until("the second transaction is complete", lambda: second_offset(first) == 7)
     first.end(committed=True)
     note_offsets(first)
 

@@ -69,12 +69,7 @@ class Run:
         return topic_id
 
     def ask(
-        self,
-        request: Request,
-        to: int = 1,
-        *,
-        version: int | None = None,
-        pick: Callable[[Any], None] | None = None,
+        self, request: Request, to: int = 1, *, version: int | None = None, pick: Callable[[Any], None] | None = None
     ) -> Any:
         """Send and keep the answer; `pick` changes it before it is kept."""
         chosen = self.version if version is None else version

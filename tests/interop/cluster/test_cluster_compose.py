@@ -30,13 +30,7 @@ from tests.oracle import java
 from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.process import wait_until
 
-pytestmark = [
-    pytest.mark.oracle,
-    pytest.mark.interop,
-    pytest.mark.spark,
-    pytest.mark.long,
-    pytest.mark.timeout(1800),
-]
+pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 BOOTSTRAP_SERVERS = "localhost:19092,localhost:29092,localhost:39092"
 READY = {1: "http://localhost:18080/ready", 2: "http://localhost:28080/ready", 3: "http://localhost:38080/ready"}

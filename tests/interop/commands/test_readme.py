@@ -49,7 +49,7 @@ NOT_RUN = {
     "docker compose --profile secure up --build --detach --wait secure1 secure2 secure3": "the same",
     "docker compose --profile secure cp secure1:/security/admin.properties .": "the same",
     "make cluster-secure": "test_cluster_command.py starts it, with a client that can log in",
-    "barnabas users": "the name of a group of commands, which test_page_sasl.py runs",
+    "barnabas users": "the name of a group of commands, which tests/interop/security/test_page.py runs",
     "docker kill": "the same",
     "barnabas balance": "test_reassignment.py evens out clusters with it",
     "barnabas settings --check server.properties": "tests/barnabas/test_settings_command.py checks files",

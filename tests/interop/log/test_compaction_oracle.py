@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.records.batch import BatchHeader
 from protocol.records.record import Record
+from runtime.clock import SystemClock
 from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
@@ -150,7 +150,7 @@ async def clean(directory: Path) -> None:
         config_of=lambda topic: LogConfig.from_settings(settings, TOPICS.get(topic, {})),
         filesystem=OsFileSystem(),
         disk=disk,
-        clock=_Clock(),
+        clock=SystemClock(),
         randomness=random.Random(1),
         on_directory_failed=lambda path, error: pytest.fail(f"{path}: {error}"),
     )
@@ -161,14 +161,6 @@ async def clean(directory: Path) -> None:
     assert not logs.cleaner.report.logs_set_aside
     await logs.close()
     await disk.close()
-
-
-class _Clock:
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
 
 
 # --- what is written ---

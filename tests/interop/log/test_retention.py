@@ -126,10 +126,7 @@ class Full:
 
 def full(broker: Broker, topic: str) -> Full:
     files = segments(broker, topic)
-    return Full(
-        list(pairwise([*files, RECORDS])),
-        [path.stat().st_size for path in files.values()],
-    )
+    return Full(list(pairwise([*files, RECORDS])), [path.stat().st_size for path in files.values()])
 
 
 _seen: dict[str, object] = {}

@@ -31,7 +31,7 @@ NEWCOMER = os.environ.get("NEWCOMER", OURS)
 OURS_ID = 3
 """Brokers 1 and 2 are Apache Kafka's."""
 SETTINGS = {
-    "zookeeper.session.timeout.ms": "30000",  # nobody leaves here
+    "zookeeper.session.timeout.ms": "30000"  # nobody leaves here
 }
 ROUNDS = 20
 ENTRY = struct.Struct(">hqqqq")

@@ -18,10 +18,7 @@ from tests.oracle.cluster import KAFKA, OURS, Cluster
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.process import wait_until
 
-SETTINGS = {
-    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
+SETTINGS = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
 PATIENCE_S = 60
 ANY, TOPIC, MATCH, LITERAL, PREFIXED, READ, ALLOW = 1, 2, 2, 3, 4, 3, 3
 

@@ -117,11 +117,7 @@ def test_a_read_from_a_time_begins_with_the_first_record_of_that_time(
 ) -> None:
     by_timestamp = {"read": {str(partition): timestamp_ms(n) for partition in range(PARTITIONS)}}
     rows = reader(
-        spark,
-        servers,
-        "read",
-        startingOffsetsByTimestamp=by_timestamp,
-        startingOffsetsByTimestampStrategy="latest",
+        spark, servers, "read", startingOffsetsByTimestamp=by_timestamp, startingOffsetsByTimestampStrategy="latest"
     ).load()
     # Partition p's first record with a timestamp of n or later is record m >= n with m % 3 == p.
     assert numbers(rows) == list(range(n, RECORDS))

@@ -63,10 +63,7 @@ def play(broker: Barnabas, folder: Path, faults: list[str], *, count: int, per_b
     print(f"SEED={seed}: {', '.join(faults)}")
     servers = broker.bootstrap_servers
     create(servers, "given", "copied")
-    with (
-        ThreadPoolExecutor(1) as pool,
-        CopiesProcess(servers, "given", "copied", folder, per_batch) as copies,
-    ):
+    with ThreadPoolExecutor(1) as pool, CopiesProcess(servers, "given", "copied", folder, per_batch) as copies:
         feeding: Future[None] = pool.submit(feed_all, servers, count)
         copies.start(chance.choice((1, 3, 5)))
         for number, fault in enumerate(faults):

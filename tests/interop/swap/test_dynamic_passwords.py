@@ -95,11 +95,7 @@ def test_passwords_of_either_are_read_by_the_other() -> None:
             assert described(ours.port)[NAME] == (None, DYNAMIC_BROKER)
         # Apache Kafka's own tool encrypts for a broker that does not run.
         for form, how in FORMS.items():
-            given = {
-                f"listener.name.{form}.ssl.key.password": f"{form} by the tool",
-                **SECRET,
-                **how,
-            }
+            given = {f"listener.name.{form}.ssl.key.password": f"{form} by the tool", **SECRET, **how}
             text = ",".join(f"{name}={value}" for name, value in given.items())
             entity = ["--zookeeper", zookeeper.connect, "--entity-type", "brokers", "--entity-name", "0"]
             tools.run("configs", [*entity, "--alter", "--add-config", text])

@@ -10,37 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.transactions.clients.clients import GROUP_CLIENTS, JAVA_CLIENTS, Clients, all_clients, pairs
+from tests.interop.transactions.clients.clients import GROUP_CLIENTS, JAVA_CLIENTS, pairs
 from tests.interop.transactions.clients.interface import Client
 from tests.interop.transactions.clients.processing import PARTITIONS, PATIENCE_S, Feed, Worker, assert_processed_once
-from tests.interop.transactions.clients.servers import Servers, Topic, all_servers, created
+from tests.interop.transactions.clients.servers import Topic, created
 from tests.oracle.process import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
-
-
-@pytest.fixture(scope="module")
-def clients() -> Iterator[Clients]:
-    with all_clients() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    with all_servers() as made:
-        yield made
-
-
-@pytest.fixture
-def bootstrap(servers: Servers, server_name: str) -> str:
-    return servers.bootstrap(server_name)
-
-
-@pytest.fixture
-def client(client_name: str, clients: Clients, bootstrap: str) -> Iterator[Client]:
-    made = clients.make(client_name, bootstrap)
-    yield made
-    made.close()
 
 
 @pytest.fixture

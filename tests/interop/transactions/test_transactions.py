@@ -8,45 +8,17 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.interop.retried_requests import end_of
-from tests.interop.transactions.clients.clients import CLIENTS, OLDER_JAVA, Clients, all_clients, pairs
+from tests.interop.transactions.clients.clients import CLIENTS, OLDER_JAVA, pairs
 from tests.interop.transactions.clients.interface import Client, FencedError, Member, Producer, Record
-from tests.interop.transactions.clients.servers import PATIENCE_S, Servers, all_servers, created
+from tests.interop.transactions.clients.servers import PATIENCE_S, created
 from tests.oracle.process import wait_until
 
 SOME = ("confluent-kafka", f"Java {OLDER_JAVA}")
 PAIRS = pairs(CLIENTS, {"barnabas": CLIENTS, "barnabas-cluster": SOME})
 
-pytestmark = [
-    pytest.mark.oracle,
-    pytest.mark.interop,
-    pytest.mark.parametrize(("server_name", "client_name"), PAIRS),
-]
+pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.parametrize(("server_name", "client_name"), PAIRS)]
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
-
-
-@pytest.fixture(scope="module")
-def clients() -> Iterator[Clients]:
-    with all_clients() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    with all_servers() as made:
-        yield made
-
-
-@pytest.fixture
-def bootstrap(servers: Servers, server_name: str) -> str:
-    return servers.bootstrap(server_name)
-
-
-@pytest.fixture
-def client(client_name: str, clients: Clients, bootstrap: str) -> Iterator[Client]:
-    made = clients.make(client_name, bootstrap)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from metadata.store import acls
 from metadata.store.acls import LITERAL, PREFIXED, AclNode, AclRow, InvalidAclNode
 from metadata.store.port import BadVersionError, Store, Transaction
 from runtime.clock import SystemClock
+from tests.async_tests import simulated
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.store import Fault, SimulatedEnsemble
 
@@ -107,56 +108,52 @@ def test_names_that_nodes_have(name: str) -> None:
     assert acls.is_possible_name(name)
 
 
-def test_rows_are_added_and_removed_with_a_notification_each() -> None:
-    async def program(_loop: SimLoop) -> None:
-        _, store = await store_with_folders()
-        assert await acls.update(store, ORDERS, adding(READ)) == ([], [READ])
-        assert await acls.update(store, ORDERS, adding(READ, WRITE)) == ([READ], [READ, WRITE])
-        assert await acls.update(store, ORDERS, adding(READ)) == ([READ, WRITE], [READ, WRITE]), "nothing to do"
-        assert await acls.named_nodes(store) == [ORDERS]
-        assert await acls.read_nodes(store, [ORDERS, ORDERS._replace(name="x")]) == {
-            ORDERS: [READ, WRITE],
-            ORDERS._replace(name="x"): [],
-        }
-        assert await acls.update(store, ORDERS, removing(READ)) == ([READ, WRITE], [WRITE])
-        assert await acls.update(store, ORDERS, removing(WRITE)) == ([WRITE], [])
-        assert await store.exists(ORDERS.path) is None
-        assert await acls.update(store, ORDERS, removing(WRITE)) == ([], [])
-        assert await acls.changes_after(store, LITERAL, -1) == [(number, ORDERS) for number in range(4)]
-        assert await acls.changes_after(store, LITERAL, 2) == [(3, ORDERS)]
-        assert await acls.changes_after(store, PREFIXED, -1) == []
-
-    simulate(1, program)
+@simulated(1)
+async def test_rows_are_added_and_removed_with_a_notification_each() -> None:
+    _, store = await store_with_folders()
+    assert await acls.update(store, ORDERS, adding(READ)) == ([], [READ])
+    assert await acls.update(store, ORDERS, adding(READ, WRITE)) == ([READ], [READ, WRITE])
+    assert await acls.update(store, ORDERS, adding(READ)) == ([READ, WRITE], [READ, WRITE]), "nothing to do"
+    assert await acls.named_nodes(store) == [ORDERS]
+    assert await acls.read_nodes(store, [ORDERS, ORDERS._replace(name="x")]) == {
+        ORDERS: [READ, WRITE],
+        ORDERS._replace(name="x"): [],
+    }
+    assert await acls.update(store, ORDERS, removing(READ)) == ([READ, WRITE], [WRITE])
+    assert await acls.update(store, ORDERS, removing(WRITE)) == ([WRITE], [])
+    assert await store.exists(ORDERS.path) is None
+    assert await acls.update(store, ORDERS, removing(WRITE)) == ([], [])
+    assert await acls.changes_after(store, LITERAL, -1) == [(number, ORDERS) for number in range(4)]
+    assert await acls.changes_after(store, LITERAL, 2) == [(3, ORDERS)]
+    assert await acls.changes_after(store, PREFIXED, -1) == []
 
 
-def test_writers_at_the_same_time_lose_nothing() -> None:
-    async def program(_loop: SimLoop) -> None:
-        ensemble, store = await store_with_folders()
-        other = ensemble.connect()
-        tried: list[Sequence[AclRow]] = []
+@simulated(1)
+async def test_writers_at_the_same_time_lose_nothing() -> None:
+    ensemble, store = await store_with_folders()
+    other = ensemble.connect()
+    tried: list[Sequence[AclRow]] = []
 
-        for start in ([], [AclRow("User:x", "Allow", "*", "All")]):
-            if start:
-                await acls.update(store, ORDERS, adding(*start))
-            for competing in (adding(WRITE), removing(WRITE)):
-                tried.clear()
-                await acls.update(store, ORDERS, removing(READ))
+    for start in ([], [AclRow("User:x", "Allow", "*", "All")]):
+        if start:
+            await acls.update(store, ORDERS, adding(*start))
+        for competing in (adding(WRITE), removing(WRITE)):
+            tried.clear()
+            await acls.update(store, ORDERS, removing(READ))
 
-                def edit(before: Sequence[AclRow], competing: acls.Edit = competing) -> Sequence[AclRow]:
-                    tried.append(before)
-                    if len(tried) == 1:  # between the read and the write
-                        node = ensemble.tree.nodes.find(ORDERS.path)
-                        rows = competing([] if node is None else acls.decode_rows(node.data))
-                        ensemble.transact(other.session().session_id, _replacing(ensemble, rows))
-                    return adding(READ)(before)
+            def edit(before: Sequence[AclRow], competing: acls.Edit = competing) -> Sequence[AclRow]:
+                tried.append(before)
+                if len(tried) == 1:  # between the read and the write
+                    node = ensemble.tree.nodes.find(ORDERS.path)
+                    rows = competing([] if node is None else acls.decode_rows(node.data))
+                    ensemble.transact(other.session().session_id, _replacing(ensemble, rows))
+                return adding(READ)(before)
 
-                _, after = await acls.update(store, ORDERS, edit)
-                assert len(tried) == 2
-                found = (await acls.read_nodes(store, [ORDERS]))[ORDERS]
-                assert found == after
-                assert READ in after and set(start) <= set(after)
-
-    simulate(1, program)
+            _, after = await acls.update(store, ORDERS, edit)
+            assert len(tried) == 2
+            found = (await acls.read_nodes(store, [ORDERS]))[ORDERS]
+            assert found == after
+            assert READ in after and set(start) <= set(after)
 
 
 def _replacing(ensemble: SimulatedEnsemble, rows: Sequence[AclRow]) -> Transaction:
@@ -185,41 +182,35 @@ def test_a_writer_that_is_always_late_gives_up() -> None:
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_a_lost_response_leaves_the_change_made_and_told(fault: Fault) -> None:
-    async def program(_loop: SimLoop) -> None:
-        ensemble, store = await store_with_folders()
-        for edit, rows in ((adding(READ), [READ]), (removing(READ), [])):
-            faults = iter([fault])
-            ensemble.fault = lambda _session_id, _operations, faults=faults: next(faults, None)
-            before, after = await acls.update(store, ORDERS, edit)
-            assert (before, after) == ([] if rows else [READ], rows)
-            assert (await acls.read_nodes(store, [ORDERS]))[ORDERS] == rows
-        changes = await acls.changes_after(store, LITERAL, -1)
-        assert len(changes) == (2 if fault is Fault.REQUEST_LOST else 4), "an unsure change is told again"
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_lost_response_leaves_the_change_made_and_told(fault: Fault) -> None:
+    ensemble, store = await store_with_folders()
+    for edit, rows in ((adding(READ), [READ]), (removing(READ), [])):
+        faults = iter([fault])
+        ensemble.fault = lambda _session_id, _operations, faults=faults: next(faults, None)
+        before, after = await acls.update(store, ORDERS, edit)
+        assert (before, after) == ([] if rows else [READ], rows)
+        assert (await acls.read_nodes(store, [ORDERS]))[ORDERS] == rows
+    changes = await acls.changes_after(store, LITERAL, -1)
+    assert len(changes) == (2 if fault is Fault.REQUEST_LOST else 4), "an unsure change is told again"
 
 
-def test_a_folder_that_is_gone_is_made_again() -> None:
-    async def program(_loop: SimLoop) -> None:
-        _, store = await store_with_folders()
-        await store.delete("/kafka-acl/Topic")
+@simulated(1)
+async def test_a_folder_that_is_gone_is_made_again() -> None:
+    _, store = await store_with_folders()
+    await store.delete("/kafka-acl/Topic")
+    await acls.update(store, ORDERS, adding(READ))
+    assert (await acls.read_nodes(store, [ORDERS]))[ORDERS] == [READ]
+
+
+@simulated(1)
+async def test_a_node_that_cannot_be_read_is_not_written() -> None:
+    _, store = await store_with_folders()
+    await store.create(ORDERS.path, b"not JSON")
+    with pytest.raises(InvalidAclNode, match="/kafka-acl/Topic/orders"):
         await acls.update(store, ORDERS, adding(READ))
-        assert (await acls.read_nodes(store, [ORDERS]))[ORDERS] == [READ]
-
-    simulate(1, program)
-
-
-def test_a_node_that_cannot_be_read_is_not_written() -> None:
-    async def program(_loop: SimLoop) -> None:
-        _, store = await store_with_folders()
-        await store.create(ORDERS.path, b"not JSON")
-        with pytest.raises(InvalidAclNode, match="/kafka-acl/Topic/orders"):
-            await acls.update(store, ORDERS, adding(READ))
-        assert isinstance((await acls.read_nodes(store, [ORDERS]))[ORDERS], InvalidAclNode)
-        assert (await store.get(ORDERS.path))[0] == b"not JSON"
-
-    simulate(1, program)
+    assert isinstance((await acls.read_nodes(store, [ORDERS]))[ORDERS], InvalidAclNode)
+    assert (await store.get(ORDERS.path))[0] == b"not JSON"
 
 
 def test_what_is_none_of_ours_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
@@ -237,13 +228,11 @@ def test_what_is_none_of_ours_is_passed_over(caplog: pytest.LogCaptureFixture) -
     assert "change of ACLs ignored" in caplog.text
 
 
-def test_old_notifications_are_removed() -> None:
-    async def program(_loop: SimLoop) -> None:
-        _, store = await store_with_folders()
-        await acls.update(store, ORDERS, adding(READ))
-        await acls.update(store, ORDERS._replace(pattern_type=PREFIXED), adding(READ))
-        assert await acls.purge_changes(store, 0) == 0
-        assert await acls.purge_changes(store, 1 << 50) == 2
-        assert await store.children("/kafka-acl-changes") == []
-
-    simulate(1, program)
+@simulated(1)
+async def test_old_notifications_are_removed() -> None:
+    _, store = await store_with_folders()
+    await acls.update(store, ORDERS, adding(READ))
+    await acls.update(store, ORDERS._replace(pattern_type=PREFIXED), adding(READ))
+    assert await acls.purge_changes(store, 0) == 0
+    assert await acls.purge_changes(store, 1 << 50) == 2
+    assert await store.children("/kafka-acl-changes") == []

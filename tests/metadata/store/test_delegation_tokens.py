@@ -22,7 +22,8 @@ from metadata.store.delegation_tokens import (
     write_token,
 )
 from metadata.store.sanitized_names import desanitized, sanitized
-from tests.clocks import ManualClock
+from tests.async_tests import played_by
+from tests.doubles.clock import ManualClock
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
 
 # Read from a running Apache Kafka 3.9.1.
@@ -65,62 +66,49 @@ def test_before_version_3_a_token_belongs_to_whoever_asked() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"version": 4},
-        {"version": 0},
-        {"owner": None},
-        {"renewers": 3},
-        {"renewers": [1]},
-        {"maxTimestamp": "x"},
-    ],
+    [{"version": 4}, {"version": 0}, {"owner": None}, {"renewers": 3}, {"renewers": [1]}, {"maxTimestamp": "x"}],
 )
 def test_nodes_that_cannot_be_read(change: dict[str, object]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - one error for every bad node
         TokenNode.decode(json.dumps({**json.loads(BY_KAFKA), **change}).encode())
 
 
-def test_tokens_are_written_read_and_removed() -> None:
-    async def case(store: SimulatedStore, _clock: ManualClock) -> None:
-        await write_token(store, TOKEN)
-        await write_token(store, TOKEN)
-        await store.create("/delegation_token/tokens/rubbish", b"x")
-        await store.create("/delegation_token/tokens/empty", b"")
-        await store.create("/delegation_token/tokens/other", BY_KAFKA)
-        assert await read_tokens(store) == {TOKEN.token_id: TOKEN}
-        assert await read_tokens(store, ["missing", TOKEN.token_id]) == {TOKEN.token_id: TOKEN}
-        await remove_token(store, TOKEN.token_id)
-        await remove_token(store, TOKEN.token_id)
-        assert await read_tokens(store) == {}
-        assert await changed_tokens(store, -1) == (3, [TOKEN.token_id])
-
-    run(case)
+@played_by(run, gives=2)
+async def test_tokens_are_written_read_and_removed(store: SimulatedStore, clock: ManualClock) -> None:
+    await write_token(store, TOKEN)
+    await write_token(store, TOKEN)
+    await store.create("/delegation_token/tokens/rubbish", b"x")
+    await store.create("/delegation_token/tokens/empty", b"")
+    await store.create("/delegation_token/tokens/other", BY_KAFKA)
+    assert await read_tokens(store) == {TOKEN.token_id: TOKEN}
+    assert await read_tokens(store, ["missing", TOKEN.token_id]) == {TOKEN.token_id: TOKEN}
+    await remove_token(store, TOKEN.token_id)
+    await remove_token(store, TOKEN.token_id)
+    assert await read_tokens(store) == {}
+    assert await changed_tokens(store, -1) == (3, [TOKEN.token_id])
 
 
-def test_notifications_are_read_once_and_watched() -> None:
-    async def case(store: SimulatedStore, _clock: ManualClock) -> None:
-        fired: list[str] = []
-        assert await changed_tokens(store, -1, lambda event: fired.append(event.path)) == (-1, [])
-        await write_token(store, TOKEN)
-        assert fired == [TOKEN_CHANGES]
-        assert await changed_tokens(store, -1) == (0, [TOKEN.token_id])
-        assert await changed_tokens(store, 0) == (0, [])
-        for data in (b"a/b", b"..", b"", b"\xff", b"new"):
-            await store.create(f"{TOKEN_CHANGES}/token_change_", data, sequential=True)
-        await store.create(f"{TOKEN_CHANGES}/other", b"other")
-        assert await changed_tokens(store, 0) == (5, ["\ufffd", "new"])
-
-    run(case)
+@played_by(run, gives=2)
+async def test_notifications_are_read_once_and_watched(store: SimulatedStore, clock: ManualClock) -> None:
+    fired: list[str] = []
+    assert await changed_tokens(store, -1, lambda event: fired.append(event.path)) == (-1, [])
+    await write_token(store, TOKEN)
+    assert fired == [TOKEN_CHANGES]
+    assert await changed_tokens(store, -1) == (0, [TOKEN.token_id])
+    assert await changed_tokens(store, 0) == (0, [])
+    for data in (b"a/b", b"..", b"", b"\xff", b"new"):
+        await store.create(f"{TOKEN_CHANGES}/token_change_", data, sequential=True)
+    await store.create(f"{TOKEN_CHANGES}/other", b"other")
+    assert await changed_tokens(store, 0) == (5, ["\ufffd", "new"])
 
 
-def test_old_notifications_are_removed() -> None:
-    async def case(store: SimulatedStore, clock: ManualClock) -> None:
-        await write_token(store, TOKEN)
-        clock.now_ms += 1000
-        await write_token(store, TOKEN)
-        await purge_token_changes(store, CHANGE_EXPIRATION_MS + 1)
-        assert await store.children(TOKEN_CHANGES) == ["token_change_0000000001"]
-
-    run(case)
+@played_by(run, gives=2)
+async def test_old_notifications_are_removed(store: SimulatedStore, clock: ManualClock) -> None:
+    await write_token(store, TOKEN)
+    clock.now_ms += 1000
+    await write_token(store, TOKEN)
+    await purge_token_changes(store, CHANGE_EXPIRATION_MS + 1)
+    assert await store.children(TOKEN_CHANGES) == ["token_change_0000000001"]
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,9 @@ async def zookeeper(_folder: Path) -> AsyncIterator[Store]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("adapter", [embedded, simulated, zookeeper], ids=lambda adapter: adapter.__name__)
-def test_conformance(adapter: Adapter, case: Case, tmp_path: Path) -> None:
-    async def run() -> None:
-        async with adapter(tmp_path) as store:
-            await case(store)
-
-    asyncio.run(run())
+async def test_conformance(adapter: Adapter, case: Case, tmp_path: Path) -> None:
+    async with adapter(tmp_path) as store:
+        await case(store)
 
 
 # --- embedded ---
@@ -148,37 +145,27 @@ def test_embedded_forgets_the_ephemerals_of_an_earlier_life_and_raises_the_czxid
     assert new > old
 
 
-def test_embedded_keeps_no_second_copy_of_its_tree_in_memory(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with embedded(tmp_path) as store:
-            [(kib,)] = store._file._connection.execute("PRAGMA cache_size")
-            assert 0 < -kib <= 256
-
-    asyncio.run(run())
+async def test_embedded_keeps_no_second_copy_of_its_tree_in_memory(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as store:
+        [(kib,)] = store._file._connection.execute("PRAGMA cache_size")
+        assert 0 < -kib <= 256
 
 
-def test_embedded_removes_its_ephemerals_when_it_closes(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with embedded(tmp_path) as store:
-            await store.create("/e", ephemeral=True)
-        rows = sqlite3.connect(tmp_path / FILE_NAME).execute("SELECT path FROM node WHERE path = '/e'").fetchall()
-        assert rows == []
-
-    asyncio.run(run())
+async def test_embedded_removes_its_ephemerals_when_it_closes(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as store:
+        await store.create("/e", ephemeral=True)
+    rows = sqlite3.connect(tmp_path / FILE_NAME).execute("SELECT path FROM node WHERE path = '/e'").fetchall()
+    assert rows == []
 
 
-def test_embedded_answers_only_what_is_committed(tmp_path: Path) -> None:
+async def test_embedded_answers_only_what_is_committed(tmp_path: Path) -> None:
     """While a commit runs, the write is neither readable nor answered."""
-
-    async def run() -> None:
-        async with embedded(tmp_path) as store:
-            writing = asyncio.gather(store.create("/a"))
-            await asyncio.sleep(0)
-            assert await store.exists("/a") is None
-            await writing
-            assert await store.exists("/a") is not None
-
-    asyncio.run(run())
+    async with embedded(tmp_path) as store:
+        writing = asyncio.gather(store.create("/a"))
+        await asyncio.sleep(0)
+        assert await store.exists("/a") is None
+        await writing
+        assert await store.exists("/a") is not None
 
 
 def test_embedded_gathers_writes_into_few_commits(tmp_path: Path) -> None:
@@ -199,128 +186,106 @@ def test_embedded_gathers_writes_into_few_commits(tmp_path: Path) -> None:
     assert asyncio.run(run()) <= 2
 
 
-def test_embedded_undoes_a_commit_that_the_disk_refuses(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with embedded(tmp_path) as store:
-            commit = store._file.commit
+async def test_embedded_undoes_a_commit_that_the_disk_refuses(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as store:
+        commit = store._file.commit
 
-            def refuse(*_: object) -> None:
-                raise OSError(errno.ENOSPC, "disk full")
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "disk full")
 
-            store._file.commit = refuse  # type: ignore[method-assign, assignment]
-            outcomes = await asyncio.gather(store.create("/a"), store.create("/a/b"), return_exceptions=True)
-            assert [type(outcome) for outcome in outcomes] == [ConnectionLossError, ConnectionLossError]
-            store._file.commit = commit  # type: ignore[method-assign]
-            assert await store.exists("/a") is None
-            await raises(NoNodeError, store.create("/a/b"))
-            await store.create("/a", b"later")
-            assert (await store.get("/a"))[0] == b"later"
-
-    asyncio.run(run())
+        store._file.commit = refuse  # type: ignore[method-assign, assignment]
+        outcomes = await asyncio.gather(store.create("/a"), store.create("/a/b"), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [ConnectionLossError, ConnectionLossError]
+        store._file.commit = commit  # type: ignore[method-assign]
+        assert await store.exists("/a") is None
+        await raises(NoNodeError, store.create("/a/b"))
+        await store.create("/a", b"later")
+        assert (await store.get("/a"))[0] == b"later"
 
 
-def test_embedded_without_room_goes_on_when_there_is_some(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        failures: list[OSError] = []
-        async with embedded(tmp_path, failures.append) as store:
-            connection = store._file._connection
-            [(pages,)] = connection.execute("PRAGMA page_count")
-            connection.execute(f"PRAGMA max_page_count={pages}")
-            await raises(ConnectionLossError, store.create("/a", bytes(100_000)))
-            assert f"the store {tmp_path / FILE_NAME} refused a commit: database or disk is full" in caplog.text
-            connection.execute("PRAGMA max_page_count=100000")
-            await store.create("/a", bytes(100_000))
-            assert failures == []
+async def test_embedded_without_room_goes_on_when_there_is_some(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[OSError] = []
+    async with embedded(tmp_path, failures.append) as store:
+        connection = store._file._connection
+        [(pages,)] = connection.execute("PRAGMA page_count")
+        connection.execute(f"PRAGMA max_page_count={pages}")
+        await raises(ConnectionLossError, store.create("/a", bytes(100_000)))
+        assert f"the store {tmp_path / FILE_NAME} refused a commit: database or disk is full" in caplog.text
+        connection.execute("PRAGMA max_page_count=100000")
+        await store.create("/a", bytes(100_000))
+        assert failures == []
 
-    asyncio.run(run())
 
-
-def test_embedded_tells_once_that_its_file_takes_no_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_embedded_tells_once_that_its_file_takes_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Every later write is refused at once: nothing is tried again for ever."""
-
-    async def run() -> None:
-        failures: list[OSError] = []
-        async with embedded(tmp_path, failures.append) as store:
-            await store.create("/a")
-            store._file._connection.execute("PRAGMA query_only=ON")  # as a file system that went read-only
-            for _ in range(3):
-                await raises(ConnectionLossError, store.create("/b"))
-            assert [error.errno for error in failures] == [errno.EIO]
-            assert await store.children("/") == ["a"]
-        assert caplog.text.count("store commit failed") == 1
-
-    asyncio.run(run())
+    failures: list[OSError] = []
+    async with embedded(tmp_path, failures.append) as store:
+        await store.create("/a")
+        store._file._connection.execute("PRAGMA query_only=ON")  # as a file system that went read-only
+        for _ in range(3):
+            await raises(ConnectionLossError, store.create("/b"))
+        assert [error.errno for error in failures] == [errno.EIO]
+        assert await store.children("/") == ["a"]
+    assert caplog.text.count("store commit failed") == 1
 
 
-def test_embedded_refuses_a_file_in_use(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with embedded(tmp_path) as store:
-            await store.create("/a")
-            with pytest.raises(StoreFileError):
-                async with embedded(tmp_path):
-                    pass
-
-    asyncio.run(run())
-
-
-def test_embedded_refuses_a_damaged_file(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_bytes(b"this is no database" * 100)
-
-    async def run() -> None:
+async def test_embedded_refuses_a_file_in_use(tmp_path: Path) -> None:
+    async with embedded(tmp_path) as store:
+        await store.create("/a")
         with pytest.raises(StoreFileError):
             async with embedded(tmp_path):
                 pass
 
-    asyncio.run(run())
+
+async def test_embedded_refuses_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"this is no database" * 100)
+    with pytest.raises(StoreFileError):
+        async with embedded(tmp_path):
+            pass
 
 
 # --- simulated: several sessions ---
 
 
-def test_sessions_share_the_tree_and_hear_of_each_other() -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        one, two = ensemble.connect(), ensemble.connect()
-        seen = Seen()
-        assert await two.exists("/a", seen) is None
-        await one.create("/a")
-        await raises(NodeExistsError, two.create("/a"))
-        assert seen.events == [WatchEvent(WatchKind.CREATED, "/a")]
-
-    asyncio.run(run())
+async def test_sessions_share_the_tree_and_hear_of_each_other() -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    one, two = ensemble.connect(), ensemble.connect()
+    seen = Seen()
+    assert await two.exists("/a", seen) is None
+    await one.create("/a")
+    await raises(NodeExistsError, two.create("/a"))
+    assert seen.events == [WatchEvent(WatchKind.CREATED, "/a")]
 
 
-def test_expiry_takes_ephemerals_and_watches_and_starts_a_new_session() -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        one, two = ensemble.connect(), ensemble.connect()
-        events: list[SessionEvent] = []
-        one.subscribe(events.append)
-        old = one.session()
-        seen, lost = Seen(), Seen()
-        await one.create("/e", ephemeral=True)
-        await one.get("/e", lost)
-        await two.get("/e", seen)
-        ensemble.expire(old.session_id)
-        await settle(two)
-        await raises(SessionExpiredError, old.get("/e"))
-        assert seen.events == [WatchEvent(WatchKind.DELETED, "/e")]
-        assert lost.events == []
-        assert events == [SessionEvent.EXPIRED, SessionEvent.CONNECTED]
-        assert one.session() is not old
-        await one.create("/e", ephemeral=True)
-
-    asyncio.run(run())
+async def test_expiry_takes_ephemerals_and_watches_and_starts_a_new_session() -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    one, two = ensemble.connect(), ensemble.connect()
+    events: list[SessionEvent] = []
+    one.subscribe(events.append)
+    old = one.session()
+    seen, lost = Seen(), Seen()
+    await one.create("/e", ephemeral=True)
+    await one.get("/e", lost)
+    await two.get("/e", seen)
+    ensemble.expire(old.session_id)
+    await settle(two)
+    await raises(SessionExpiredError, old.get("/e"))
+    assert seen.events == [WatchEvent(WatchKind.DELETED, "/e")]
+    assert lost.events == []
+    assert events == [SessionEvent.EXPIRED, SessionEvent.CONNECTED]
+    assert one.session() is not old
+    await one.create("/e", ephemeral=True)
 
 
 @pytest.mark.parametrize(("fault", "is_applied"), [(Fault.REPLY_LOST, True), (Fault.REQUEST_LOST, False)])
-def test_a_lost_connection_leaves_the_outcome_open(fault: Fault, is_applied: bool) -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        store = ensemble.connect()
-        ensemble.fault = lambda _session_id, _operations: fault
-        await raises(ConnectionLossError, store.create("/a"))
-        ensemble.fault = lambda _session_id, _operations: None
-        assert (await store.exists("/a") is not None) is is_applied
-
-    asyncio.run(run())
+async def test_a_lost_connection_leaves_the_outcome_open(fault: Fault, is_applied: bool) -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    store = ensemble.connect()
+    ensemble.fault = lambda _session_id, _operations: fault
+    await raises(ConnectionLossError, store.create("/a"))
+    ensemble.fault = lambda _session_id, _operations: None
+    assert (await store.exists("/a") is not None) is is_applied

@@ -52,69 +52,54 @@ async def register(store: SimulatedStore, registration: BrokerRegistration | Non
     return await register_broker(store.session(), store.session().session_id, registration or description())
 
 
-def test_the_node_is_apache_kafkas_byte_for_byte_and_its_czxid_is_the_epoch() -> None:
-    async def run() -> None:
-        store = await joined(SimulatedEnsemble(SystemClock()))
-        epoch = await register(store)
-        data, stat = await store.get("/brokers/ids/1")
-        assert data.decode() == NODE
-        assert (epoch, stat.ephemeral_owner) == (stat.czxid, store.session().session_id)
-
-    asyncio.run(run())
+async def test_the_node_is_apache_kafkas_byte_for_byte_and_its_czxid_is_the_epoch() -> None:
+    store = await joined(SimulatedEnsemble(SystemClock()))
+    epoch = await register(store)
+    data, stat = await store.get("/brokers/ids/1")
+    assert data.decode() == NODE
+    assert (epoch, stat.ephemeral_owner) == (stat.czxid, store.session().session_id)
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_registration_without_an_answer_is_looked_up(fault: Fault) -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        store = await joined(ensemble)
-        ensemble.fault = faulty(fault)
-        epoch = await register(store)
-        stat = await store.exists("/brokers/ids/1")
-        assert stat is not None
-        assert (stat.czxid, stat.version) == (epoch, 0)
-
-    asyncio.run(run())
+async def test_a_registration_without_an_answer_is_looked_up(fault: Fault) -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    store = await joined(ensemble)
+    ensemble.fault = faulty(fault)
+    epoch = await register(store)
+    stat = await store.exists("/brokers/ids/1")
+    assert stat is not None
+    assert (stat.czxid, stat.version) == (epoch, 0)
 
 
-def test_a_store_that_never_answers_is_told_as_that() -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        store = await joined(ensemble)
-        ensemble.fault = lambda _session_id, _operations: Fault.REQUEST_LOST
-        with pytest.raises(ConnectionLossError):
-            await register(store)
-        with pytest.raises(ConnectionLossError):
-            await cluster_id(store, random.Random(1))
-
-    asyncio.run(run())
+async def test_a_store_that_never_answers_is_told_as_that() -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    store = await joined(ensemble)
+    ensemble.fault = lambda _session_id, _operations: Fault.REQUEST_LOST
+    with pytest.raises(ConnectionLossError):
+        await register(store)
+    with pytest.raises(ConnectionLossError):
+        await cluster_id(store, random.Random(1))
 
 
-def test_the_same_session_registers_anew_and_keeps_its_epoch() -> None:
-    async def run() -> None:
-        store = await joined(SimulatedEnsemble(SystemClock()))
-        epoch = await register(store)
-        assert await register(store) == epoch
-        assert await register(store, description(port=9999)) == epoch
-        data, stat = await store.get("/brokers/ids/1")
-        assert json.loads(data)["port"] == 9999
-        assert stat.version == 1
-
-    asyncio.run(run())
+async def test_the_same_session_registers_anew_and_keeps_its_epoch() -> None:
+    store = await joined(SimulatedEnsemble(SystemClock()))
+    epoch = await register(store)
+    assert await register(store) == epoch
+    assert await register(store, description(port=9999)) == epoch
+    data, stat = await store.get("/brokers/ids/1")
+    assert json.loads(data)["port"] == 9999
+    assert stat.version == 1
 
 
-def test_a_node_of_another_session_is_not_touched_and_a_new_session_has_a_higher_epoch() -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        one, two = await joined(ensemble), await joined(ensemble)
-        first = await register(one, description(timestamp_ms=1))
-        with pytest.raises(BrokerIdTakenError, match="broker id 1 is registered by session 0x1"):
-            await register(two)
-        assert (await two.get("/brokers/ids/1"))[1].czxid == first
-        ensemble.expire(one.session().session_id)
-        assert await register(two) > first
-
-    asyncio.run(run())
+async def test_a_node_of_another_session_is_not_touched_and_a_new_session_has_a_higher_epoch() -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    one, two = await joined(ensemble), await joined(ensemble)
+    first = await register(one, description(timestamp_ms=1))
+    with pytest.raises(BrokerIdTakenError, match="broker id 1 is registered by session 0x1"):
+        await register(two)
+    assert (await two.get("/brokers/ids/1"))[1].czxid == first
+    ensemble.expire(one.session().session_id)
+    assert await register(two) > first
 
 
 def test_an_owner_that_ends_between_the_attempt_and_the_look_is_no_obstacle() -> None:
@@ -139,32 +124,26 @@ def test_an_owner_that_ends_between_the_attempt_and_the_look_is_no_obstacle() ->
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_persistent_paths_are_made_whatever_gets_lost(fault: Fault) -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        ensemble.fault = faulty(*[fault, None] * 50)
-        store = await joined(ensemble)
-        for path in znodes.PERSISTENT_PATHS:
-            assert await store.exists(path) is not None
-        assert (await store.get("/feature"))[0] == b'{"features":{},"version":2,"status":1}'
-
-    asyncio.run(run())
+async def test_persistent_paths_are_made_whatever_gets_lost(fault: Fault) -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    ensemble.fault = faulty(*[fault, None] * 50)
+    store = await joined(ensemble)
+    for path in znodes.PERSISTENT_PATHS:
+        assert await store.exists(path) is not None
+    assert (await store.get("/feature"))[0] == b'{"features":{},"version":2,"status":1}'
 
 
 @pytest.mark.parametrize("fault", [None, *Fault])
-def test_the_first_broker_names_the_cluster_and_all_others_agree(fault: Fault | None) -> None:
-    async def run() -> None:
-        ensemble = SimulatedEnsemble(SystemClock())
-        stores = [await joined(ensemble) for _ in range(3)]
-        ensemble.fault = faulty(None, fault)
-        ids = await asyncio.gather(*(cluster_id(store, random.Random(seed)) for seed, store in enumerate(stores)))
-        assert len(set(ids)) == 1
-        data, _ = await stores[0].get("/cluster/id")
-        assert data.decode() == f'{{"version":"1","id":"{ids[0]}"}}'
-        assert await cluster_id(stores[1], random.Random(9), "remembered") == ids[0]
-        assert await cluster_id((await joined(SimulatedEnsemble(SystemClock()))), random.Random(9), "kept") == "kept"
-
-    asyncio.run(run())
+async def test_the_first_broker_names_the_cluster_and_all_others_agree(fault: Fault | None) -> None:
+    ensemble = SimulatedEnsemble(SystemClock())
+    stores = [await joined(ensemble) for _ in range(3)]
+    ensemble.fault = faulty(None, fault)
+    ids = await asyncio.gather(*(cluster_id(store, random.Random(seed)) for seed, store in enumerate(stores)))
+    assert len(set(ids)) == 1
+    data, _ = await stores[0].get("/cluster/id")
+    assert data.decode() == f'{{"version":"1","id":"{ids[0]}"}}'
+    assert await cluster_id(stores[1], random.Random(9), "remembered") == ids[0]
+    assert await cluster_id((await joined(SimulatedEnsemble(SystemClock()))), random.Random(9), "kept") == "kept"
 
 
 OF_FIVE, OF_BOTH = ReplicaAssignment((5,)), ReplicaAssignment((5, 6))
@@ -197,13 +176,10 @@ def test_a_broker_alone_without_a_number_is_the_one_that_its_store_knows(
     asyncio.run(run())
 
 
-def test_topics_are_read_until_the_sought_broker_is_found() -> None:
-    async def run() -> None:
-        store = await joined(SimulatedEnsemble(SystemClock()))
-        for name, assignment in (("a", OF_FIVE), ("b", OF_BOTH)):
-            await store.create(znodes.topic_path(name), TopicRegistration(ZERO_UUID, {0: assignment}).encode())
-        assert await brokers_of_topics(store) == {5, 6}
-        assert await brokers_of_topics(store, 5) == {5}
-        assert await brokers_of_topics(store, 7) == {5, 6}
-
-    asyncio.run(run())
+async def test_topics_are_read_until_the_sought_broker_is_found() -> None:
+    store = await joined(SimulatedEnsemble(SystemClock()))
+    for name, assignment in (("a", OF_FIVE), ("b", OF_BOTH)):
+        await store.create(znodes.topic_path(name), TopicRegistration(ZERO_UUID, {0: assignment}).encode())
+    assert await brokers_of_topics(store) == {5, 6}
+    assert await brokers_of_topics(store, 5) == {5}
+    assert await brokers_of_topics(store, 7) == {5, 6}

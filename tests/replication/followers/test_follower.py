@@ -123,8 +123,7 @@ def test_records_move_the_fetch_on_and_tell_the_lag() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "restart_at"),
-    [((3, 9), 3), ((5, 9), None), ((3, 4), None), ((-1, -1), None), ((0, 5), 0)],
+    ("batch", "restart_at"), [((3, 9), 3), ((5, 9), None), ((3, 4), None), ((-1, -1), None), ((0, 5), 0)]
 )
 def test_a_log_that_begins_within_a_batch_takes_the_whole_batch(batch: tuple[int, int], restart_at: int | None) -> None:
     empty = ModelLog(log_start_offset=5, high_watermark=5)

@@ -20,6 +20,7 @@ from runtime.network.os_connection import PATIENCE_MS, WRITE_HIGH_WATER_BYTES
 from runtime.network.os_large_write import LargeWrite
 from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.network.transport import Connection
+from tests.async_tests import played_by
 from tests.runtime.network.test_large_writes import RUNS, Story, hears, no_socket_left, receive, tell, turn_until
 from tests.runtime.recorder import Recorder
 
@@ -80,100 +81,102 @@ async def until_it_waits(connection: Connection) -> None:
     await turn_until(lambda: bool(getattr(connection, "_waits_for_room")))  # noqa: B009  its own business
 
 
-def test_ranges_and_buffers_arrive_in_their_order(tell: Tell, ranges: Ranges) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(7, 2 * MiB), b"tail", ranges.range(0, 1), b"", ranges.range(5, MiB)])
-        connection.write([b"small"])
-        connection.write([ranges.range(3 * MiB, 3 * MiB), b"end"])
-        wanted = (
-            b"head" + CONTENT[7 : 2 * MiB + 7] + b"tail" + CONTENT[:1] + CONTENT[5 : MiB + 5]
-            + b"small" + CONTENT[3 * MiB :] + b"end"
-        )  # fmt: skip
-        # What leaves on the loop has left.
-        assert len(wanted) - BEGUN_BYTES - len(b"head") <= connection.unsent_bytes() <= len(wanted)
-        assert await receive(peer, len(wanted)) == wanted
-        await hears(server, "resumed")
-        assert connection.unsent_bytes() == 0 and ranges.are_released
-        assert server.events == ["connected", "paused", "resumed"]
-
-    tell(story)
-
-
-def test_a_range_waits_for_what_the_transport_has_not_sent(tell: Tell, ranges: Ranges) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        before = await fill_the_socket(connection)
-        connection.write([b"head", ranges.range(0, MiB)])
-        connection.write([b"tail"])
-        wanted = before + b"head" + CONTENT[:MiB] + b"tail"
-        assert await receive(peer, len(wanted)) == wanted
-        await hears(server, "resumed")
-        assert connection.unsent_bytes() == 0
-
-    tell(story)
+@played_by(tell, gives=3)
+async def test_ranges_and_buffers_arrive_in_their_order(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+) -> None:
+    connection.write([b"head", ranges.range(7, 2 * MiB), b"tail", ranges.range(0, 1), b"", ranges.range(5, MiB)])
+    connection.write([b"small"])
+    connection.write([ranges.range(3 * MiB, 3 * MiB), b"end"])
+    wanted = (
+        b"head" + CONTENT[7 : 2 * MiB + 7] + b"tail" + CONTENT[:1] + CONTENT[5 : MiB + 5]
+        + b"small" + CONTENT[3 * MiB :] + b"end"
+    )  # fmt: skip
+    # What leaves on the loop has left.
+    assert len(wanted) - BEGUN_BYTES - len(b"head") <= connection.unsent_bytes() <= len(wanted)
+    assert await receive(peer, len(wanted)) == wanted
+    await hears(server, "resumed")
+    assert connection.unsent_bytes() == 0 and ranges.are_released
+    assert server.events == ["connected", "paused", "resumed"]
 
 
-def test_of_a_peer_that_does_not_read_nothing_is_read_into_memory(
-    tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch
+@played_by(tell, gives=3)
+async def test_a_range_waits_for_what_the_transport_has_not_sent(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+) -> None:
+    before = await fill_the_socket(connection)
+    connection.write([b"head", ranges.range(0, MiB)])
+    connection.write([b"tail"])
+    wanted = before + b"head" + CONTENT[:MiB] + b"tail"
+    assert await receive(peer, len(wanted)) == wanted
+    await hears(server, "resumed")
+    assert connection.unsent_bytes() == 0
+
+
+@played_by(tell, gives=3)
+async def test_of_a_peer_that_does_not_read_nothing_is_read_into_memory(
+    server: Recorder,
+    connection: Connection,
+    peer: socket.socket,
+    tell: Tell,
+    ranges: Ranges,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FileRange, "read", None)
     monkeypatch.setattr(OsFile, "read_at", None)
-
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(0, 6 * MiB)])
-        await until_it_waits(connection)
-        assert server.events[-1] == "paused" and not ranges.released
-        assert 0 < connection.unsent_bytes() < 6 * MiB
-        arrived = b""
-        while len(arrived) < 6 * MiB + 4:
-            arrived += await receive(peer, min(200_000, 6 * MiB + 4 - len(arrived)))
-        assert arrived == b"head" + CONTENT
-        await hears(server, "resumed")
-
-    tell(story)
+    connection.write([b"head", ranges.range(0, 6 * MiB)])
+    await until_it_waits(connection)
+    assert server.events[-1] == "paused" and not ranges.released
+    assert 0 < connection.unsent_bytes() < 6 * MiB
+    arrived = b""
+    while len(arrived) < 6 * MiB + 4:
+        arrived += await receive(peer, min(200_000, 6 * MiB + 4 - len(arrived)))
+    assert arrived == b"head" + CONTENT
+    await hears(server, "resumed")
 
 
-def test_closing_sends_what_is_queued_first(tell: Tell, ranges: Ranges) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(0, 6 * MiB)])
-        await until_it_waits(connection)
-        connection.write([ranges.range(0, MiB), b"tail"])
-        connection.close()
-        connection.write([b"late", ranges.range(0, MiB)])
-        wanted = b"head" + CONTENT + CONTENT[:MiB] + b"tail"
-        assert await receive(peer, len(wanted) + 1) == wanted
-        await hears(server, "disconnected")
-
-    tell(story)
+@played_by(tell, gives=3)
+async def test_closing_sends_what_is_queued_first(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+) -> None:
+    connection.write([b"head", ranges.range(0, 6 * MiB)])
+    await until_it_waits(connection)
+    connection.write([ranges.range(0, MiB), b"tail"])
+    connection.close()
+    connection.write([b"late", ranges.range(0, MiB)])
+    wanted = b"head" + CONTENT + CONTENT[:MiB] + b"tail"
+    assert await receive(peer, len(wanted) + 1) == wanted
+    await hears(server, "disconnected")
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-def test_an_abort_releases_what_is_on_its_way(tell: Tell, ranges: Ranges, is_waiting: bool) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(0, 6 * MiB)])
-        connection.write([ranges.range(0, MiB), b"tail"])
-        if is_waiting:
-            await until_it_waits(connection)
-        connection.abort()
-        await hears(server, "disconnected")
-        await turn_until(lambda: ranges.are_released)
-        connection.write([b"x", ranges.range(0, MiB)])
-        assert ranges.are_released
-
-    tell(story)
+@played_by(tell, gives=3)
+async def test_an_abort_releases_what_is_on_its_way(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_waiting: bool
+) -> None:
+    connection.write([b"head", ranges.range(0, 6 * MiB)])
+    connection.write([ranges.range(0, MiB), b"tail"])
+    if is_waiting:
+        await until_it_waits(connection)
+    connection.abort()
+    await hears(server, "disconnected")
+    await turn_until(lambda: ranges.are_released)
+    connection.write([b"x", ranges.range(0, MiB)])
+    assert ranges.are_released
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-def test_a_peer_that_resets_the_connection(tell: Tell, ranges: Ranges, is_waiting: bool) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(0, 6 * MiB)])
-        if is_waiting:
-            await until_it_waits(connection)
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        peer.close()
-        await hears(server, "disconnected")
-        await turn_until(lambda: ranges.are_released)
-
-    tell(story)
+@played_by(tell, gives=3)
+async def test_a_peer_that_resets_the_connection(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_waiting: bool
+) -> None:
+    connection.write([b"head", ranges.range(0, 6 * MiB)])
+    if is_waiting:
+        await until_it_waits(connection)
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    await hears(server, "disconnected")
+    await turn_until(lambda: ranges.are_released)
 
 
 def test_a_short_file_ends_that_connection_alone(tell: Tell, ranges: Ranges, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,151 +194,154 @@ def test_a_short_file_ends_that_connection_alone(tell: Tell, ranges: Ranges, cap
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-def test_what_is_revoked_resets_the_connection_first(tell: Tell, ranges: Ranges, is_waiting: bool) -> None:
+@played_by(tell, gives=3)
+async def test_what_is_revoked_resets_the_connection_first(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_waiting: bool
+) -> None:
     """The peer gets a reset: a plain close would let the kernel send pages that change."""
-
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        first, second = ranges.range(0, 6 * MiB), ranges.range(0, MiB)
-        connection.write([b"head", first])
-        connection.write([b"head", second])
-        if is_waiting:
-            await until_it_waits(connection)
-        left: list[str] = []
-        assert not second.revoke(lambda: left.append("second")), "nothing of it was sent"
-        assert first.revoke(lambda: left.append("first"))
-        await hears(server, "disconnected")
-        await turn_until(lambda: left == ["first"])
-        assert ranges.are_released
-        with pytest.raises(ConnectionResetError):
-            await receive(peer, 7 * MiB)
-
-    tell(story)
+    first, second = ranges.range(0, 6 * MiB), ranges.range(0, MiB)
+    connection.write([b"head", first])
+    connection.write([b"head", second])
+    if is_waiting:
+        await until_it_waits(connection)
+    left: list[str] = []
+    assert not second.revoke(lambda: left.append("second")), "nothing of it was sent"
+    assert first.revoke(lambda: left.append("first"))
+    await hears(server, "disconnected")
+    await turn_until(lambda: left == ["first"])
+    assert ranges.are_released
+    with pytest.raises(ConnectionResetError):
+        await receive(peer, 7 * MiB)
 
 
 @pytest.mark.parametrize("is_filled", [False, True])
-def test_a_peer_that_has_half_closed_gets_what_was_written(tell: Tell, ranges: Ranges, is_filled: bool) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        before = await fill_the_socket(connection) if is_filled else b""
-        connection.write([b"head", ranges.range(0, 6 * MiB)])
-        connection.write([ranges.range(0, MiB), b"tail"])
-        peer.shutdown(socket.SHUT_WR)
-        await turn_until(lambda: is_closing(connection))
-        connection.write([b"late"])
-        wanted = before + b"head" + CONTENT + CONTENT[:MiB] + b"tail"
-        assert await receive(peer, len(wanted) + 1) == wanted
-        await hears(server, "disconnected")
-
-    tell(story)
+@played_by(tell, gives=3)
+async def test_a_peer_that_has_half_closed_gets_what_was_written(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_filled: bool
+) -> None:
+    before = await fill_the_socket(connection) if is_filled else b""
+    connection.write([b"head", ranges.range(0, 6 * MiB)])
+    connection.write([ranges.range(0, MiB), b"tail"])
+    peer.shutdown(socket.SHUT_WR)
+    await turn_until(lambda: is_closing(connection))
+    connection.write([b"late"])
+    wanted = before + b"head" + CONTENT + CONTENT[:MiB] + b"tail"
+    assert await receive(peer, len(wanted) + 1) == wanted
+    await hears(server, "disconnected")
 
 
 @pytest.mark.parametrize("is_filled", [False, True])
-def test_what_a_peer_that_has_half_closed_does_not_read_can_be_revoked(
-    tell: Tell, ranges: Ranges, is_filled: bool
+@played_by(tell, gives=3)
+async def test_what_a_peer_that_has_half_closed_does_not_read_can_be_revoked(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_filled: bool
 ) -> None:
     """The connection closes when the peer has read everything, which may be never: a truncation is not to wait for it."""
-
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        if is_filled:
-            await fill_the_socket(connection)
-        held = ranges.range(0, 6 * MiB)
-        connection.write([b"head", held])
-        peer.shutdown(socket.SHUT_WR)
-        await turn_until(lambda: is_closing(connection))
-        assert server.events[-1] != "disconnected" and not ranges.are_released
-        left: list[str] = []
-        assert held.revoke(lambda: left.append("held"))
-        await hears(server, "disconnected")
-        await turn_until(lambda: left == ["held"])
-        assert ranges.are_released
-
-    tell(story)
+    if is_filled:
+        await fill_the_socket(connection)
+    held = ranges.range(0, 6 * MiB)
+    connection.write([b"head", held])
+    peer.shutdown(socket.SHUT_WR)
+    await turn_until(lambda: is_closing(connection))
+    assert server.events[-1] != "disconnected" and not ranges.are_released
+    left: list[str] = []
+    assert held.revoke(lambda: left.append("held"))
+    await hears(server, "disconnected")
+    await turn_until(lambda: left == ["held"])
+    assert ranges.are_released
 
 
-def test_a_revoked_range_behind_another_one_resets_the_connection_when_it_is_its_turn(
-    tell: Tell, ranges: Ranges
+@played_by(tell, gives=3)
+async def test_a_revoked_range_behind_another_one_resets_the_connection_when_it_is_its_turn(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
 ) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        revoked = ranges.range(0, MiB)
-        connection.write([b"head", ranges.range(0, MiB)])
-        connection.write([b"head", revoked])
-        assert not revoked.revoke(lambda: None)
-        with pytest.raises(ConnectionResetError):
-            await receive(peer, 3 * MiB)
-        await hears(server, "disconnected")
-
-    tell(story)
+    revoked = ranges.range(0, MiB)
+    connection.write([b"head", ranges.range(0, MiB)])
+    connection.write([b"head", revoked])
+    assert not revoked.revoke(lambda: None)
+    with pytest.raises(ConnectionResetError):
+        await receive(peer, 3 * MiB)
+    await hears(server, "disconnected")
 
 
-def test_a_range_that_was_revoked_before_it_is_written_resets_the_connection(tell: Tell, ranges: Ranges) -> None:
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        revoked = ranges.range(0, MiB)
-        assert not revoked.revoke(lambda: None)
-        assert ranges.are_released
-        connection.write([b"head", revoked, ranges.range(0, MiB)])
-        await hears(server, "disconnected")
-        with pytest.raises(ConnectionResetError):
-            await receive(peer, 1)
+@played_by(tell, gives=3)
+async def test_a_range_that_was_revoked_before_it_is_written_resets_the_connection(
+    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+) -> None:
+    revoked = ranges.range(0, MiB)
+    assert not revoked.revoke(lambda: None)
+    assert ranges.are_released
+    connection.write([b"head", revoked, ranges.range(0, MiB)])
+    await hears(server, "disconnected")
+    with pytest.raises(ConnectionResetError):
+        await receive(peer, 1)
 
-    tell(story)
 
-
-def test_without_a_free_descriptor_the_range_is_read(
-    tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch
+@played_by(tell, gives=3)
+async def test_without_a_free_descriptor_the_range_is_read(
+    server: Recorder,
+    connection: Connection,
+    peer: socket.socket,
+    tell: Tell,
+    ranges: Ranges,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def no_more(_descriptor: int) -> int:
         raise OSError(24, "Too many open files")
 
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "dup", no_more)
-            connection.write([b"head", ranges.range(0, MiB), b"tail"])
-            connection.write([b"more", ranges.range(7, MiB)])
-            wanted = b"head" + CONTENT[:MiB] + b"tail" + b"more" + CONTENT[7 : MiB + 7]
-            assert await receive(peer, len(wanted)) == wanted
-            await hears(server, "resumed")
-
-    tell(story)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "dup", no_more)
+        connection.write([b"head", ranges.range(0, MiB), b"tail"])
+        connection.write([b"more", ranges.range(7, MiB)])
+        wanted = b"head" + CONTENT[:MiB] + b"tail" + b"more" + CONTENT[7 : MiB + 7]
+        assert await receive(peer, len(wanted)) == wanted
+        await hears(server, "resumed")
 
 
-def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
-    tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch
+@played_by(tell, gives=3)
+async def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
+    server: Recorder,
+    connection: Connection,
+    peer: socket.socket,
+    tell: Tell,
+    ranges: Ranges,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the reserved descriptors are not taken: those who do not read would take the log directories offline."""
-
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        before = os.dup(peer.fileno())
-        os.close(before)
-        monkeypatch.setattr(connection, "_options", SocketOptions(last_descriptor=before - 1))
-        connection.write([b"head", ranges.range(0, 6 * MiB), b"tail"])
-        for _ in range(1000):
-            await asyncio.sleep(0)
-        buffered_bytes = getattr(connection, "_transport").get_write_buffer_size()  # noqa: B009  its own business
-        assert buffered_bytes <= WRITE_HIGH_WATER_BYTES + 4
-        after = os.dup(peer.fileno())
-        os.close(after)
-        assert after == before, "a descriptor was taken"
-        assert await receive(peer, 6 * MiB + 8) == b"head" + CONTENT + b"tail"
-        await hears(server, "resumed")
-        assert server.events == ["connected", "paused", "resumed"] and connection.unsent_bytes() == 0
-
-    tell(story)
+    before = os.dup(peer.fileno())
+    os.close(before)
+    monkeypatch.setattr(connection, "_options", SocketOptions(last_descriptor=before - 1))
+    connection.write([b"head", ranges.range(0, 6 * MiB), b"tail"])
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    buffered_bytes = getattr(connection, "_transport").get_write_buffer_size()  # noqa: B009  its own business
+    assert buffered_bytes <= WRITE_HIGH_WATER_BYTES + 4
+    after = os.dup(peer.fileno())
+    os.close(after)
+    assert after == before, "a descriptor was taken"
+    assert await receive(peer, 6 * MiB + 8) == b"head" + CONTENT + b"tail"
+    await hears(server, "resumed")
+    assert server.events == ["connected", "paused", "resumed"] and connection.unsent_bytes() == 0
 
 
-def test_a_file_that_cannot_be_sent_is_copied(tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(tell, gives=3)
+async def test_a_file_that_cannot_be_sent_is_copied(
+    server: Recorder,
+    connection: Connection,
+    peer: socket.socket,
+    tell: Tell,
+    ranges: Ranges,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(*_: object) -> int:
         raise OSError(errno.EINVAL, "Invalid argument")
 
     monkeypatch.setattr(os, "sendfile", refuse)
-
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(7, 5 * MiB), b"tail"])
-        assert await receive(peer, 5 * MiB + 8) == b"head" + CONTENT[7 : 5 * MiB + 7] + b"tail"
-        os.truncate(ranges.file.path, MiB)
-        connection.write([ranges.range(0, 2 * MiB)])
-        await hears(server, "disconnected")
-        assert isinstance(server.error, ShortFile)
-
-    tell(story)
+    connection.write([b"head", ranges.range(7, 5 * MiB), b"tail"])
+    assert await receive(peer, 5 * MiB + 8) == b"head" + CONTENT[7 : 5 * MiB + 7] + b"tail"
+    os.truncate(ranges.file.path, MiB)
+    connection.write([ranges.range(0, 2 * MiB)])
+    await hears(server, "disconnected")
+    assert isinstance(server.error, ShortFile)
 
 
 def test_a_range_that_is_dropped_releases_itself(ranges: Ranges) -> None:
@@ -363,7 +369,15 @@ def test_the_first_bytes_of_ranges_in_memory(ranges: Ranges) -> None:
         first_in_memory([ranges.range(6 * MiB - 1, 2)], 2)
 
 
-def test_a_slow_peer_has_no_patience_of_threads(tell: Tell, ranges: Ranges, monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(tell, gives=3)
+async def test_a_slow_peer_has_no_patience_of_threads(
+    server: Recorder,
+    connection: Connection,
+    peer: socket.socket,
+    tell: Tell,
+    ranges: Ranges,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     patience: list[int] = []
     send = LargeWrite.send
 
@@ -372,17 +386,13 @@ def test_a_slow_peer_has_no_patience_of_threads(tell: Tell, ranges: Ranges, monk
         return send(write)
 
     monkeypatch.setattr(LargeWrite, "send", watched)
-
-    async def story(server: Recorder, connection: Connection, peer: socket.socket) -> None:
-        connection.write([b"head", ranges.range(0, 6 * MiB)])
-        await until_it_waits(connection)
-        await receive(peer, 6 * MiB + 4)
-        await hears(server, "resumed")
-        connection.write([b"head", ranges.range(0, MiB)])
-        await receive(peer, MiB + 4)
-        assert patience[0] == PATIENCE_MS and not any(patience[1:])
-
-    tell(story)
+    connection.write([b"head", ranges.range(0, 6 * MiB)])
+    await until_it_waits(connection)
+    await receive(peer, 6 * MiB + 4)
+    await hears(server, "resumed")
+    connection.write([b"head", ranges.range(0, MiB)])
+    await receive(peer, MiB + 4)
+    assert patience[0] == PATIENCE_MS and not any(patience[1:])
 
 
 @pytest.mark.parametrize("run", RUNS, ids=["asyncio", "uvloop"])

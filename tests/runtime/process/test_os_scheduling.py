@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import errno
 import os
@@ -92,13 +91,10 @@ def test_where_nothing_can_be_chosen_a_thread_is_as_any_other(monkeypatch: pytes
     assert place_of_a_thread(lower_priority) == place()
 
 
-def test_readers_give_way_and_the_loop_does_not() -> None:
-    async def main() -> None:
-        disk, of_loop = OsDisk(), place()
-        of_reader = await disk.readers().run(place)
-        assert of_reader.policy == os.SCHED_BATCH
-        assert of_reader.niceness == nicer(of_loop.niceness)
-        assert place() == of_loop
-        await disk.close()
-
-    asyncio.run(main())
+async def test_readers_give_way_and_the_loop_does_not() -> None:
+    disk, of_loop = OsDisk(), place()
+    of_reader = await disk.readers().run(place)
+    assert of_reader.policy == os.SCHED_BATCH
+    assert of_reader.niceness == nicer(of_loop.niceness)
+    assert place() == of_loop
+    await disk.close()

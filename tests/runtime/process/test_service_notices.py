@@ -9,7 +9,7 @@ import os
 import pytest
 
 from runtime.process.service_notices import BEAT_S, START_EXTENSION_US, ServiceNotices
-from tests.clocks import ManualClock, Turns
+from tests.doubles.clock import ManualClock, Turns
 
 EXTENSION = f"EXTEND_TIMEOUT_USEC={START_EXTENSION_US}"
 

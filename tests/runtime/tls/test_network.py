@@ -106,26 +106,23 @@ def test_a_name_that_the_certificate_does_not_have_is_refused() -> None:
     asyncio.run(tell(echo, story))
 
 
-def test_a_server_without_tls_is_refused() -> None:
+async def test_a_server_without_tls_is_refused() -> None:
     async def speak_plainly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
         writer.close()
 
-    async def run() -> None:
-        server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
-        context = client_context_of(material(None), checks_host=False)
-        ear = Ear()
-        await TlsNetwork(OsNetwork(), context).connect("localhost", server.sockets[0].getsockname()[1], ear)
-        async with asyncio.timeout(20):
-            await ear.has_ended.wait()
-        assert isinstance(ear.error, ssl.SSLError)
-        server.close()
-
-    asyncio.run(run())
+    server = await asyncio.start_server(speak_plainly, "127.0.0.1", 0)
+    context = client_context_of(material(None), checks_host=False)
+    ear = Ear()
+    await TlsNetwork(OsNetwork(), context).connect("localhost", server.sockets[0].getsockname()[1], ear)
+    async with asyncio.timeout(20):
+        await ear.has_ended.wait()
+    assert isinstance(ear.error, ssl.SSLError)
+    server.close()
 
 
-def test_a_renegotiation_ends_the_connection() -> None:
+async def test_a_renegotiation_ends_the_connection() -> None:
     context = server_context(material("broker", "localhost", versions=("TLSv1.2",)), NOT_ASKED)
     failures: list[Exception] = []
 
@@ -134,24 +131,21 @@ def test_a_renegotiation_ends_the_connection() -> None:
             ear, context, TlsWork(), is_announced_early=True, secured=lambda _stream: None, failed=failures.append
         )
 
-    async def run() -> None:
-        network = OsNetwork()
-        ear = Ear()
-        listener = await network.listen("127.0.0.1", 0, lambda: accept(ear))
-        client = await asyncio.create_subprocess_exec(
-            "openssl", "s_client", "-connect", str(listener.address), "-tls1_2",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        assert client.stdin is not None
-        async with asyncio.timeout(20):
-            client.stdin.write(b"hello\n")
-            await ear.has_data.wait()
-            client.stdin.write(b"R\n")  # begin another handshake
-            await ear.has_ended.wait()
-            client.stdin.close()
-            await client.wait()
-        await listener.close()
-        assert bytes(ear.data) == b"hello\n"
-        assert [reason_of_failure(error) for error in failures] == ["renegotiation"]
-
-    asyncio.run(run())
+    network = OsNetwork()
+    ear = Ear()
+    listener = await network.listen("127.0.0.1", 0, lambda: accept(ear))
+    client = await asyncio.create_subprocess_exec(
+        "openssl", "s_client", "-connect", str(listener.address), "-tls1_2",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    assert client.stdin is not None
+    async with asyncio.timeout(20):
+        client.stdin.write(b"hello\n")
+        await ear.has_data.wait()
+        client.stdin.write(b"R\n")  # begin another handshake
+        await ear.has_ended.wait()
+        client.stdin.close()
+        await client.wait()
+    await listener.close()
+    assert bytes(ear.data) == b"hello\n"
+    assert [reason_of_failure(error) for error in failures] == ["renegotiation"]

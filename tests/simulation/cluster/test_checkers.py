@@ -310,9 +310,7 @@ def test_a_broker_that_goes_back_to_what_was_is_reported_unless_it_has_begun_ane
     checker.on_published(2, 1, image(3, 7))
     assert not reports
     checker.on_published(2, 1, image(3, 6))
-    assert reports == [
-        "broker 2 goes back: t-0 was of leader and partition epoch (3, 7), now of (3, 6)",
-    ]
+    assert reports == ["broker 2 goes back: t-0 was of leader and partition epoch (3, 7), now of (3, 6)"]
 
 
 def test_what_a_broker_does_not_know_is_told() -> None:

@@ -98,12 +98,7 @@ class Case:
 
 
 def _chooser(
-    life: Life,
-    storage: SimStorage,
-    points: list[CrashPoint],
-    wanted: int,
-    choice: Random,
-    coverage: Counter[str],
+    life: Life, storage: SimStorage, points: list[CrashPoint], wanted: int, choice: Random, coverage: Counter[str]
 ) -> Callable[[str, str], None]:
     """Keeps `wanted` of all changes, each as likely as any other."""
     count = 0

@@ -309,11 +309,7 @@ def test_each_input_below_the_committed_offset_is_processed_once() -> None:
     past.log(ONE, "in#0 x", "in#1 x", COMMIT, "in#2 x", COMMIT, committed="in#0 x,in#1 x,in#2 x")
     outputs = [f"p#{offset} {made_of(OFFSET_KEY, offset)}" for offset in (0, 1, 3)]
     past.fetched(3)
-    for written, expected in (
-        (outputs[:2], []),
-        (outputs[:1], ["1 0 times"]),
-        (outputs, ["3 1 times"]),
-    ):
+    for written, expected in ((outputs[:2], []), (outputs[:1], ["1 0 times"]), (outputs, ["3 1 times"])):
         past.log(OTHER, *written, committed=",".join(written))
         found = list(past.checker.not_exactly_once(OFFSET_KEY, past.logs, input_of))
         assert [text in each for text, each in zip(expected, found, strict=True)] == [True] * len(expected), found

@@ -19,7 +19,7 @@ from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import PartitionLog
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.logs import NOW_MS, append_records
 
 TOPIC = ("t", 0)

@@ -18,7 +18,7 @@ from storage.checkpoint import decode_offsets
 from storage.cleaner.compaction import CleaningRange
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.txn_index import decode_transactions
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.cleaner.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.logs import NOW_MS, all_values, append_records, read, values_of
 

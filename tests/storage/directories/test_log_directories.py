@@ -17,7 +17,7 @@ from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused
 from storage.directories.log_manager import LogManager
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker, files
 from tests.storage.logs import NOW_MS, SETTINGS, append
 

@@ -23,7 +23,7 @@ from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
 from storage.directories.log_manager import LogManager
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.logs import NOW_MS, SETTINGS, all_values, append, batch, read, until_closed, values_of
 
 TOPIC_ID = bytes(range(16))

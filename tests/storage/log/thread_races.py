@@ -26,7 +26,7 @@ from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.unused_file import close_unused_file
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.cleaner.cleaning import BY_HAND, batch_of
 from tests.storage.logs import NOW_MS, all_values, checkpoint_all, read, until_closed
 from tests.storage.slow_files import Delays, SlowFileSystem

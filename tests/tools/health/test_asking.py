@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools.health.answers import UnreadableAssignment, assigned
 from tools.health.asking import ROUND_LIMIT_MS, STALLED_MS, Asking
 from tools.health.requests import BrokerRequests, Unanswered

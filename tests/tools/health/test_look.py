@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools.health.look import STALLED_FOR_MS, TOPICS_PER_REQUEST, look
 from tools.health.requests import BrokerRequests, Unanswered
 from tools.health.view import TOPIC_SETTINGS, ClusterView, Validity

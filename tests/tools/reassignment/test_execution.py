@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools.balance.planner import Move
 from tools.failures import Failure
 from tools.reassignment import execution

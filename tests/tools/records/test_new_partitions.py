@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools.records.new_partitions import ASKED_EVERY_MS, NewPartitions
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from confluent_kafka import KafkaError
 
 from client.reach import Access
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools.waiting.connections import Connections
 from tools.waiting.throttling import LASTS_MS, Throttling
 from tools.waiting.watch import Told

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.clock import SystemClock
 from runtime.status_line import StatusLine
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tools.waiting.watch import ASKED_EVERY_MS, TOLD_AFTER_MS, Told, Watch
 
 LOST = Told("connection lost, retrying", "it is gone", is_lost=True)

@@ -22,7 +22,7 @@ from runtime.tasks import TaskScope
 from security.plain import PlainServer
 from security.scram import MECHANISMS, ScramServer
 from tests.broker.cluster_world import PORT, ClusterWorld
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.simulation.loop import SimLoop, simulate
 
 PACKAGE = "org.apache.kafka.common.security"

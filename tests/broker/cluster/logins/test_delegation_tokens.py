@@ -16,7 +16,8 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.tasks import TaskScope
 from security.delegation_token import token_hmac
 from security.principal import Principal
-from tests.clocks import ManualClock
+from tests.async_tests import played_by
+from tests.doubles.clock import ManualClock
 from tests.simulation.store import Fault, SimulatedEnsemble, SimulatedStore
 
 ALICE, BOB, CAROL = (Principal("User", name) for name in ("alice", "bob", "carol"))
@@ -58,65 +59,59 @@ def run(case: Callable[[World], Awaitable[None]], **given: str) -> None:
     asyncio.run(body())
 
 
-def test_every_broker_learns_of_a_token_and_of_its_end() -> None:
-    async def case(world: World) -> None:
-        one, two = await world.broker(), await world.broker()
-        known = await one.create(ALICE, BOB, [CAROL], -1)
-        assert known.hmac == token_hmac("secret", known.token.token_id) and len(known.token.token_id) == 22
-        await world.settled(lambda: len(two) == 1)
-        seen = two.for_login(known.token.token_id)
-        assert seen == known and (seen.token.owner, seen.token.requester) == (ALICE, BOB)
-        assert await two.renew(known.hmac, CAROL, 500) == world.clock.now_ms + 500
-        await world.settled(lambda: next(iter(one.all())).token.expires_ms == world.clock.now_ms + 500)
-        late = await world.broker()
-        assert list(late.all()) == list(two.all()) and late.kept_bytes == one.kept_bytes > 200
-        assert await one.expire(known.hmac, ALICE, -1) == world.clock.now_ms
-        await world.settled(lambda: len(two) == len(late) == 0)
-        assert one.kept_bytes == two.kept_bytes == 0
-
-    run(case)
+@played_by(run)
+async def test_every_broker_learns_of_a_token_and_of_its_end(world: World) -> None:
+    one, two = await world.broker(), await world.broker()
+    known = await one.create(ALICE, BOB, [CAROL], -1)
+    assert known.hmac == token_hmac("secret", known.token.token_id) and len(known.token.token_id) == 22
+    await world.settled(lambda: len(two) == 1)
+    seen = two.for_login(known.token.token_id)
+    assert seen == known and (seen.token.owner, seen.token.requester) == (ALICE, BOB)
+    assert await two.renew(known.hmac, CAROL, 500) == world.clock.now_ms + 500
+    await world.settled(lambda: next(iter(one.all())).token.expires_ms == world.clock.now_ms + 500)
+    late = await world.broker()
+    assert list(late.all()) == list(two.all()) and late.kept_bytes == one.kept_bytes > 200
+    assert await one.expire(known.hmac, ALICE, -1) == world.clock.now_ms
+    await world.settled(lambda: len(two) == len(late) == 0)
+    assert one.kept_bytes == two.kept_bytes == 0
 
 
-def test_errors() -> None:
-    async def case(world: World) -> None:
-        tokens = await world.broker()
-        known = await tokens.create(ALICE, ALICE, [], -1)
-        for change in (tokens.renew, tokens.expire):
-            for hmac, principal, error in (
-                (b"x", ALICE, ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
-                (known.hmac, BOB, ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH),
-            ):
-                with pytest.raises(KafkaError) as caught:
-                    await change(hmac, principal, 1)
-                assert caught.value.code is error
-        world.clock.now_ms += 1001
-        assert tokens.for_login(known.token.token_id) is None and tokens.for_login("x") is None
-        for change in (tokens.renew, tokens.expire):
+@played_by(run)
+async def test_errors(world: World) -> None:
+    tokens = await world.broker()
+    known = await tokens.create(ALICE, ALICE, [], -1)
+    for change in (tokens.renew, tokens.expire):
+        for hmac, principal, error in (
+            (b"x", ALICE, ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
+            (known.hmac, BOB, ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH),
+        ):
             with pytest.raises(KafkaError) as caught:
-                await change(known.hmac, ALICE, 1)
-            assert caught.value.code is ErrorCode.DELEGATION_TOKEN_EXPIRED
-
-    run(case)
-
-
-def test_what_clients_can_make_is_bounded() -> None:
-    async def case(world: World) -> None:
-        tokens = await world.broker()
+                await change(hmac, principal, 1)
+            assert caught.value.code is error
+    world.clock.now_ms += 1001
+    assert tokens.for_login(known.token.token_id) is None and tokens.for_login("x") is None
+    for change in (tokens.renew, tokens.expire):
         with pytest.raises(KafkaError) as caught:
-            await tokens.create(ALICE, ALICE, [Principal("User", "r" * 1000)] * 1000, -1)
-        assert caught.value.code is ErrorCode.INVALID_REQUEST
-        first = await tokens.create(ALICE, ALICE, [], -1)
-        room = 1000 // first.node_bytes
-        for _ in range(room - 1):
-            await tokens.create(ALICE, ALICE, [], -1)
-        with pytest.raises(KafkaError) as caught:
-            await tokens.create(ALICE, ALICE, [], -1)
-        assert caught.value.code is ErrorCode.POLICY_VIOLATION
-        assert tokens.kept_bytes == room * first.node_bytes and len(tokens) == room > 1
-        await tokens.expire(first.hmac, ALICE, -1)
+            await change(known.hmac, ALICE, 1)
+        assert caught.value.code is ErrorCode.DELEGATION_TOKEN_EXPIRED
+
+
+@played_by(run, barnabas_delegation_token_max_bytes="1000")
+async def test_what_clients_can_make_is_bounded(world: World) -> None:
+    tokens = await world.broker()
+    with pytest.raises(KafkaError) as caught:
+        await tokens.create(ALICE, ALICE, [Principal("User", "r" * 1000)] * 1000, -1)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    first = await tokens.create(ALICE, ALICE, [], -1)
+    room = 1000 // first.node_bytes
+    for _ in range(room - 1):
         await tokens.create(ALICE, ALICE, [], -1)
-
-    run(case, barnabas_delegation_token_max_bytes="1000")
+    with pytest.raises(KafkaError) as caught:
+        await tokens.create(ALICE, ALICE, [], -1)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    assert tokens.kept_bytes == room * first.node_bytes and len(tokens) == room > 1
+    await tokens.expire(first.hmac, ALICE, -1)
+    await tokens.create(ALICE, ALICE, [], -1)
 
 
 def test_the_controller_removes_expired_tokens(caplog: pytest.LogCaptureFixture) -> None:
@@ -137,36 +132,32 @@ def test_the_controller_removes_expired_tokens(caplog: pytest.LogCaptureFixture)
     assert "delegation token expired" in caplog.text and "secret" not in caplog.text
 
 
-def test_a_lost_session_reads_everything_again() -> None:
-    async def case(world: World) -> None:
-        lost = world.ensemble.connect()
-        one, two = await world.broker(), await world.broker(lost)
-        gone, kept = await one.create(ALICE, ALICE, [], -1), await one.create(BOB, BOB, [], -1)
-        await world.settled(lambda: len(two) == 2)
-        world.ensemble.expire(lost.session().session_id)
-        await one.expire(gone.hmac, ALICE, -1)
-        new = await one.create(CAROL, CAROL, [], -1)
-        await world.settled(lambda: {each.hmac for each in two.all()} == {kept.hmac, new.hmac})
-
-    run(case)
+@played_by(run)
+async def test_a_lost_session_reads_everything_again(world: World) -> None:
+    lost = world.ensemble.connect()
+    one, two = await world.broker(), await world.broker(lost)
+    gone, kept = await one.create(ALICE, ALICE, [], -1), await one.create(BOB, BOB, [], -1)
+    await world.settled(lambda: len(two) == 2)
+    world.ensemble.expire(lost.session().session_id)
+    await one.expire(gone.hmac, ALICE, -1)
+    new = await one.create(CAROL, CAROL, [], -1)
+    await world.settled(lambda: {each.hmac for each in two.all()} == {kept.hmac, new.hmac})
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_store_that_does_not_answer_is_an_error_and_repeated(fault: Fault) -> None:
-    async def case(world: World) -> None:
-        tokens = await world.broker()
-        fates = iter([fault])
+@played_by(run)
+async def test_a_store_that_does_not_answer_is_an_error_and_repeated(world: World, fault: Fault) -> None:
+    tokens = await world.broker()
+    fates = iter([fault])
 
-        def fate(_session_id: int, _operations: Transaction) -> Fault | None:
-            return next(fates, None)
+    def fate(_session_id: int, _operations: Transaction) -> Fault | None:
+        return next(fates, None)
 
-        world.ensemble.fault = fate
-        with pytest.raises((ConnectionLossError, StoreError)):
-            await tokens.create(ALICE, ALICE, [], -1)
-        await asyncio.wait_for(tokens.create(ALICE, ALICE, [], -1), 60)
-        await world.settled(lambda: len(tokens) >= 1)
-
-    run(case)
+    world.ensemble.fault = fate
+    with pytest.raises((ConnectionLossError, StoreError)):
+        await tokens.create(ALICE, ALICE, [], -1)
+    await asyncio.wait_for(tokens.create(ALICE, ALICE, [], -1), 60)
+    await world.settled(lambda: len(tokens) >= 1)
 
 
 def test_nodes_that_cannot_be_read_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:

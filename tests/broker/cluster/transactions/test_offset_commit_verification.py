@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.records.record import Record, encode_batch
 from protocol.topic_partition import TopicPartition
 from storage.log.partition_log import AppendOrigin
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.replication.replica_world import Replica, replica
 from tests.storage.logs import NOW_MS
 
@@ -83,88 +82,66 @@ async def leading(folder: Path) -> AsyncIterator[World]:
         yield World(one)
 
 
-def test_the_first_write_is_verified_and_the_next_is_not(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            assert await world.append(await world.verify()) is ErrorCode.NONE
-            assert world.coordinator.asked == [("tx", 7, 0, [("t", 0)])]
-            assert await world.append(await world.verify()) is ErrorCode.NONE
-            assert len(world.coordinator.asked) == 1
-            world.append_marker()
-            assert await world.append(await world.verify()) is ErrorCode.NONE
-            assert len(world.coordinator.asked) == 2
-
-    asyncio.run(run())
+async def test_the_first_write_is_verified_and_the_next_is_not(tmp_path: Path) -> None:
+    async with leading(tmp_path) as world:
+        assert await world.append(await world.verify()) is ErrorCode.NONE
+        assert world.coordinator.asked == [("tx", 7, 0, [("t", 0)])]
+        assert await world.append(await world.verify()) is ErrorCode.NONE
+        assert len(world.coordinator.asked) == 1
+        world.append_marker()
+        assert await world.append(await world.verify()) is ErrorCode.NONE
+        assert len(world.coordinator.asked) == 2
 
 
 @pytest.mark.parametrize("error", [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.NETWORK_EXCEPTION])
-def test_what_the_coordinator_does_not_confirm_is_refused(tmp_path: Path, error: ErrorCode) -> None:
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            world.coordinator.error = error
-            with pytest.raises(KafkaError) as refused:
-                await world.verify()
-            assert refused.value.code is error
-
-    asyncio.run(run())
+async def test_what_the_coordinator_does_not_confirm_is_refused(tmp_path: Path, error: ErrorCode) -> None:
+    async with leading(tmp_path) as world:
+        world.coordinator.error = error
+        with pytest.raises(KafkaError) as refused:
+            await world.verify()
+        assert refused.value.code is error
 
 
-def test_a_marker_after_the_verification_makes_it_void(tmp_path: Path) -> None:
+async def test_a_marker_after_the_verification_makes_it_void(tmp_path: Path) -> None:
     """Else the late write would begin a transaction that no coordinator ends."""
-
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            world.coordinator.meanwhile = world.append_marker
-            guard = await world.verify()
-            assert await world.append(guard) is ErrorCode.INVALID_TXN_STATE
-            assert not world.one.partition.log.producers.states.has_open_transaction(7, 0)
-
-    asyncio.run(run())
+    async with leading(tmp_path) as world:
+        world.coordinator.meanwhile = world.append_marker
+        guard = await world.verify()
+        assert await world.append(guard) is ErrorCode.INVALID_TXN_STATE
+        assert not world.one.partition.log.producers.states.has_open_transaction(7, 0)
 
 
-def test_a_marker_after_a_write_that_was_not_verified_makes_that_void_too(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            assert await world.append(await world.verify()) is ErrorCode.NONE
-            ongoing = await world.verify()
-            world.append_marker()
-            assert await world.append(ongoing) is ErrorCode.INVALID_TXN_STATE
-
-    asyncio.run(run())
+async def test_a_marker_after_a_write_that_was_not_verified_makes_that_void_too(tmp_path: Path) -> None:
+    async with leading(tmp_path) as world:
+        assert await world.append(await world.verify()) is ErrorCode.NONE
+        ongoing = await world.verify()
+        world.append_marker()
+        assert await world.append(ongoing) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_producer_that_is_fenced_is_refused_by_the_log(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            newer = BatchProducer(7, 1)
-            assert await world.append(await world.verify(newer), newer) is ErrorCode.NONE
-            assert await world.append(await world.verify(), PRODUCER) is ErrorCode.INVALID_PRODUCER_EPOCH
-
-    asyncio.run(run())
+async def test_a_producer_that_is_fenced_is_refused_by_the_log(tmp_path: Path) -> None:
+    async with leading(tmp_path) as world:
+        newer = BatchProducer(7, 1)
+        assert await world.append(await world.verify(newer), newer) is ErrorCode.NONE
+        assert await world.append(await world.verify(), PRODUCER) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_without_verification_any_producer_may_begin_a_transaction(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            world.is_enabled = False
-            guard = await world.verify()
-            assert guard is None
-            assert await world.append(guard) is ErrorCode.NONE
-            assert world.coordinator.asked == []
-
-    asyncio.run(run())
+async def test_without_verification_any_producer_may_begin_a_transaction(tmp_path: Path) -> None:
+    async with leading(tmp_path) as world:
+        world.is_enabled = False
+        guard = await world.verify()
+        assert guard is None
+        assert await world.append(guard) is ErrorCode.NONE
+        assert world.coordinator.asked == []
 
 
-def test_only_a_leader_verifies(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with leading(tmp_path) as world:
-            with pytest.raises(KafkaError) as elsewhere:
-                await world.verify(partition=1)
-            assert elsewhere.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            world.one.follow(epoch=1)
-            with pytest.raises(KafkaError) as lost:
-                await world.verify()
-            assert lost.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            assert world.coordinator.asked == []
-
-    asyncio.run(run())
+async def test_only_a_leader_verifies(tmp_path: Path) -> None:
+    async with leading(tmp_path) as world:
+        with pytest.raises(KafkaError) as elsewhere:
+            await world.verify(partition=1)
+        assert elsewhere.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        world.one.follow(epoch=1)
+        with pytest.raises(KafkaError) as lost:
+            await world.verify()
+        assert lost.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert world.coordinator.asked == []

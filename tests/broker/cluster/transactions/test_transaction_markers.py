@@ -23,11 +23,12 @@ from protocol.schema import Request
 from replication.marker_appender import MarkerErrors
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
+from tests.async_tests import simulated
 from tests.broker.cluster.transactions.test_marker_queues import A, B, C, image_of, markers
 from tests.broker.cluster_world import ClusterWorld
 from tests.broker.test_cluster_transactions import produce_in_transaction, stable_end
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 OWN_ID = 1
 IMAGE = image_of({A: 1, B: 2, C: 2})
@@ -125,135 +126,119 @@ class Site:
 COMPLETE = [("tx", MarkerOutcome.COMPLETE)]
 
 
-def test_own_partitions_are_written_in_process_and_others_by_their_leaders() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            site.write(markers(A, B, C))
-            await asyncio.sleep(0.01)
-            assert site.outcomes == COMPLETE
-            [peer] = site.peers[2]
-            assert len(site.local) == len(peer.asked) == 1 and peer.versions == {1}
-            assert [topic.name for topic in peer.asked[0][0].topics] == ["t", "u"]
-            assert not len(tasks)
-
-    simulate(7, program)
+@simulated(7)
+async def test_own_partitions_are_written_in_process_and_others_by_their_leaders(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        site.write(markers(A, B, C))
+        await asyncio.sleep(0.01)
+        assert site.outcomes == COMPLETE
+        [peer] = site.peers[2]
+        assert len(site.local) == len(peer.asked) == 1 and peer.versions == {1}
+        assert [topic.name for topic in peer.asked[0][0].topics] == ["t", "u"]
+        assert not len(tasks)
 
 
-def test_one_request_at_a_time_and_the_next_one_holds_all_that_came_meanwhile() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            peer = site.prepared[2] = Peer()
-            peer.may_answer.clear()
-            for number in range(3):
-                site.write(markers(B, name=f"tx{number}", producer_id=number))
-            await asyncio.sleep(1)
-            assert [len(asked) for asked in peer.asked] == [1]
-            peer.may_answer.set()
-            await asyncio.sleep(0.01)
-            assert [len(asked) for asked in peer.asked] == [1, 2]
-            assert site.outcomes == [(f"tx{number}", MarkerOutcome.COMPLETE) for number in range(3)]
-
-    simulate(7, program)
+@simulated(7)
+async def test_one_request_at_a_time_and_the_next_one_holds_all_that_came_meanwhile(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        peer = site.prepared[2] = Peer()
+        peer.may_answer.clear()
+        for number in range(3):
+            site.write(markers(B, name=f"tx{number}", producer_id=number))
+        await asyncio.sleep(1)
+        assert [len(asked) for asked in peer.asked] == [1]
+        peer.may_answer.set()
+        await asyncio.sleep(0.01)
+        assert [len(asked) for asked in peer.asked] == [1, 2]
+        assert site.outcomes == [(f"tx{number}", MarkerOutcome.COMPLETE) for number in range(3)]
 
 
-def test_a_lost_request_and_a_refused_one_are_sent_again_after_a_pause() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            peer = site.prepared[2] = Peer()
-            peer.lose()
-            site.write(markers(B))
-            await asyncio.sleep(0.01)
-            peer.error = ErrorCode.NOT_ENOUGH_REPLICAS
-            await asyncio.sleep(RETRY_MS / 1000)
-            assert len(peer.asked) == 2 and site.outcomes == []
-            peer.error = ErrorCode.NONE
-            await asyncio.sleep(RETRY_MS / 1000)
-            assert len(peer.asked) == 3 and site.outcomes == COMPLETE
-
-    simulate(7, program)
+@simulated(7)
+async def test_a_lost_request_and_a_refused_one_are_sent_again_after_a_pause(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        peer = site.prepared[2] = Peer()
+        peer.lose()
+        site.write(markers(B))
+        await asyncio.sleep(0.01)
+        peer.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        await asyncio.sleep(RETRY_MS / 1000)
+        assert len(peer.asked) == 2 and site.outcomes == []
+        peer.error = ErrorCode.NONE
+        await asyncio.sleep(RETRY_MS / 1000)
+        assert len(peer.asked) == 3 and site.outcomes == COMPLETE
 
 
-def test_a_code_that_nobody_knows_is_a_refusal() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            peer = site.prepared[2] = Peer()
-            peer.code = 4711
-            site.write(markers(B))
-            await asyncio.sleep(0.01)
-            peer.code = None
-            await asyncio.sleep(RETRY_MS / 1000)
-            assert site.outcomes == COMPLETE
-
-    simulate(7, program)
+@simulated(7)
+async def test_a_code_that_nobody_knows_is_a_refusal(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        peer = site.prepared[2] = Peer()
+        peer.code = 4711
+        site.write(markers(B))
+        await asyncio.sleep(0.01)
+        peer.code = None
+        await asyncio.sleep(RETRY_MS / 1000)
+        assert site.outcomes == COMPLETE
 
 
-def test_the_connection_to_a_broker_that_is_gone_is_closed_and_the_next_leader_is_asked() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            peer = site.prepared[2] = Peer()
-            peer.may_answer.clear()
-            site.write(markers(B))
-            await asyncio.sleep(1)
-            site.metadata.publish(image_of({A: 1, B: 2, C: 2}, alive=(1, 3)))
-            await asyncio.sleep(RETRY_MS / 1000 + 0.01)
-            assert peer.is_closed and site.outcomes == [] and site.sender.unknown_destination_count == 1
-            site.metadata.publish(image_of({A: 1, B: 3, C: 3}, alive=(1, 3)))
-            await asyncio.sleep(0.01)
-            assert site.outcomes == COMPLETE and len(site.peers[3][0].asked) == 1
-            assert site.sender.unknown_destination_count == 0
-
-    simulate(7, program)
-
-
-def test_what_is_cancelled_is_not_reported_and_what_is_fenced_is() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            peer = site.prepared[2] = Peer()
-            peer.may_answer.clear()
-            peer.error = ErrorCode.INVALID_PRODUCER_EPOCH
-            site.write(markers(B))
-            site.write(markers(C, name="other", producer_id=8, coordinator=1))
-            site.sender.cancel(0)
-            peer.may_answer.set()
-            await asyncio.sleep(0.01)
-            assert site.outcomes == [("other", MarkerOutcome.FENCED)]
-
-    simulate(7, program)
-
-
-def test_the_next_transaction_may_begin_while_the_outcome_of_one_is_reported() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("markers") as tasks:
-            site = Site(loop, tasks)
-            site.sender.write(markers(A), lambda _: site.write(markers(A, B, name="next")))
-            await asyncio.sleep(0.01)
-            assert site.outcomes == [("next", MarkerOutcome.COMPLETE)]
-
-    simulate(7, program)
-
-
-def test_nothing_is_sent_once_it_is_closed() -> None:
-    async def program(loop: SimLoop) -> None:
-        tasks = TaskScope("markers")
+@simulated(7)
+async def test_the_connection_to_a_broker_that_is_gone_is_closed_and_the_next_leader_is_asked(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
         site = Site(loop, tasks)
         peer = site.prepared[2] = Peer()
         peer.may_answer.clear()
         site.write(markers(B))
-        await asyncio.sleep(0.01)
-        site.sender.close()
-        await tasks.close()
-        site.metadata.publish(IMAGE)
-        site.write(markers(C, name="late"))
         await asyncio.sleep(1)
-        assert peer.is_closed and site.outcomes == [] and len(site.peers[2]) == 1
+        site.metadata.publish(image_of({A: 1, B: 2, C: 2}, alive=(1, 3)))
+        await asyncio.sleep(RETRY_MS / 1000 + 0.01)
+        assert peer.is_closed and site.outcomes == [] and site.sender.unknown_destination_count == 1
+        site.metadata.publish(image_of({A: 1, B: 3, C: 3}, alive=(1, 3)))
+        await asyncio.sleep(0.01)
+        assert site.outcomes == COMPLETE and len(site.peers[3][0].asked) == 1
+        assert site.sender.unknown_destination_count == 0
 
-    simulate(7, program)
+
+@simulated(7)
+async def test_what_is_cancelled_is_not_reported_and_what_is_fenced_is(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        peer = site.prepared[2] = Peer()
+        peer.may_answer.clear()
+        peer.error = ErrorCode.INVALID_PRODUCER_EPOCH
+        site.write(markers(B))
+        site.write(markers(C, name="other", producer_id=8, coordinator=1))
+        site.sender.cancel(0)
+        peer.may_answer.set()
+        await asyncio.sleep(0.01)
+        assert site.outcomes == [("other", MarkerOutcome.FENCED)]
+
+
+@simulated(7)
+async def test_the_next_transaction_may_begin_while_the_outcome_of_one_is_reported(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        site.sender.write(markers(A), lambda _: site.write(markers(A, B, name="next")))
+        await asyncio.sleep(0.01)
+        assert site.outcomes == [("next", MarkerOutcome.COMPLETE)]
+
+
+@simulated(7)
+async def test_nothing_is_sent_once_it_is_closed(loop: SimLoop) -> None:
+    tasks = TaskScope("markers")
+    site = Site(loop, tasks)
+    peer = site.prepared[2] = Peer()
+    peer.may_answer.clear()
+    site.write(markers(B))
+    await asyncio.sleep(0.01)
+    site.sender.close()
+    await tasks.close()
+    site.metadata.publish(IMAGE)
+    site.write(markers(C, name="late"))
+    await asyncio.sleep(1)
+    assert peer.is_closed and site.outcomes == [] and len(site.peers[2]) == 1
 
 
 # --- on a cluster ---
@@ -272,43 +257,37 @@ async def written(world: ClusterWorld, sender_id: int, asked: TransactionMarkers
     return done
 
 
-def test_markers_reach_the_leaders_of_a_cluster() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **ANYBODY)
-        await world.start()
-        await world.create_topic(TRANSACTION_STATE_TOPIC)  # without it nothing is known to be gone
-        await world.create_topic("t", partitions=3)
-        for index in range(3):
-            assert await produce_in_transaction(world, "t", index, PRODUCER) is ErrorCode.NONE
-            assert await stable_end(world, "t", index) == 0
-        done = await written(world, 2, of(("t", 0), ("t", 1), ("t", 2), ("gone", 0)))
-        assert await done is MarkerOutcome.COMPLETE
-        assert [await stable_end(world, "t", index) for index in range(3)] == [2, 2, 2]
-
-    simulate(7, program)
+@simulated(7)
+async def test_markers_reach_the_leaders_of_a_cluster(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **ANYBODY)
+    await world.start()
+    await world.create_topic(TRANSACTION_STATE_TOPIC)  # without it nothing is known to be gone
+    await world.create_topic("t", partitions=3)
+    for index in range(3):
+        assert await produce_in_transaction(world, "t", index, PRODUCER) is ErrorCode.NONE
+        assert await stable_end(world, "t", index) == 0
+    done = await written(world, 2, of(("t", 0), ("t", 1), ("t", 2), ("gone", 0)))
+    assert await done is MarkerOutcome.COMPLETE
+    assert [await stable_end(world, "t", index) for index in range(3)] == [2, 2, 2]
 
 
-def test_a_killed_leader_delays_markers_until_there_is_another() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **ANYBODY)
-        await world.start()
-        await world.create_topic("t", assignment=(1, 2))
-        assert await produce_in_transaction(world, "t", 0, PRODUCER) is ErrorCode.NONE
-        world.machines[1].crash()
-        done = await written(world, 3, of(("t", 0), is_commit=False))
-        assert await done is MarkerOutcome.COMPLETE
-        assert world.leader_of("t") == 2 and await stable_end(world, "t", 0) == 2
-
-    simulate(7, program)
+@simulated(7)
+async def test_a_killed_leader_delays_markers_until_there_is_another(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **ANYBODY)
+    await world.start()
+    await world.create_topic("t", assignment=(1, 2))
+    assert await produce_in_transaction(world, "t", 0, PRODUCER) is ErrorCode.NONE
+    world.machines[1].crash()
+    done = await written(world, 3, of(("t", 0), is_commit=False))
+    assert await done is MarkerOutcome.COMPLETE
+    assert world.leader_of("t") == 2 and await stable_end(world, "t", 0) == 2
 
 
-def test_a_newer_coordinator_fences_an_older_one() -> None:
-    async def program(loop: SimLoop) -> None:
-        world = ClusterWorld(loop, **ANYBODY)
-        await world.start()
-        await world.create_topic("t", assignment=(1, 2))
-        assert await (await written(world, 2, of(("t", 0)))) is MarkerOutcome.COMPLETE
-        older = TransactionMarkers("tx", 0, 4, PRODUCER, 0, True, (("t", 0),))
-        assert await (await written(world, 3, older)) is MarkerOutcome.FENCED
-
-    simulate(7, program)
+@simulated(7)
+async def test_a_newer_coordinator_fences_an_older_one(loop: SimLoop) -> None:
+    world = ClusterWorld(loop, **ANYBODY)
+    await world.start()
+    await world.create_topic("t", assignment=(1, 2))
+    assert await (await written(world, 2, of(("t", 0)))) is MarkerOutcome.COMPLETE
+    older = TransactionMarkers("tx", 0, 4, PRODUCER, 0, True, (("t", 0),))
+    assert await (await written(world, 3, older)) is MarkerOutcome.FENCED

@@ -18,10 +18,11 @@ from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVe
 from protocol.schema import Request
 from protocol.topic_partition import TopicPartition
 from runtime.tasks import TaskScope
+from tests.async_tests import simulated
 from tests.broker.cluster.transactions.test_marker_queues import image_of
 from tests.broker.cluster.transactions.test_verification_queues import A, B, response
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 OWN_ID = 1
 # Two partitions, the second one led by broker 2.
@@ -115,67 +116,61 @@ class Site:
         (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
     ],
 )
-def test_the_coordinator_on_this_broker_is_asked_in_process(answered: ErrorCode, means: ErrorCode) -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks)
-            site.local_error = answered
-            assert site.verification.verify_here(HERE, 7, 3, [A, B]) == {A: means, B: means}
-            assert await site.verify(HERE, A) == {A: means}
-            assert site.local == [(HERE, 7, 3), (HERE, 7, 0)] and site.peer.asked == []
-            assert site.failed == (0 if means is ErrorCode.NONE else 3) and site.verified_count == 2
-
-    simulate(1, program)
-
-
-def test_another_broker_s_coordinator_is_asked_by_request() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks)
-            site.peer.errors[B] = ErrorCode.TRANSACTION_ABORTABLE
-            assert site.verification.verify_here(THERE, 7, 0, [A]) is None
-            assert await site.verify(THERE, A, B) == {A: ErrorCode.NONE, B: ErrorCode.TRANSACTION_ABORTABLE}
-            assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
-            assert site.peer.asked == [([THERE], 5)] * 2 and site.peer.negotiations == 1
-            assert (site.failed, site.verified_count, site.local) == (1, 2, [])
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_coordinator_on_this_broker_is_asked_in_process(
+    loop: SimLoop, answered: ErrorCode, means: ErrorCode
+) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        site.local_error = answered
+        assert site.verification.verify_here(HERE, 7, 3, [A, B]) == {A: means, B: means}
+        assert await site.verify(HERE, A) == {A: means}
+        assert site.local == [(HERE, 7, 3), (HERE, 7, 0)] and site.peer.asked == []
+        assert site.failed == (0 if means is ErrorCode.NONE else 3) and site.verified_count == 2
 
 
-def test_what_comes_while_a_request_is_in_flight_goes_together() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks)
-            site.peer.may_answer.clear()
-            waiting = [site.start(THERE)]
-            await asyncio.sleep(0.5)
-            waiting += [site.start(OTHER), site.start(THERE)]
-            await asyncio.sleep(0.5)
-            assert len(site.peer.asked) == 1
-            site.peer.may_answer.set()
-            assert await asyncio.gather(*waiting) == [{A: ErrorCode.NONE}] * 3
-            assert [names for names, _ in site.peer.asked] == [[THERE], [OTHER, THERE]]
-            assert site.verified_ms == 1000 + 2 * 500
-
-    simulate(1, program)
+@simulated(1)
+async def test_another_broker_s_coordinator_is_asked_by_request(loop: SimLoop) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        site.peer.errors[B] = ErrorCode.TRANSACTION_ABORTABLE
+        assert site.verification.verify_here(THERE, 7, 0, [A]) is None
+        assert await site.verify(THERE, A, B) == {A: ErrorCode.NONE, B: ErrorCode.TRANSACTION_ABORTABLE}
+        assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
+        assert site.peer.asked == [([THERE], 5)] * 2 and site.peer.negotiations == 1
+        assert (site.failed, site.verified_count, site.local) == (1, 2, [])
 
 
-def test_a_question_that_is_displaced_is_answered_immediately() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks)
-            site.peer.may_answer.clear()
-            site.start(OTHER)
-            await asyncio.sleep(0)
-            first, second = site.start(THERE, epoch=1), site.start(THERE, epoch=1)
-            assert await first == {A: ErrorCode.NETWORK_EXCEPTION}
-            third, fourth = site.start(THERE, epoch=2), site.start(THERE, epoch=1)
-            assert await second == {A: ErrorCode.INVALID_PRODUCER_EPOCH}
-            assert await fourth == {A: ErrorCode.INVALID_PRODUCER_EPOCH}
-            site.peer.may_answer.set()
-            assert await third == {A: ErrorCode.NONE}
+@simulated(1)
+async def test_what_comes_while_a_request_is_in_flight_goes_together(loop: SimLoop) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        site.peer.may_answer.clear()
+        waiting = [site.start(THERE)]
+        await asyncio.sleep(0.5)
+        waiting += [site.start(OTHER), site.start(THERE)]
+        await asyncio.sleep(0.5)
+        assert len(site.peer.asked) == 1
+        site.peer.may_answer.set()
+        assert await asyncio.gather(*waiting) == [{A: ErrorCode.NONE}] * 3
+        assert [names for names, _ in site.peer.asked] == [[THERE], [OTHER, THERE]]
+        assert site.verified_ms == 1000 + 2 * 500
 
-    simulate(1, program)
+
+@simulated(1)
+async def test_a_question_that_is_displaced_is_answered_immediately(loop: SimLoop) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        site.peer.may_answer.clear()
+        site.start(OTHER)
+        await asyncio.sleep(0)
+        first, second = site.start(THERE, epoch=1), site.start(THERE, epoch=1)
+        assert await first == {A: ErrorCode.NETWORK_EXCEPTION}
+        third, fourth = site.start(THERE, epoch=2), site.start(THERE, epoch=1)
+        assert await second == {A: ErrorCode.INVALID_PRODUCER_EPOCH}
+        assert await fourth == {A: ErrorCode.INVALID_PRODUCER_EPOCH}
+        site.peer.may_answer.set()
+        assert await third == {A: ErrorCode.NONE}
 
 
 @pytest.mark.parametrize(
@@ -186,64 +181,54 @@ def test_a_question_that_is_displaced_is_answered_immediately() -> None:
         image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): 2}, alive=(1, 3)),
     ],
 )
-def test_without_a_coordinator_nobody_is_asked(image: ClusterImage) -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks, image)
-            assert await site.verify(THERE, A) == {A: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-            assert site.peer.asked == []
-
-    simulate(1, program)
-
-
-def test_a_broker_that_cannot_verify_confirms() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks)
-            site.peer.newest_version = 3
-            assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
-            site.peer.is_connected, site.peer.newest_version = False, 4  # it was upgraded
-            assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
-            assert site.peer.asked == [([THERE], 4)]
-
-    simulate(1, program)
-
-
-def test_a_lost_connection_fails_who_waits_and_the_next_ones_are_sent() -> None:
-    async def program(loop: SimLoop) -> None:
-        async with TaskScope("verify") as tasks:
-            site = Site(loop, tasks)
-            peer = site.peer
-            peer.may_answer.clear()
-            first = site.start(THERE)
-            await asyncio.sleep(0.1)
-            second = site.start(OTHER)
-            await asyncio.sleep(0)
-            site.peer = Peer()
-            site.metadata.publish(
-                image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): -1}, alive=(1,))
-            )
-            assert await first == {A: ErrorCode.NETWORK_EXCEPTION}
-            assert peer.is_closed and await second == {A: ErrorCode.NONE}
-            assert site.failed == 1
-
-    simulate(1, program)
-
-
-def test_whoever_gave_up_is_not_answered_and_a_stopping_broker_asks_nobody() -> None:
-    async def program(loop: SimLoop) -> None:
-        tasks = TaskScope("verify")
-        site = Site(loop, tasks)
-        site.peer.may_answer.clear()
-        gone, waiting = site.start(THERE), site.start(OTHER)
-        await asyncio.sleep(0.1)
-        gone.cancel()
-        queued = site.start(THERE)
-        await asyncio.sleep(0)
-        site.verification.close()
-        assert await waiting == await queued == {A: ErrorCode.NETWORK_EXCEPTION}
-        await tasks.close()
+@simulated(1)
+async def test_without_a_coordinator_nobody_is_asked(loop: SimLoop, image: ClusterImage) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks, image)
         assert await site.verify(THERE, A) == {A: ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        assert len(site.peer.asked) == 1
+        assert site.peer.asked == []
 
-    simulate(1, program)
+
+@simulated(1)
+async def test_a_broker_that_cannot_verify_confirms(loop: SimLoop) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        site.peer.newest_version = 3
+        assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
+        site.peer.is_connected, site.peer.newest_version = False, 4  # it was upgraded
+        assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
+        assert site.peer.asked == [([THERE], 4)]
+
+
+@simulated(1)
+async def test_a_lost_connection_fails_who_waits_and_the_next_ones_are_sent(loop: SimLoop) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        peer = site.peer
+        peer.may_answer.clear()
+        first = site.start(THERE)
+        await asyncio.sleep(0.1)
+        second = site.start(OTHER)
+        await asyncio.sleep(0)
+        site.peer = Peer()
+        site.metadata.publish(image_of({(TRANSACTION_STATE_TOPIC, 0): 1, (TRANSACTION_STATE_TOPIC, 1): -1}, alive=(1,)))
+        assert await first == {A: ErrorCode.NETWORK_EXCEPTION}
+        assert peer.is_closed and await second == {A: ErrorCode.NONE}
+        assert site.failed == 1
+
+
+@simulated(1)
+async def test_whoever_gave_up_is_not_answered_and_a_stopping_broker_asks_nobody(loop: SimLoop) -> None:
+    tasks = TaskScope("verify")
+    site = Site(loop, tasks)
+    site.peer.may_answer.clear()
+    gone, waiting = site.start(THERE), site.start(OTHER)
+    await asyncio.sleep(0.1)
+    gone.cancel()
+    queued = site.start(THERE)
+    await asyncio.sleep(0)
+    site.verification.close()
+    assert await waiting == await queued == {A: ErrorCode.NETWORK_EXCEPTION}
+    await tasks.close()
+    assert await site.verify(THERE, A) == {A: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert len(site.peer.asked) == 1

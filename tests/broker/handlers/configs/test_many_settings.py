@@ -27,8 +27,8 @@ from protocol.primitives import Encoded
 from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.test_long_answers import check, many_topics, names
 from tests.broker.settings_world import SettingsWorld
-from tests.clocks import ManualClock
 from tests.controller.harness import PATIENCE_MS, Member
+from tests.doubles.clock import ManualClock
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 

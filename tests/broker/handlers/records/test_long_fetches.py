@@ -23,7 +23,7 @@ from runtime.slices import SLICE_MS, SerialQueue
 from tests.broker.handlers.records.test_fetch import NEWEST_BY_NAME
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.broker.handlers.test_long_answers import Others
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.replication.replica_world import ME
 from tests.storage.logs import values_of
 

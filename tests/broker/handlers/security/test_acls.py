@@ -17,7 +17,7 @@ from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.schema import Request
 from runtime.slices import SLICE_MS
 from tests.broker.acl_world import AclWorld
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.simulation.loop import SimLoop, simulate
 
 ROWS = 600

@@ -33,8 +33,8 @@ from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
 from security.denial import Cause, Denied
 from security.principal import ANONYMOUS, Principal
-from tests.clocks import ManualClock
 from tests.differential.wire import fitted
+from tests.doubles.clock import ManualClock
 from tests.simulation.store import Fault, SimulatedEnsemble
 
 HANDLERS: dict[type[Request], Any] = {

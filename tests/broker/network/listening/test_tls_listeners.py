@@ -9,12 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from broker.composition import listener_plans
 from broker.network.listening.tls_listeners import WATCH_PERIOD_MS, TlsListeners
@@ -28,7 +23,7 @@ from runtime.tls.network import TlsNetwork
 from runtime.tls.stream import TlsStream, TlsWork
 from security.key_store import read_pem_certificates, read_pem_keys
 from security.principal import ANONYMOUS, Principal
-from tests.clocks import ManualClock, Turns
+from tests.doubles.clock import ManualClock, Turns
 from tests.jks_writer import Entry, jks
 from tests.runtime.tls.test_stream import Later, Line, User
 from tests.tls_certificates import authority, issued, material
@@ -343,110 +338,97 @@ def test_what_cannot_be_served_stops_the_start(
     assert "hunter2" not in str(refused.value)
 
 
-def test_the_network_to_brokers_has_the_current_context() -> None:
-    async def run() -> None:
-        files = pem_files()
-        world = World(files, STORES)
-        network = TlsNetwork(None, world.listeners.brokers_context())  # type: ignore[arg-type]
-        world.listeners.keep_current(network)
-        before = network.context
-        assert before.check_hostname
-        files.write("keys", authority().issue("broker", hosts=("localhost",)).both)
-        await world.listeners.apply(BrokerSettings(world.given))
-        assert network.context is not before
-
-    asyncio.run(run())
+async def test_the_network_to_brokers_has_the_current_context() -> None:
+    files = pem_files()
+    world = World(files, STORES)
+    network = TlsNetwork(None, world.listeners.brokers_context())  # type: ignore[arg-type]
+    world.listeners.keep_current(network)
+    before = network.context
+    assert before.check_hostname
+    files.write("keys", authority().issue("broker", hosts=("localhost",)).both)
+    await world.listeners.apply(BrokerSettings(world.given))
+    assert network.context is not before
 
 
-def test_a_changed_file_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        files = pem_files()
-        world = World(files, {**STORES, "ssl.allow.dn.changes": "true"})
-        async with TaskScope("test") as tasks:
-            world.listeners.watch(Queue(), tasks)  # type: ignore[arg-type]
+async def test_a_changed_file_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    files = pem_files()
+    world = World(files, {**STORES, "ssl.allow.dn.changes": "true"})
+    async with TaskScope("test") as tasks:
+        world.listeners.watch(Queue(), tasks)  # type: ignore[arg-type]
 
-            async def look() -> None:
-                world.turns.advance(WATCH_PERIOD_MS)
-                for _ in range(5):
-                    await asyncio.sleep(0)
-
-            await look()
-            files.write("keys", issued("renamed", "localhost").both)
-            assert world.issuer_seen() == "CN=broker"
-            await look()
-            assert world.issuer_seen() == "CN=renamed"
-            files.write("keys", "half a file")
-            with caplog.at_level(logging.WARNING):
-                await look()
-                await look()
-            assert [record.getMessage() for record in caplog.records] == [
-                "certificates not replaced: listener=SSL error=ssl.keystore.location=/keys.pem: "
-                "it is neither PEM nor PKCS12 nor a Java key store (JKS)"
-            ]
-            assert world.issuer_seen() == "CN=renamed"
-            files.write("keys", issued("broker", "localhost").both)
-            await look()
-            assert world.issuer_seen() == "CN=broker"
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM"])
-def test_java_stores_are_served_under_every_type_and_replaced(kind: str) -> None:
-    """The type is the default one, JKS, or one that the file is not."""
-
-    async def run() -> None:
-        files = Files(keys=key_jks("broker"), trust=trust_jks())
-        given = {**JKS_STORES, "ssl.keystore.type": kind}
-        if kind == "PEM":
-            del given["ssl.keystore.password"]
-        world = World(files, given)
-        assert world.issuer_seen() == "CN=broker"
-        async with TaskScope("test") as tasks:
-            world.listeners.watch(Queue(), tasks)  # type: ignore[arg-type]
-            files.write("keys", key_jks("broker", "localhost", "more"))
-            before = world.listeners.brokers_context()
+        async def look() -> None:
             world.turns.advance(WATCH_PERIOD_MS)
             for _ in range(5):
                 await asyncio.sleep(0)
-            assert world.listeners.brokers_context() is not before
 
-    asyncio.run(run())
-
-
-def test_changes_are_checked_before_they_apply() -> None:
-    async def run() -> None:
-        files = pem_files()
-        files.write("other", issued("other", "localhost").both)
-        files.write("fewer", issued("broker").both)
-        files.write("stranger", issued("broker", "localhost", by="another authority").both)
-        files.write("next", authority().issue("broker", hosts=("localhost", "more")).both)
-        world = World(files, STORES)
-
-        def changed(**given: str) -> BrokerSettings:
-            own = {f"listener.name.ssl.ssl.{name.replace('_', '.')}": text for name, text in given.items()}
-            return BrokerSettings({**world.given, **own})
-
-        for path, message in (
-            ("/none.pem", "ssl.keystore.location=/none.pem: No such file"),
-            ("/other.pem", "SSLFactory failed: listener SSL: Keystore DistinguishedName does not match"),
-            ("/fewer.pem", "Keystore SubjectAltNames do not match"),
-            ("/stranger.pem", "a client with these settings cannot connect"),
-        ):
-            with pytest.raises(ConfigError, match=message):
-                await world.listeners.check(changed(keystore_location=path))
-            await world.listeners.apply(changed(keystore_location=path))  # stored by a broker that could
-            assert world.issuer_seen() == "CN=broker"
+        await look()
+        files.write("keys", issued("renamed", "localhost").both)
+        assert world.issuer_seen() == "CN=broker"
+        await look()
+        assert world.issuer_seen() == "CN=renamed"
         files.write("keys", "half a file")
-        await world.listeners.check(BrokerSettings({**world.given, "log.cleaner.threads": "3"}))  # is not about it
+        with caplog.at_level(logging.WARNING):
+            await look()
+            await look()
+        assert [record.getMessage() for record in caplog.records] == [
+            "certificates not replaced: listener=SSL error=ssl.keystore.location=/keys.pem: "
+            "it is neither PEM nor PKCS12 nor a Java key store (JKS)"
+        ]
+        assert world.issuer_seen() == "CN=renamed"
         files.write("keys", issued("broker", "localhost").both)
-        with pytest.raises(ConfigError, match=r"for existing listener ListenerName\(SSL\), restart broker"):
-            await world.listeners.check(changed(client_auth="required"))
-        good = changed(keystore_location="/next.pem")
+        await look()
+        assert world.issuer_seen() == "CN=broker"
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12", "PEM"])
+async def test_java_stores_are_served_under_every_type_and_replaced(kind: str) -> None:
+    """The type is the default one, JKS, or one that the file is not."""
+    files = Files(keys=key_jks("broker"), trust=trust_jks())
+    given = {**JKS_STORES, "ssl.keystore.type": kind}
+    if kind == "PEM":
+        del given["ssl.keystore.password"]
+    world = World(files, given)
+    assert world.issuer_seen() == "CN=broker"
+    async with TaskScope("test") as tasks:
+        world.listeners.watch(Queue(), tasks)  # type: ignore[arg-type]
+        files.write("keys", key_jks("broker", "localhost", "more"))
         before = world.listeners.brokers_context()
-        await world.listeners.check(good)
-        assert world.listeners.brokers_context() is before
-        await world.listeners.apply(good)
+        world.turns.advance(WATCH_PERIOD_MS)
+        for _ in range(5):
+            await asyncio.sleep(0)
         assert world.listeners.brokers_context() is not before
 
-    asyncio.run(run())
+
+async def test_changes_are_checked_before_they_apply() -> None:
+    files = pem_files()
+    files.write("other", issued("other", "localhost").both)
+    files.write("fewer", issued("broker").both)
+    files.write("stranger", issued("broker", "localhost", by="another authority").both)
+    files.write("next", authority().issue("broker", hosts=("localhost", "more")).both)
+    world = World(files, STORES)
+
+    def changed(**given: str) -> BrokerSettings:
+        own = {f"listener.name.ssl.ssl.{name.replace('_', '.')}": text for name, text in given.items()}
+        return BrokerSettings({**world.given, **own})
+
+    for path, message in (
+        ("/none.pem", "ssl.keystore.location=/none.pem: No such file"),
+        ("/other.pem", "SSLFactory failed: listener SSL: Keystore DistinguishedName does not match"),
+        ("/fewer.pem", "Keystore SubjectAltNames do not match"),
+        ("/stranger.pem", "a client with these settings cannot connect"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            await world.listeners.check(changed(keystore_location=path))
+        await world.listeners.apply(changed(keystore_location=path))  # stored by a broker that could
+        assert world.issuer_seen() == "CN=broker"
+    files.write("keys", "half a file")
+    await world.listeners.check(BrokerSettings({**world.given, "log.cleaner.threads": "3"}))  # is not about it
+    files.write("keys", issued("broker", "localhost").both)
+    with pytest.raises(ConfigError, match=r"for existing listener ListenerName\(SSL\), restart broker"):
+        await world.listeners.check(changed(client_auth="required"))
+    good = changed(keystore_location="/next.pem")
+    before = world.listeners.brokers_context()
+    await world.listeners.check(good)
+    assert world.listeners.brokers_context() is before
+    await world.listeners.apply(good)
+    assert world.listeners.brokers_context() is not before

@@ -30,7 +30,7 @@ from runtime.network.transport import Address
 from security.principal import Principal
 from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.quota_world import quotas_of
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.logs import batch
 
 HERE = Address("127.0.0.1", 9092)

@@ -16,7 +16,7 @@ from config.unknown_settings import unknown_settings
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.documents import NoDocuments
 from runtime.tasks import TaskScope
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 PLAIN_JAAS = f'{MODULE} required username="admin" password="topsecret" user_alice="topsecret";'

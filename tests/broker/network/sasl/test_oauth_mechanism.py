@@ -19,7 +19,8 @@ from security.key_store import read_pem_certificates
 from security.oauth_exchange import FirstMessage, OAuthBearerClient
 from security.principal import Principal
 from security.sasl import AuthenticationFailed, Identity, SaslServerFactory
-from tests.clocks import ManualClock
+from tests.async_tests import played_by
+from tests.doubles.clock import ManualClock
 from tests.jks_writer import Entry, jks
 from tests.security.bearer_tokens import NOW_S, document, rsa_key, rsa_row, signed, unsecured
 from tests.tls_certificates import authority, issued
@@ -80,53 +81,47 @@ def login(exchanges: SaslServerFactory, token: str) -> Identity | None:
     return server.identity
 
 
-def test_signed_tokens() -> None:
-    async def case(world: World) -> None:
-        given = {
-            URL: "file:///general", f"{PREFIX}{URL}": "file:///keys", f"{PREFIX}sasl.oauthbearer.sub.claim.name": "client",
-            "sasl.oauthbearer.expected.audience": "kafka,other", "sasl.oauthbearer.expected.issuer": "me",
-            "sasl.oauthbearer.clock.skew.seconds": "5", HANDLER: f"{PACKAGE}.OAuthBearerValidatorCallbackHandler",
-        }  # fmt: skip
-        exchanges = world.exchanges(given)
-        good = {"client": "app", "aud": "other", "iss": "me", "exp": NOW_S - 4}
-        token = signed(rsa_key(), key_id="one", iat=NOW_S - 9, **good)
-        assert login(exchanges, token) is None, "no keys yet"
-        await world.sources.start()
-        assert login(exchanges, token) == Identity(Principal("User", "app"), (NOW_S - 4) * 1000)
-        for wrong in ({"aud": "x"}, {"iss": "x"}, {"exp": NOW_S - 5}, {"client": None}):
-            assert login(exchanges, signed(rsa_key(), key_id="one", iat=NOW_S - 9, **{**good, **wrong})) is None
-        assert login(exchanges, unsecured(client="app")) is None
-
-    run(case, keys=KEYS)
+@played_by(run, keys=KEYS)
+async def test_signed_tokens(world: World) -> None:
+    given = {
+        URL: "file:///general", f"{PREFIX}{URL}": "file:///keys", f"{PREFIX}sasl.oauthbearer.sub.claim.name": "client",
+        "sasl.oauthbearer.expected.audience": "kafka,other", "sasl.oauthbearer.expected.issuer": "me",
+        "sasl.oauthbearer.clock.skew.seconds": "5", HANDLER: f"{PACKAGE}.OAuthBearerValidatorCallbackHandler",
+    }  # fmt: skip
+    exchanges = world.exchanges(given)
+    good = {"client": "app", "aud": "other", "iss": "me", "exp": NOW_S - 4}
+    token = signed(rsa_key(), key_id="one", iat=NOW_S - 9, **good)
+    assert login(exchanges, token) is None, "no keys yet"
+    await world.sources.start()
+    assert login(exchanges, token) == Identity(Principal("User", "app"), (NOW_S - 4) * 1000)
+    for wrong in ({"aud": "x"}, {"iss": "x"}, {"exp": NOW_S - 5}, {"client": None}):
+        assert login(exchanges, signed(rsa_key(), key_id="one", iat=NOW_S - 9, **{**good, **wrong})) is None
+    assert login(exchanges, unsecured(client="app")) is None
 
 
-def test_listeners_with_the_same_source_share_it() -> None:
-    async def case(world: World) -> None:
-        given = {URL: "file:///keys", "listener.name.other.oauthbearer.sasl.oauthbearer.jwks.endpoint.refresh.ms": "7"}
-        one, two = world.exchanges(given), world.exchanges(given, "M")
-        other = world.exchanges(given, "OTHER")
-        await world.sources.start()
-        assert len(world.served.requests) == 2
-        for each in (one, two, other):
-            assert login(each, signed(rsa_key(), key_id="one")) is not None
-
-    run(case, keys=KEYS)
+@played_by(run, keys=KEYS)
+async def test_listeners_with_the_same_source_share_it(world: World) -> None:
+    given = {URL: "file:///keys", "listener.name.other.oauthbearer.sasl.oauthbearer.jwks.endpoint.refresh.ms": "7"}
+    one, two = world.exchanges(given), world.exchanges(given, "M")
+    other = world.exchanges(given, "OTHER")
+    await world.sources.start()
+    assert len(world.served.requests) == 2
+    for each in (one, two, other):
+        assert login(each, signed(rsa_key(), key_id="one")) is not None
 
 
-def test_an_unknown_key_is_looked_for_once_in_a_while() -> None:
-    async def case(world: World) -> None:
-        exchanges = world.exchanges({URL: "file:///keys"})
-        await world.sources.start()
-        newer = signed(rsa_key(1), key_id="two")
-        world.served.documents["file:///keys"] = document(rsa_row(rsa_key(1), kid="two"))
-        for after_ms, reads in ((0, 1), (9_000, 1), (1_000, 2), (10, 2)):
-            world.clock.now_ms += after_ms
-            assert (login(exchanges, newer) is not None) is (after_ms == 10)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            assert len(world.served.requests) == reads
-
-    run(case, keys=KEYS)
+@played_by(run, keys=KEYS)
+async def test_an_unknown_key_is_looked_for_once_in_a_while(world: World) -> None:
+    exchanges = world.exchanges({URL: "file:///keys"})
+    await world.sources.start()
+    newer = signed(rsa_key(1), key_id="two")
+    world.served.documents["file:///keys"] = document(rsa_row(rsa_key(1), kid="two"))
+    for after_ms, reads in ((0, 1), (9_000, 1), (1_000, 2), (10, 2)):
+        world.clock.now_ms += after_ms
+        assert (login(exchanges, newer) is not None) is (after_ms == 10)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(world.served.requests) == reads
 
 
 def test_a_file_that_cannot_be_read_stops_the_start() -> None:
@@ -162,28 +157,23 @@ def test_a_provider_that_does_not_respond_does_not(caplog: pytest.LogCaptureFixt
     assert "unreachable" in caplog.text
 
 
-def test_stores_of_the_login_module_are_for_https() -> None:
+@played_by(run, keys=KEYS)
+async def test_stores_of_the_login_module_are_for_https(world: World) -> None:
     """Of any form; they are read once, and matter for https alone."""
-
-    async def case(world: World) -> None:
-        trusted = read_pem_certificates(authority().certificate)
-        world.files["/t"] = jks([Entry("ca", trusted)], "word")
-        world.files["/k"] = issued("broker").both.encode()
-        options = {"ssl.truststore.location": "/t", "ssl.truststore.password": "word"}
-        own = {"ssl.keystore.location": "/k", "ssl.keystore.type": "PEM", "ssl.endpoint.identification.algorithm": ""}
-        world.served.documents["https://provider/keys"] = KEYS
-        world.exchanges({URL: "https://provider/keys"}, **options, **own)
-        world.exchanges({URL: "file:///keys"}, **{**options, "ssl.truststore.location": "/none"})
-        await world.sources.start()
-        request, plain = world.served.requests
-        assert request.tls is not None and request.tls.keys is not None
-        assert (request.tls.trusted, request.checks_host, plain.tls) == (trusted, False, None)
-        with pytest.raises(
-            ConfigError, match=r"ssl.truststore.location=/t: the password of the store is wrong.*password"
-        ):
-            world.exchanges({URL: "https://provider/other"}, **{**options, "ssl.truststore.password": "other"})
-
-    run(case, keys=KEYS)
+    trusted = read_pem_certificates(authority().certificate)
+    world.files["/t"] = jks([Entry("ca", trusted)], "word")
+    world.files["/k"] = issued("broker").both.encode()
+    options = {"ssl.truststore.location": "/t", "ssl.truststore.password": "word"}
+    own = {"ssl.keystore.location": "/k", "ssl.keystore.type": "PEM", "ssl.endpoint.identification.algorithm": ""}
+    world.served.documents["https://provider/keys"] = KEYS
+    world.exchanges({URL: "https://provider/keys"}, **options, **own)
+    world.exchanges({URL: "file:///keys"}, **{**options, "ssl.truststore.location": "/none"})
+    await world.sources.start()
+    request, plain = world.served.requests
+    assert request.tls is not None and request.tls.keys is not None
+    assert (request.tls.trusted, request.checks_host, plain.tls) == (trusted, False, None)
+    with pytest.raises(ConfigError, match=r"ssl.truststore.location=/t: the password of the store is wrong.*password"):
+        world.exchanges({URL: "https://provider/other"}, **{**options, "ssl.truststore.password": "other"})
 
 
 # --- unsecured tokens ---
@@ -206,14 +196,12 @@ def test_unsecured_tokens_where_they_are_named(given: dict[str, str], options: d
     run(case)
 
 
-def test_keys_rule_unsecured_tokens_out() -> None:
-    async def case(world: World) -> None:
-        exchanges = world.exchanges({URL: "file:///keys"}, unsecuredLoginStringClaim_sub="admin")
-        await world.sources.start()
-        assert login(exchanges, unsecured()) is None
-        assert login(exchanges, signed(rsa_key(), key_id="one")) is not None
-
-    run(case, keys=KEYS)
+@played_by(run, keys=KEYS)
+async def test_keys_rule_unsecured_tokens_out(world: World) -> None:
+    exchanges = world.exchanges({URL: "file:///keys"}, unsecuredLoginStringClaim_sub="admin")
+    await world.sources.start()
+    assert login(exchanges, unsecured()) is None
+    assert login(exchanges, signed(rsa_key(), key_id="one")) is not None
 
 
 @pytest.mark.parametrize(
@@ -249,30 +237,26 @@ def test_settings_that_stop_the_start(given: dict[str, str], options: dict[str, 
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 
 
-def test_a_token_from_a_file() -> None:
-    async def case(world: World) -> None:
-        current = world.sources.token(world.values({TOKEN_URL: "file:///token"}), {})
-        with pytest.raises(AuthenticationFailed, match="no bearer token"):
-            current()
-        await world.sources.start()
-        assert current() == signed(rsa_key())
-
-    run(case, token=signed(rsa_key()).encode() + b"\n")
+@played_by(run, token=signed(rsa_key()).encode() + b"\n")
+async def test_a_token_from_a_file(world: World) -> None:
+    current = world.sources.token(world.values({TOKEN_URL: "file:///token"}), {})
+    with pytest.raises(AuthenticationFailed, match="no bearer token"):
+        current()
+    await world.sources.start()
+    assert current() == signed(rsa_key())
 
 
-def test_a_token_by_client_credentials() -> None:
-    async def case(world: World) -> None:
-        url = "https://provider/token"
-        world.served.documents[url] = b'{"access_token": "%b"}' % signed(rsa_key()).encode()
-        options = {"clientId": "broker", "clientSecret": "s3cret", "scope": "kafka"}
-        current = world.sources.token(world.values({TOKEN_URL: url, "sasl.login.read.timeout.ms": "77"}), options)
-        await world.sources.start()
-        assert current() == signed(rsa_key())
-        (request,) = world.served.requests
-        assert request.form == b"grant_type=client_credentials&scope=kafka" and request.timeout_ms == 77
-        assert request.headers["Authorization"].startswith("Basic ") and "s3cret" not in repr(request)
-
-    run(case)
+@played_by(run)
+async def test_a_token_by_client_credentials(world: World) -> None:
+    url = "https://provider/token"
+    world.served.documents[url] = b'{"access_token": "%b"}' % signed(rsa_key()).encode()
+    options = {"clientId": "broker", "clientSecret": "s3cret", "scope": "kafka"}
+    current = world.sources.token(world.values({TOKEN_URL: url, "sasl.login.read.timeout.ms": "77"}), options)
+    await world.sources.start()
+    assert current() == signed(rsa_key())
+    (request,) = world.served.requests
+    assert request.form == b"grant_type=client_credentials&scope=kafka" and request.timeout_ms == 77
+    assert request.headers["Authorization"].startswith("Basic ") and "s3cret" not in repr(request)
 
 
 @pytest.mark.parametrize(
@@ -292,41 +276,35 @@ def test_settings_of_the_own_token_that_stop_the_start(
     run(case)
 
 
-def test_a_file_without_a_token_stops_the_start() -> None:
-    async def case(world: World) -> None:
-        world.sources.token(world.values({TOKEN_URL: "file:///token"}), {})
-        with pytest.raises(ConfigError, match="three parts") as caught:
-            await world.sources.start()
-        assert "rubbish" not in str(caught.value)
-
-    run(case, token=b"rubbish")
+@played_by(run, token=b"rubbish")
+async def test_a_file_without_a_token_stops_the_start(world: World) -> None:
+    world.sources.token(world.values({TOKEN_URL: "file:///token"}), {})
+    with pytest.raises(ConfigError, match="three parts") as caught:
+        await world.sources.start()
+    assert "rubbish" not in str(caught.value)
 
 
 # --- the exchange with other brokers ---
 
 
-def test_a_broker_shows_the_token_of_a_file_to_others() -> None:
-    async def case(world: World) -> None:
-        values = world.values({TOKEN_URL: "file:///token"})
-        extensions, token = oauth_login(values, {"extension_pool": "a b"}, world.sources, world.clock.wall_ms)
-        with pytest.raises(AuthenticationFailed):
-            token()
-        await world.sources.start()
-        assert (token(), extensions) == (signed(rsa_key()), {"pool": "a b"})
-
-    run(case, token=signed(rsa_key()).encode())
+@played_by(run, token=signed(rsa_key()).encode())
+async def test_a_broker_shows_the_token_of_a_file_to_others(world: World) -> None:
+    values = world.values({TOKEN_URL: "file:///token"})
+    extensions, token = oauth_login(values, {"extension_pool": "a b"}, world.sources, world.clock.wall_ms)
+    with pytest.raises(AuthenticationFailed):
+        token()
+    await world.sources.start()
+    assert (token(), extensions) == (signed(rsa_key()), {"pool": "a b"})
 
 
-def test_brokers_with_unsecured_tokens_know_each_other() -> None:
-    async def case(world: World) -> None:
-        options = {"unsecuredLoginStringClaim_sub": "broker"}
-        exchanges = world.exchanges({}, **options)
-        _, token = oauth_login(world.values({}), options, world.sources, world.clock.wall_ms)
-        server, client = exchanges(), OAuthBearerClient(token)
-        assert client.answer(server.step(client.first())) is None
-        assert server.identity == Identity(Principal("User", "broker"), (NOW_S + 3600) * 1000)
-
-    run(case)
+@played_by(run)
+async def test_brokers_with_unsecured_tokens_know_each_other(world: World) -> None:
+    options = {"unsecuredLoginStringClaim_sub": "broker"}
+    exchanges = world.exchanges({}, **options)
+    _, token = oauth_login(world.values({}), options, world.sources, world.clock.wall_ms)
+    server, client = exchanges(), OAuthBearerClient(token)
+    assert client.answer(server.step(client.first())) is None
+    assert server.identity == Identity(Principal("User", "broker"), (NOW_S + 3600) * 1000)
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,7 @@ from tests.oracle.kafka import ApacheKafka
 from tests.oracle.process import wait_until
 
 SERVERS = os.environ.get("INTEROP_BROKERS", "barnabas,barnabas-cluster,kafka").split(",")
-SETTINGS = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    "auto.create.topics.enable": "false",
-}
+SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200", "auto.create.topics.enable": "false"}
 PATIENCE_S = 60.0
 
 

@@ -72,12 +72,9 @@ def chroot() -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_conformance(server: ZooKeeper, chroot: str, case: Case) -> None:
-    async def run() -> None:
-        async with client_of(server.connect + chroot, **LONG) as client:
-            await case(client.store)
-
-    asyncio.run(run())
+async def test_conformance(server: ZooKeeper, chroot: str, case: Case) -> None:
+    async with client_of(server.connect + chroot, **LONG) as client:
+        await case(client.store)
 
 
 # --- through a proxy that cuts ---
@@ -135,7 +132,7 @@ class Patient:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_conformance_through_cuts(server: ZooKeeper, chroot: str, case: Case, seed: int) -> None:
+async def test_conformance_through_cuts(server: ZooKeeper, chroot: str, case: Case, seed: int) -> None:
     """Writes are cut before they arrive, reads on either side."""
     rng = random.Random(seed)
 
@@ -144,77 +141,64 @@ def test_conformance_through_cuts(server: ZooKeeper, chroot: str, case: Case, se
             return None
         return Cut.BEFORE if code in WRITES or rng.random() < 0.5 else Cut.AFTER
 
-    async def run() -> None:
-        async with (
-            proxied(server.connect) as proxy,
-            client_of(proxy.connect + chroot, **LONG) as client,
-        ):
-            proxy.fate = fate
-            async with asyncio.timeout(300):
-                await case(Patient(client.store))  # type: ignore[arg-type]
-            proxy.fate = lambda code: None
-
-    asyncio.run(run())
+    async with proxied(server.connect) as proxy, client_of(proxy.connect + chroot, **LONG) as client:
+        proxy.fate = fate
+        async with asyncio.timeout(300):
+            await case(Patient(client.store))  # type: ignore[arg-type]
+        proxy.fate = lambda code: None
 
 
 @pytest.mark.parametrize(("cut", "is_applied"), [(Cut.BEFORE, False), (Cut.AFTER, True)])
-def test_a_write_without_an_answer_is_told_as_that(server: ZooKeeper, chroot: str, cut: Cut, is_applied: bool) -> None:
-    async def run() -> None:
-        async with (
-            proxied(server.connect) as proxy,
-            client_of(proxy.connect + chroot, **LONG) as client,
-        ):
-            fates: dict[OpCode, Cut] = {OpCode.MULTI: cut}
-            proxy.fate = lambda code: fates.pop(code, None)
-            await raises(ConnectionLossError, client.store.multi([Create("/a"), Create("/a/b")]))
-            assert (await client.store.exists("/a/b") is not None) is is_applied
-            assert client.events == [SessionEvent.SUSPENDED, SessionEvent.CONNECTED]
-            assert proxy.cuts == 1
-
-    asyncio.run(run())
+async def test_a_write_without_an_answer_is_told_as_that(
+    server: ZooKeeper, chroot: str, cut: Cut, is_applied: bool
+) -> None:
+    async with proxied(server.connect) as proxy, client_of(proxy.connect + chroot, **LONG) as client:
+        fates: dict[OpCode, Cut] = {OpCode.MULTI: cut}
+        proxy.fate = lambda code: fates.pop(code, None)
+        await raises(ConnectionLossError, client.store.multi([Create("/a"), Create("/a/b")]))
+        assert (await client.store.exists("/a/b") is not None) is is_applied
+        assert client.events == [SessionEvent.SUSPENDED, SessionEvent.CONNECTED]
+        assert proxy.cuts == 1
 
 
-def test_watches_are_set_off_for_what_changed_while_cut(server: ZooKeeper, chroot: str) -> None:
-    async def run() -> None:
-        async with (
-            client_of(server.connect + chroot, **LONG) as other,
-            proxied(server.connect) as proxy,
-            client_of(proxy.connect + chroot, **LONG) as client,
-        ):
-            store, seen = client.store, Seen()
-            for path in ("/data", "/gone", "/parent", "/same"):
-                await store.create(path)
-            await store.get("/data", seen)
-            await store.get("/gone", seen)
-            await store.exists("/new", seen)
-            await store.children("/parent", seen)
-            await store.get("/same", seen)
-            proxy.is_open = False
-            proxy.cut()
-            await client.hears(SessionEvent.SUSPENDED)
-            await other.store.set("/data", b"x")
-            await other.store.delete("/gone")
-            await other.store.create("/new")
-            await other.store.create("/parent/child")
-            proxy.is_open = True
-            await settle(store)
-            assert sorted(seen.events, key=str) == sorted(
-                [
-                    WatchEvent(WatchKind.CHANGED, "/data"),
-                    WatchEvent(WatchKind.DELETED, "/gone"),
-                    WatchEvent(WatchKind.CREATED, "/new"),
-                    WatchEvent(WatchKind.CHILDREN, "/parent"),
-                ],
-                key=str,
-            )
-            await other.store.set("/same", b"x")
-            await settle(store)
-            assert seen.events[-1] == WatchEvent(WatchKind.CHANGED, "/same")
-
-    asyncio.run(run())
+async def test_watches_are_set_off_for_what_changed_while_cut(server: ZooKeeper, chroot: str) -> None:
+    async with (
+        client_of(server.connect + chroot, **LONG) as other,
+        proxied(server.connect) as proxy,
+        client_of(proxy.connect + chroot, **LONG) as client,
+    ):
+        store, seen = client.store, Seen()
+        for path in ("/data", "/gone", "/parent", "/same"):
+            await store.create(path)
+        await store.get("/data", seen)
+        await store.get("/gone", seen)
+        await store.exists("/new", seen)
+        await store.children("/parent", seen)
+        await store.get("/same", seen)
+        proxy.is_open = False
+        proxy.cut()
+        await client.hears(SessionEvent.SUSPENDED)
+        await other.store.set("/data", b"x")
+        await other.store.delete("/gone")
+        await other.store.create("/new")
+        await other.store.create("/parent/child")
+        proxy.is_open = True
+        await settle(store)
+        assert sorted(seen.events, key=str) == sorted(
+            [
+                WatchEvent(WatchKind.CHANGED, "/data"),
+                WatchEvent(WatchKind.DELETED, "/gone"),
+                WatchEvent(WatchKind.CREATED, "/new"),
+                WatchEvent(WatchKind.CHILDREN, "/parent"),
+            ],
+            key=str,
+        )
+        await other.store.set("/same", b"x")
+        await settle(store)
+        assert seen.events[-1] == WatchEvent(WatchKind.CHANGED, "/same")
 
 
-def test_counters_and_mirrors_stay_right_under_cuts_at_random(server: ZooKeeper, chroot: str) -> None:
+async def test_counters_and_mirrors_stay_right_under_cuts_at_random(server: ZooKeeper, chroot: str) -> None:
     """Three clients raise one counter by versioned writes and decide by reading when an answer is lost; a fourth follows
     the counter through watches. Nothing is counted twice or lost, and the follower ends at the truth."""
     rng = random.Random(3)
@@ -223,41 +207,34 @@ def test_counters_and_mirrors_stay_right_under_cuts_at_random(server: ZooKeeper,
     def fate(_code: OpCode) -> Cut | None:
         return rng.choice((Cut.BEFORE, Cut.AFTER)) if rng.random() < 0.12 else None
 
-    async def run() -> None:
-        async with proxied(server.connect) as proxy:
-            clients = [await open_client(proxy.connect + chroot, **LONG) for _ in range(4)]
-            proxy.fate = fate
-            await run_counters([client.store for client in clients], rounds)
-            proxy.fate = lambda code: None
-            assert proxy.cuts > 10
-            for client in clients:
-                await client.store.close()
-                await client.tasks.close()
-
-    asyncio.run(run())
+    async with proxied(server.connect) as proxy:
+        clients = [await open_client(proxy.connect + chroot, **LONG) for _ in range(4)]
+        proxy.fate = fate
+        await run_counters([client.store for client in clients], rounds)
+        proxy.fate = lambda code: None
+        assert proxy.cuts > 10
+        for client in clients:
+            await client.store.close()
+            await client.tasks.close()
 
 
 # --- sessions ---
 
 
-def test_a_session_that_expires_is_followed_by_the_next(server: ZooKeeper, chroot: str) -> None:
+async def test_a_session_that_expires_is_followed_by_the_next(server: ZooKeeper, chroot: str) -> None:
     """The session is taken up by another connection and closed: to its owner that is an expiry."""
-
-    async def run() -> None:
-        async with client_of(server.connect + chroot, **LONG) as client:
-            old = client.store.session()
-            await old.create("/e", ephemeral=True)
-            await _end(server, client.file.credentials)
+    async with client_of(server.connect + chroot, **LONG) as client:
+        old = client.store.session()
+        await old.create("/e", ephemeral=True)
+        await _end(server, client.file.credentials)
+        await client.hears(SessionEvent.CONNECTED)
+        while client.store.session() is old:
+            client.events.clear()
             await client.hears(SessionEvent.CONNECTED)
-            while client.store.session() is old:
-                client.events.clear()
-                await client.hears(SessionEvent.CONNECTED)
-            await raises(SessionExpiredError, old.exists("/e"))
-            assert await client.store.exists("/e") is None
-            assert SessionEvent.EXPIRED in client.events
-            await client.store.create("/e", ephemeral=True)
-
-    asyncio.run(run())
+        await raises(SessionExpiredError, old.exists("/e"))
+        assert await client.store.exists("/e") is None
+        assert SessionEvent.EXPIRED in client.events
+        await client.store.create("/e", ephemeral=True)
 
 
 async def _end(server: ZooKeeper, credentials: Credentials | None) -> None:
@@ -280,58 +257,51 @@ def test_after_a_kill_the_next_process_is_registered_at_once(server: ZooKeeper, 
     assert asyncio.run(run()) < LONG_MS / 1000 / 4, "the session of the killed process was waited out"
 
 
-def test_a_node_of_another_session_stays_until_that_ends(server: ZooKeeper, chroot: str) -> None:
-    async def run() -> None:
-        async with client_of(server.connect + chroot, **LONG) as client:
-            killed = await open_client(server.connect + chroot, **{**LONG, "session_timeout_ms": 4_000})
-            await killed.store.create("/ids-1", ephemeral=True)
-            seen = asyncio.Event()
-            assert await client.store.exists("/ids-1", lambda _event: seen.set()) is not None
-            await killed.kill()
-            async with asyncio.timeout(60):
-                await seen.wait()
-            await client.store.create("/ids-1", ephemeral=True)
-
-    asyncio.run(run())
+async def test_a_node_of_another_session_stays_until_that_ends(server: ZooKeeper, chroot: str) -> None:
+    async with client_of(server.connect + chroot, **LONG) as client:
+        killed = await open_client(server.connect + chroot, **{**LONG, "session_timeout_ms": 4_000})
+        await killed.store.create("/ids-1", ephemeral=True)
+        seen = asyncio.Event()
+        assert await client.store.exists("/ids-1", lambda _event: seen.set()) is not None
+        await killed.kill()
+        async with asyncio.timeout(60):
+            await seen.wait()
+        await client.store.create("/ids-1", ephemeral=True)
 
 
-def test_the_session_file_is_its_owners_alone_and_goes_with_the_session(server: ZooKeeper, tmp_path: Path) -> None:
-    async def run() -> None:
-        queue = OsDiskQueue(str(tmp_path), asyncio.get_running_loop())
-        async with TaskScope("store") as tasks:
-            store = await open_zookeeper_store(
-                ZooKeeperOptions(ConnectString.parse(server.connect)),
-                ClientDependencies(OsNetwork(), SystemClock(), random.Random(1), tasks),
-                LogDirectorySessionFile(str(tmp_path), OsFileSystem(), queue),
-            )
-            file = tmp_path / FILE_NAME
-            assert file_modes.S_IMODE(file.stat().st_mode) == 0o600
-            assert f"{store.session().session_id:#x}" in file.read_text()
-            await store.close()
-            assert os.listdir(tmp_path) == []
-            await queue.close()
+async def test_the_session_file_is_its_owners_alone_and_goes_with_the_session(
+    server: ZooKeeper, tmp_path: Path
+) -> None:
+    queue = OsDiskQueue(str(tmp_path), asyncio.get_running_loop())
+    async with TaskScope("store") as tasks:
+        store = await open_zookeeper_store(
+            ZooKeeperOptions(ConnectString.parse(server.connect)),
+            ClientDependencies(OsNetwork(), SystemClock(), random.Random(1), tasks),
+            LogDirectorySessionFile(str(tmp_path), OsFileSystem(), queue),
+        )
+        file = tmp_path / FILE_NAME
+        assert file_modes.S_IMODE(file.stat().st_mode) == 0o600
+        assert f"{store.session().session_id:#x}" in file.read_text()
+        await store.close()
+        assert os.listdir(tmp_path) == []
+        await queue.close()
 
-    asyncio.run(run())
 
-
-def test_a_server_that_stops_answering_is_noticed(server: ZooKeeper, chroot: str) -> None:
-    async def run() -> None:
-        async with client_of(server.connect + chroot, **{**LONG, "session_timeout_ms": 2_000}) as client:
-            server.signal(signal.SIGSTOP)
+async def test_a_server_that_stops_answering_is_noticed(server: ZooKeeper, chroot: str) -> None:
+    async with client_of(server.connect + chroot, **{**LONG, "session_timeout_ms": 2_000}) as client:
+        server.signal(signal.SIGSTOP)
+        try:
+            await client.hears(SessionEvent.SUSPENDED)
+            await raises(ConnectionLossError, client.store.exists("/a"))
+        finally:
+            server.signal(signal.SIGCONT)
+        await client.hears(SessionEvent.CONNECTED)
+        while True:
             try:
-                await client.hears(SessionEvent.SUSPENDED)
-                await raises(ConnectionLossError, client.store.exists("/a"))
-            finally:
-                server.signal(signal.SIGCONT)
-            await client.hears(SessionEvent.CONNECTED)
-            while True:
-                try:
-                    await client.store.create("/a")
-                    break
-                except (ConnectionLossError, SessionExpiredError):
-                    await client.hears(SessionEvent.CONNECTED)
-
-    asyncio.run(run())
+                await client.store.create("/a")
+                break
+            except (ConnectionLossError, SessionExpiredError):
+                await client.hears(SessionEvent.CONNECTED)
 
 
 # --- what another client sees ---
@@ -364,25 +334,22 @@ def test_kazoo_sees_the_tree_that_we_wrote(server: ZooKeeper, chroot: str) -> No
         kazoo.close()
 
 
-def test_secure_nodes_have_kafkas_access_lists(server: ZooKeeper, chroot: str) -> None:
-    async def run() -> None:
-        options = {**LONG, "is_secure": True, "authentications": (("digest", b"broker:secret"),)}
-        async with client_of(server.connect + chroot, **options) as client:
-            for path in ("/config", "/config/users", "/brokers", "/consumers"):
-                await client.store.create(path, b"x")
-            assert (await client.store.get("/config/users"))[0] == b"x"
-        async with client_of(server.connect, **LONG) as stranger:
-            assert (await stranger.store.get(f"{chroot}/brokers"))[0] == b"x"
-            for operation in (
-                stranger.store.get(f"{chroot}/config/users"),
-                stranger.store.set(f"{chroot}/brokers", b""),
-                stranger.store.create(f"{chroot}/brokers/a"),
-            ):
-                with pytest.raises(StoreError, match=chroot):
-                    await operation
-            await stranger.store.create(f"{chroot}/consumers/a")
-
-    asyncio.run(run())
+async def test_secure_nodes_have_kafkas_access_lists(server: ZooKeeper, chroot: str) -> None:
+    options = {**LONG, "is_secure": True, "authentications": (("digest", b"broker:secret"),)}
+    async with client_of(server.connect + chroot, **options) as client:
+        for path in ("/config", "/config/users", "/brokers", "/consumers"):
+            await client.store.create(path, b"x")
+        assert (await client.store.get("/config/users"))[0] == b"x"
+    async with client_of(server.connect, **LONG) as stranger:
+        assert (await stranger.store.get(f"{chroot}/brokers"))[0] == b"x"
+        for operation in (
+            stranger.store.get(f"{chroot}/config/users"),
+            stranger.store.set(f"{chroot}/brokers", b""),
+            stranger.store.create(f"{chroot}/brokers/a"),
+        ):
+            with pytest.raises(StoreError, match=chroot):
+                await operation
+        await stranger.store.create(f"{chroot}/consumers/a")
 
 
 # --- an ensemble ---

@@ -111,24 +111,20 @@ def sasl_server(needs_java: None, tmp_path: Path) -> Iterator[ZooKeeper]:
 
 
 @pytest.mark.oracle
-def test_sasl_lets_us_own_our_nodes(sasl_server: ZooKeeper) -> None:
+async def test_sasl_lets_us_own_our_nodes(sasl_server: ZooKeeper) -> None:
     connect = sasl_server.connect
-
-    async def run() -> None:
-        broker = {"is_secure": True, "sasl": SaslCredentials("broker", "secret")}
-        async with client_of(connect, **broker) as client:
-            await client.store.create("/config")
-            await client.store.create("/config/users", b"secret")
-            assert (await client.store.get("/config/users"))[0] == b"secret"
-        async with client_of(connect, **broker) as later:
-            assert (await later.store.get("/config/users"))[0] == b"secret"
-        for stranger in ({}, {"sasl": SaslCredentials("other", "word")}):
-            async with client_of(connect, **stranger) as client:
-                await raises(AccessDeniedError, client.store.get("/config/users"))
-        with pytest.raises(ConnectionError, match="no session within"):
-            await open_client(connect, sasl=SaslCredentials("broker", "wrong"), connection_timeout_ms=1_500)
-
-    asyncio.run(run())
+    broker = {"is_secure": True, "sasl": SaslCredentials("broker", "secret")}
+    async with client_of(connect, **broker) as client:
+        await client.store.create("/config")
+        await client.store.create("/config/users", b"secret")
+        assert (await client.store.get("/config/users"))[0] == b"secret"
+    async with client_of(connect, **broker) as later:
+        assert (await later.store.get("/config/users"))[0] == b"secret"
+    for stranger in ({}, {"sasl": SaslCredentials("other", "word")}):
+        async with client_of(connect, **stranger) as client:
+            await raises(AccessDeniedError, client.store.get("/config/users"))
+    with pytest.raises(ConnectionError, match="no session within"):
+        await open_client(connect, sasl=SaslCredentials("broker", "wrong"), connection_timeout_ms=1_500)
 
 
 def certificates(folder: Path) -> None:

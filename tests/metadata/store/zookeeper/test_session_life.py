@@ -10,6 +10,7 @@ import pytest
 from metadata.store.port import ConnectionLossError, SessionExpiredError
 from metadata.store.zookeeper.session import Credentials
 from metadata.store.zookeeper.wire import OpCode
+from tests.async_tests import played_by, simulated
 from tests.metadata.store.conformance import Seen, raises
 from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.metadata.store.zookeeper_world import (
@@ -29,37 +30,35 @@ from tests.simulation.loop import SimLoop, simulate
 # --- while it is used ---
 
 
-def test_an_expired_session_is_refused_and_followed_by_the_next() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        store = client.store
-        old = store.session()
-        await old.create("/e", ephemeral=True)
-        lost = Seen()
-        await old.get("/e", lost)
-        server.expire(old.session_id)
-        await raises(SessionExpiredError, store.get("/e"))
-        await raises(SessionExpiredError, old.create("/b"))
-        await client.hears(CONNECTED)
-        assert client.events == [SUSPENDED, EXPIRED, CONNECTED]
-        assert store.session() is not old
-        assert client.file.credentials is not None
-        assert client.file.credentials.session_id == store.session().session_id != old.session_id
-        await raises(SessionExpiredError, old.exists("/e"))
-        assert await store.create("/e", ephemeral=True) == "/e"
-        assert lost.events == []
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_an_expired_session_is_refused_and_followed_by_the_next(server: MemoryZooKeeper, client: Client) -> None:
+    store = client.store
+    old = store.session()
+    await old.create("/e", ephemeral=True)
+    lost = Seen()
+    await old.get("/e", lost)
+    server.expire(old.session_id)
+    await raises(SessionExpiredError, store.get("/e"))
+    await raises(SessionExpiredError, old.create("/b"))
+    await client.hears(CONNECTED)
+    assert client.events == [SUSPENDED, EXPIRED, CONNECTED]
+    assert store.session() is not old
+    assert client.file.credentials is not None
+    assert client.file.credentials.session_id == store.session().session_id != old.session_id
+    await raises(SessionExpiredError, old.exists("/e"))
+    assert await store.create("/e", ephemeral=True) == "/e"
+    assert lost.events == []
 
 
-def test_a_session_that_cannot_be_written_down_serves_all_the_same() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        client.file.is_broken = True
-        server.expire(client.store.session().session_id)
-        await client.hears(CONNECTED)
-        await client.store.create("/a")
-        await client.store.close()
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_a_session_that_cannot_be_written_down_serves_all_the_same(
+    server: MemoryZooKeeper, client: Client
+) -> None:
+    client.file.is_broken = True
+    server.expire(client.store.session().session_id)
+    await client.hears(CONNECTED)
+    await client.store.create("/a")
+    await client.store.close()
 
 
 def test_an_idle_session_is_kept_alive_and_a_silent_server_is_left() -> None:
@@ -88,166 +87,149 @@ def test_an_idle_session_is_kept_alive_and_a_silent_server_is_left() -> None:
     simulate(1, program)
 
 
-def test_a_request_that_is_never_answered_ends_within_the_session_timeout() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        loop = asyncio.get_running_loop()
-        server.decide = once(Fate.UNANSWERED, OpCode.CREATE)
-        begun_s = loop.time()
-        await raises(ConnectionLossError, client.store.create("/a"))
-        assert loop.time() - begun_s < 1.5 * TIMEOUT_MS / 1000
+@played_by(tell, gives=2)
+async def test_a_request_that_is_never_answered_ends_within_the_session_timeout(
+    server: MemoryZooKeeper, client: Client
+) -> None:
+    loop = asyncio.get_running_loop()
+    server.decide = once(Fate.UNANSWERED, OpCode.CREATE)
+    begun_s = loop.time()
+    await raises(ConnectionLossError, client.store.create("/a"))
+    assert loop.time() - begun_s < 1.5 * TIMEOUT_MS / 1000
 
-    tell(story)
 
-
-def test_the_next_server_takes_over() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        connect = await sim.listen(3)
-        client = await sim.open()
-        own = client.store.session().session_id
-        for _ in range(6):
-            sim.server.cut()
-            assert await client.store.exists("/a") is None
-        assert set(sim.server.greetings) == {own}
-        assert connect.count(",") == 2
-        await client.store.close()
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_next_server_takes_over(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    connect = await sim.listen(3)
+    client = await sim.open()
+    own = client.store.session().session_id
+    for _ in range(6):
+        sim.server.cut()
+        assert await client.store.exists("/a") is None
+    assert set(sim.server.greetings) == {own}
+    assert connect.count(",") == 2
+    await client.store.close()
 
 
 @pytest.mark.parametrize("is_deaf", [True, False])
-def test_an_ensemble_that_is_not_there_ends_the_start_in_time(is_deaf: bool) -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen(2)
-        if is_deaf:
-            sim.server.greets = False
-        else:
-            await sim.server.close()
-        begun_s = loop.time()
-        with pytest.raises(ConnectionError, match="no session within 3000 ms; last failure: far:218"):
-            await sim.open(connection_timeout_ms=3_000)
-        assert loop.time() - begun_s < 7
-
-    simulate(1, program)
+@simulated(1)
+async def test_an_ensemble_that_is_not_there_ends_the_start_in_time(loop: SimLoop, is_deaf: bool) -> None:
+    sim = Sim(loop)
+    await sim.listen(2)
+    if is_deaf:
+        sim.server.greets = False
+    else:
+        await sim.server.close()
+    begun_s = loop.time()
+    with pytest.raises(ConnectionError, match="no session within 3000 ms; last failure: far:218"):
+        await sim.open(connection_timeout_ms=3_000)
+    assert loop.time() - begun_s < 7
 
 
-def test_a_server_that_forgot_a_greeting_is_asked_again_in_time() -> None:
+@simulated(1)
+async def test_a_server_that_forgot_a_greeting_is_asked_again_in_time(loop: SimLoop) -> None:
     """A ZooKeeper that is just starting may accept a connection and never answer on it."""
+    sim = Sim(loop)
+    await sim.listen()
+    sim.server.greets = False
 
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        sim.server.greets = False
-
-        def greet_the_next() -> None:
-            sim.server.greets = True
-
-        loop.call_later(TIMEOUT_MS / 4 / 1000, greet_the_next)
-        client = await sim.open(connection_timeout_ms=TIMEOUT_MS)
-        assert len(sim.server.greetings) == 1
-        await client.store.close()
-
-    simulate(1, program)
-
-
-def test_the_timeout_that_the_ensemble_grants_is_the_one_that_counts() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        sim.server.timeout_ms = 900
-        await sim.listen()
-        client = await sim.open()
-        sim.server.greets = False
-        sim.server.cut()
-        await client.hears(SUSPENDED)
-        begun_s = loop.time()
-        await raises(ConnectionLossError, client.store.exists("/a"))
-        assert loop.time() - begun_s < 1.5
+    def greet_the_next() -> None:
         sim.server.greets = True
-        await client.store.close()
 
-    simulate(1, program)
+    loop.call_later(TIMEOUT_MS / 4 / 1000, greet_the_next)
+    client = await sim.open(connection_timeout_ms=TIMEOUT_MS)
+    assert len(sim.server.greetings) == 1
+    await client.store.close()
+
+
+@simulated(1)
+async def test_the_timeout_that_the_ensemble_grants_is_the_one_that_counts(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    sim.server.timeout_ms = 900
+    await sim.listen()
+    client = await sim.open()
+    sim.server.greets = False
+    sim.server.cut()
+    await client.hears(SUSPENDED)
+    begun_s = loop.time()
+    await raises(ConnectionLossError, client.store.exists("/a"))
+    assert loop.time() - begun_s < 1.5
+    sim.server.greets = True
+    await client.store.close()
 
 
 # --- the end, and what comes after ---
 
 
-def test_closing_frees_ephemerals_and_forgets_the_session() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        await client.store.create("/e", ephemeral=True)
-        await client.store.close()
-        assert server.sessions == {}
-        assert "/e" not in server.tree.nodes
-        assert client.file.credentials is None
-        await raises(SessionExpiredError, client.store.exists("/e"))
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_closing_frees_ephemerals_and_forgets_the_session(server: MemoryZooKeeper, client: Client) -> None:
+    await client.store.create("/e", ephemeral=True)
+    await client.store.close()
+    assert server.sessions == {}
+    assert "/e" not in server.tree.nodes
+    assert client.file.credentials is None
+    await raises(SessionExpiredError, client.store.exists("/e"))
 
 
-def test_closing_without_an_ensemble_ends_in_time_and_leaves_the_session_to_the_next_start() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        client = await sim.open()
-        own = client.file.credentials
-        sim.network.cut("near", FAR)
-        sim.server.cut()
-        begun_s = loop.time()
-        await client.store.close()
-        assert loop.time() - begun_s < 5
-        assert client.file.credentials == own is not None
-
-    simulate(1, program)
+@simulated(1)
+async def test_closing_without_an_ensemble_ends_in_time_and_leaves_the_session_to_the_next_start(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    await sim.listen()
+    client = await sim.open()
+    own = client.file.credentials
+    sim.network.cut("near", FAR)
+    sim.server.cut()
+    begun_s = loop.time()
+    await client.store.close()
+    assert loop.time() - begun_s < 5
+    assert client.file.credentials == own is not None
 
 
-def test_the_process_after_a_kill_ends_the_session_before() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        file = MemorySessionFile()
-        killed = await sim.open(file=file)
-        await killed.store.create("/e", b"1", ephemeral=True)
-        first = killed.store.session().session_id
-        await killed.kill()
-        assert first in sim.server.sessions
-        client = await sim.open(file=file)
-        assert first not in sim.server.sessions
-        assert await client.store.create("/e", b"2", ephemeral=True) == "/e"
-        await client.store.close()
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_process_after_a_kill_ends_the_session_before(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    await sim.listen()
+    file = MemorySessionFile()
+    killed = await sim.open(file=file)
+    await killed.store.create("/e", b"1", ephemeral=True)
+    first = killed.store.session().session_id
+    await killed.kill()
+    assert first in sim.server.sessions
+    client = await sim.open(file=file)
+    assert first not in sim.server.sessions
+    assert await client.store.create("/e", b"2", ephemeral=True) == "/e"
+    await client.store.close()
 
 
-def test_a_kill_between_two_starts_of_which_the_first_could_not_connect() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        file = MemorySessionFile()
-        killed = await sim.open(file=file)
-        await killed.store.create("/e", ephemeral=True)
-        await killed.kill()
-        sim.server.greets = False
-        with pytest.raises(ConnectionError):
-            await sim.open(file=file)
-        sim.server.greets = True
-        client = await sim.open(file=file)
-        assert await client.store.exists("/e") is None
-        await client.store.close()
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_kill_between_two_starts_of_which_the_first_could_not_connect(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    await sim.listen()
+    file = MemorySessionFile()
+    killed = await sim.open(file=file)
+    await killed.store.create("/e", ephemeral=True)
+    await killed.kill()
+    sim.server.greets = False
+    with pytest.raises(ConnectionError):
+        await sim.open(file=file)
+    sim.server.greets = True
+    client = await sim.open(file=file)
+    assert await client.store.exists("/e") is None
+    await client.store.close()
 
 
 @pytest.mark.parametrize("session_id", [0x7F00000000000001, 77])
-def test_credentials_that_nobody_knows_are_no_obstacle_and_end_nobody_else(session_id: int) -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        other = await sim.open("elsewhere")
-        assert other.store.session().session_id == 0x7F00000000000001
-        client = await sim.open(file=MemorySessionFile(Credentials(session_id, b"x" * 16)))
-        assert other.store.session().session_id in sim.server.sessions
-        await client.store.create("/a")
-        await client.store.close()
-        await other.store.close()
-
-    simulate(1, program)
+@simulated(1)
+async def test_credentials_that_nobody_knows_are_no_obstacle_and_end_nobody_else(
+    loop: SimLoop, session_id: int
+) -> None:
+    sim = Sim(loop)
+    await sim.listen()
+    other = await sim.open("elsewhere")
+    assert other.store.session().session_id == 0x7F00000000000001
+    client = await sim.open(file=MemorySessionFile(Credentials(session_id, b"x" * 16)))
+    assert other.store.session().session_id in sim.server.sessions
+    await client.store.create("/a")
+    await client.store.close()
+    await other.store.close()

@@ -25,6 +25,7 @@ from metadata.store.zookeeper.store import PIPELINE_REQUESTS_MAX
 from metadata.store.zookeeper.wire import OpCode
 from runtime.clock import SystemClock
 from runtime.network.os_transport import OsNetwork
+from tests.async_tests import played_by, simulated
 from tests.metadata.store.conformance import Seen, raises, settle
 from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
 from tests.metadata.store.zookeeper_world import (
@@ -62,73 +63,69 @@ def tell_on_loopback(story: Story) -> None:
 @pytest.mark.parametrize(
     ("fate", "is_applied"), [(Fate.REQUEST_LOST, False), (Fate.REPLY_LOST, True), (Fate.APPLIED_LATE, True)]
 )
-def test_a_write_without_an_answer_is_told_as_that_and_the_next_read_knows(fate: Fate, is_applied: bool) -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        server.decide = once(fate, OpCode.CREATE)
-        await raises(ConnectionLossError, client.store.create("/a"))
-        assert (await client.store.exists("/a") is not None) is is_applied
-        assert client.events == [SUSPENDED, CONNECTED]
-        assert len(server.sessions) == 1
-
-    tell(story)
-
-
-def test_a_read_without_an_answer_is_asked_again() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        await client.store.create("/a", b"one")
-        server.decide = once(Fate.REPLY_LOST, OpCode.GET_DATA)
-        seen = Seen()
-        assert (await client.store.get("/a", seen))[0] == b"one"
-        await client.store.set("/a", b"two")
-        assert seen.events == [WatchEvent(WatchKind.CHANGED, "/a")]
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_a_write_without_an_answer_is_told_as_that_and_the_next_read_knows(
+    server: MemoryZooKeeper, client: Client, fate: Fate, is_applied: bool
+) -> None:
+    server.decide = once(fate, OpCode.CREATE)
+    await raises(ConnectionLossError, client.store.create("/a"))
+    assert (await client.store.exists("/a") is not None) is is_applied
+    assert client.events == [SUSPENDED, CONNECTED]
+    assert len(server.sessions) == 1
 
 
-def test_a_cut_fails_the_writes_before_it_and_keeps_the_reads_in_order() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        store = client.store
-        server.decide = once(Fate.REQUEST_LOST, OpCode.CREATE)
-        lost, built_upon_it, read = await asyncio.gather(
-            store.create("/a"), store.create("/b"), store.exists("/b"), return_exceptions=True
-        )
-        assert isinstance(lost, ConnectionLossError)
-        assert isinstance(built_upon_it, ConnectionLossError)
-        assert read is None
-        await store.create("/a")
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_a_read_without_an_answer_is_asked_again(server: MemoryZooKeeper, client: Client) -> None:
+    await client.store.create("/a", b"one")
+    server.decide = once(Fate.REPLY_LOST, OpCode.GET_DATA)
+    seen = Seen()
+    assert (await client.store.get("/a", seen))[0] == b"one"
+    await client.store.set("/a", b"two")
+    assert seen.events == [WatchEvent(WatchKind.CHANGED, "/a")]
 
 
-def test_operations_wait_for_a_connection_and_no_longer_than_a_session_lasts() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        client = await sim.open()
-        sim.server.greets = False
-        sim.server.cut()
-        await client.hears(SUSPENDED)
-        begun_s = loop.time()
-        read, write = await asyncio.gather(client.store.exists("/a"), client.store.create("/a"), return_exceptions=True)
-        assert isinstance(read, ConnectionLossError)
-        assert isinstance(write, ConnectionLossError)
-        assert TIMEOUT_MS / 1000 <= loop.time() - begun_s < 1.5 * TIMEOUT_MS / 1000
-        waiting = asyncio.gather(client.store.exists("/a"), client.store.create("/a"))
-        await asyncio.sleep(1)
-        sim.server.greets = True
-        assert await waiting == [None, "/a"]
-        await client.store.close()
-
-    simulate(1, program)
+@played_by(tell, gives=2)
+async def test_a_cut_fails_the_writes_before_it_and_keeps_the_reads_in_order(
+    server: MemoryZooKeeper, client: Client
+) -> None:
+    store = client.store
+    server.decide = once(Fate.REQUEST_LOST, OpCode.CREATE)
+    lost, built_upon_it, read = await asyncio.gather(
+        store.create("/a"), store.create("/b"), store.exists("/b"), return_exceptions=True
+    )
+    assert isinstance(lost, ConnectionLossError)
+    assert isinstance(built_upon_it, ConnectionLossError)
+    assert read is None
+    await store.create("/a")
 
 
-def test_an_answer_that_is_none_costs_the_connection_and_not_the_read() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        server.decide = once(Fate.GARBAGE, OpCode.EXISTS)
-        assert await client.store.exists("/a") is None
-        assert client.events == [SUSPENDED, CONNECTED]
+@simulated(1)
+async def test_operations_wait_for_a_connection_and_no_longer_than_a_session_lasts(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    await sim.listen()
+    client = await sim.open()
+    sim.server.greets = False
+    sim.server.cut()
+    await client.hears(SUSPENDED)
+    begun_s = loop.time()
+    read, write = await asyncio.gather(client.store.exists("/a"), client.store.create("/a"), return_exceptions=True)
+    assert isinstance(read, ConnectionLossError)
+    assert isinstance(write, ConnectionLossError)
+    assert TIMEOUT_MS / 1000 <= loop.time() - begun_s < 1.5 * TIMEOUT_MS / 1000
+    waiting = asyncio.gather(client.store.exists("/a"), client.store.create("/a"))
+    await asyncio.sleep(1)
+    sim.server.greets = True
+    assert await waiting == [None, "/a"]
+    await client.store.close()
 
-    tell(story)
+
+@played_by(tell, gives=2)
+async def test_an_answer_that_is_none_costs_the_connection_and_not_the_read(
+    server: MemoryZooKeeper, client: Client
+) -> None:
+    server.decide = once(Fate.GARBAGE, OpCode.EXISTS)
+    assert await client.store.exists("/a") is None
+    assert client.events == [SUSPENDED, CONNECTED]
 
 
 def test_a_read_that_kills_every_connection_is_given_up() -> None:
@@ -148,63 +145,59 @@ def test_a_read_that_kills_every_connection_is_given_up() -> None:
     tell(story)
 
 
-def test_a_request_that_no_server_takes_is_refused_here() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        await raises(RefusedError, client.store.create("/a", bytes(1_100_000)))
-        await client.store.create("/a", bytes(1_000_000))
-        assert len((await client.store.get("/a"))[0]) == 1_000_000
-        assert client.events == []
-
-    tell_on_loopback(story)
+@played_by(tell_on_loopback, gives=2)
+async def test_a_request_that_no_server_takes_is_refused_here(server: MemoryZooKeeper, client: Client) -> None:
+    await raises(RefusedError, client.store.create("/a", bytes(1_100_000)))
+    await client.store.create("/a", bytes(1_000_000))
+    assert len((await client.store.get("/a"))[0]) == 1_000_000
+    assert client.events == []
 
 
 # --- watches over a cut ---
 
 
-def test_watches_whose_node_changed_while_away_are_set_off_by_the_reconnect() -> None:
-    async def program(loop: SimLoop) -> None:
-        sim = Sim(loop)
-        await sim.listen()
-        client, other = await sim.open(), await sim.open("elsewhere")
-        store = client.store
-        for path in ("/data", "/gone", "/parent", "/same", "/parent/old"):
-            await store.create(path)
-        seen = Seen()
-        await store.get("/data", seen)
-        await store.get("/gone", seen)
-        await store.children("/gone", seen)
-        await store.exists("/new", seen)
-        await store.children("/parent", seen)
-        await store.get("/same", seen)
-        await store.children("/same", seen)
-        await store.exists("/never", seen)
-        sim.server.greets = False
-        sim.server.links[0].cut()
-        await client.hears(SUSPENDED)
-        await other.store.set("/data", b"x")
-        await other.store.delete("/gone")
-        await other.store.create("/new")
-        await other.store.create("/parent/child")
-        sim.server.greets = True
-        await settle(store)
-        assert Counter(seen.events) == Counter(
-            [
-                WatchEvent(WatchKind.CHANGED, "/data"),
-                *[WatchEvent(WatchKind.DELETED, "/gone")] * 2,
-                WatchEvent(WatchKind.CREATED, "/new"),
-                WatchEvent(WatchKind.CHILDREN, "/parent"),
-            ]
-        )
-        seen.events.clear()
-        await other.store.create("/never")
-        await other.store.create("/same/child")
-        await other.store.set("/same", b"x")
-        await settle(store)
-        assert Counter(event.path for event in seen.events) == {"/never": 1, "/same": 2}
-        await client.store.close()
-        await other.store.close()
-
-    simulate(1, program)
+@simulated(1)
+async def test_watches_whose_node_changed_while_away_are_set_off_by_the_reconnect(loop: SimLoop) -> None:
+    sim = Sim(loop)
+    await sim.listen()
+    client, other = await sim.open(), await sim.open("elsewhere")
+    store = client.store
+    for path in ("/data", "/gone", "/parent", "/same", "/parent/old"):
+        await store.create(path)
+    seen = Seen()
+    await store.get("/data", seen)
+    await store.get("/gone", seen)
+    await store.children("/gone", seen)
+    await store.exists("/new", seen)
+    await store.children("/parent", seen)
+    await store.get("/same", seen)
+    await store.children("/same", seen)
+    await store.exists("/never", seen)
+    sim.server.greets = False
+    sim.server.links[0].cut()
+    await client.hears(SUSPENDED)
+    await other.store.set("/data", b"x")
+    await other.store.delete("/gone")
+    await other.store.create("/new")
+    await other.store.create("/parent/child")
+    sim.server.greets = True
+    await settle(store)
+    assert Counter(seen.events) == Counter(
+        [
+            WatchEvent(WatchKind.CHANGED, "/data"),
+            *[WatchEvent(WatchKind.DELETED, "/gone")] * 2,
+            WatchEvent(WatchKind.CREATED, "/new"),
+            WatchEvent(WatchKind.CHILDREN, "/parent"),
+        ]
+    )
+    seen.events.clear()
+    await other.store.create("/never")
+    await other.store.create("/same/child")
+    await other.store.set("/same", b"x")
+    await settle(store)
+    assert Counter(event.path for event in seen.events) == {"/never": 1, "/same": 2}
+    await client.store.close()
+    await other.store.close()
 
 
 def test_a_second_cut_between_the_parts_of_set_watches_swallows_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,77 +233,70 @@ def test_a_second_cut_between_the_parts_of_set_watches_swallows_no_change(monkey
     simulate(1, program)
 
 
-def test_a_watch_left_twice_is_told_once() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        await client.store.create("/a")
-        seen = Seen()
-        for _ in range(3):
-            await client.store.get("/a", seen)
-        await client.store.set("/a", b"x")
-        await settle(client.store)
-        assert seen.events == [WatchEvent(WatchKind.CHANGED, "/a")]
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_a_watch_left_twice_is_told_once(server: MemoryZooKeeper, client: Client) -> None:
+    await client.store.create("/a")
+    seen = Seen()
+    for _ in range(3):
+        await client.store.get("/a", seen)
+    await client.store.set("/a", b"x")
+    await settle(client.store)
+    assert seen.events == [WatchEvent(WatchKind.CHANGED, "/a")]
 
 
 # --- order ---
 
 
-def test_the_caller_of_an_answer_runs_before_a_later_watch_is_told() -> None:
+@played_by(tell_on_loopback, gives=2)
+async def test_the_caller_of_an_answer_runs_before_a_later_watch_is_told(
+    server: MemoryZooKeeper, client: Client
+) -> None:
     """Answer and watch arrive in one piece; whoever asked still sees his answer first."""
+    store, heard = client.store, []
+    await store.create("/a")
 
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        store, heard = client.store, []
-        await store.create("/a")
+    async def read() -> None:
+        await store.get("/a", lambda event: heard.append("watch"))
+        heard.append("answer")
 
-        async def read() -> None:
-            await store.get("/a", lambda event: heard.append("watch"))
-            heard.append("answer")
+    def write(event: WatchEvent) -> None:
+        heard.append("write's watch")
 
-        def write(event: WatchEvent) -> None:
-            heard.append("write's watch")
-
-        await store.exists("/a", write)
-        await asyncio.gather(read(), store.set("/a", b"x"))
-        assert heard[0] == "answer"
-        assert sorted(heard[1:]) == ["watch", "write's watch"]
-
-    tell_on_loopback(story)
+    await store.exists("/a", write)
+    await asyncio.gather(read(), store.set("/a", b"x"))
+    assert heard[0] == "answer"
+    assert sorted(heard[1:]) == ["watch", "write's watch"]
 
 
-def test_a_watch_may_ask_the_store_from_inside() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        store = client.store
-        await store.create("/a")
-        answers: list[asyncio.Task[tuple[bytes, object]]] = []
-        await store.get("/a", lambda _event: answers.append(client.tasks.spawn(store.get("/a"), name="look again")))
-        await store.set("/a", b"new")
-        assert (await answers[0])[0] == b"new"
-
-    tell(story)
+@played_by(tell, gives=2)
+async def test_a_watch_may_ask_the_store_from_inside(server: MemoryZooKeeper, client: Client) -> None:
+    store = client.store
+    await store.create("/a")
+    answers: list[asyncio.Task[tuple[bytes, object]]] = []
+    await store.get("/a", lambda _event: answers.append(client.tasks.spawn(store.get("/a"), name="look again")))
+    await store.set("/a", b"new")
+    assert (await answers[0])[0] == b"new"
 
 
 # --- chroot ---
 
 
-def test_a_chroot_is_made_and_never_seen() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        store, seen = client.store, Seen()
-        await store.exists("/a", seen)
-        assert await store.create("/a") == "/a"
-        assert await store.create("/a/n_", sequential=True) == "/a/n_0000000000"
-        assert await store.multi([Create("/b"), SetData("/b", b"x")]) is not None
-        assert await store.children("/") == ["a", "b"]
-        assert sorted(path for path in server.tree.nodes if path.startswith("/kafka/one/")) == [
-            "/kafka/one/a",
-            "/kafka/one/a/n_0000000000",
-            "/kafka/one/b",
-        ]
-        assert seen.events == [WatchEvent(WatchKind.CREATED, "/a")]
-        assert (await raises(NodeExistsError, store.create("/a"))).path == "/a"
-        assert (await raises(NoNodeError, store.multi([Create("/c"), SetData("/no", b"")]))).path == "/no"
-
-    tell(story, chroot="/kafka/one")
+@played_by(tell, gives=2, chroot="/kafka/one")
+async def test_a_chroot_is_made_and_never_seen(server: MemoryZooKeeper, client: Client) -> None:
+    store, seen = client.store, Seen()
+    await store.exists("/a", seen)
+    assert await store.create("/a") == "/a"
+    assert await store.create("/a/n_", sequential=True) == "/a/n_0000000000"
+    assert await store.multi([Create("/b"), SetData("/b", b"x")]) is not None
+    assert await store.children("/") == ["a", "b"]
+    assert sorted(path for path in server.tree.nodes if path.startswith("/kafka/one/")) == [
+        "/kafka/one/a",
+        "/kafka/one/a/n_0000000000",
+        "/kafka/one/b",
+    ]
+    assert seen.events == [WatchEvent(WatchKind.CREATED, "/a")]
+    assert (await raises(NodeExistsError, store.create("/a"))).path == "/a"
+    assert (await raises(NoNodeError, store.multi([Create("/c"), SetData("/no", b"")]))).path == "/no"
 
 
 # --- pipelines ---
@@ -341,61 +327,55 @@ def test_a_pipeline_is_in_order_and_bounded() -> None:
     tell_on_loopback(story)
 
 
-def test_a_pipeline_stops_at_a_write_without_an_answer() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        server.decide = lambda _code, path: Fate.REPLY_LOST if path == "/n100" else Fate.ANSWERED
-        with pytest.raises(ConnectionLossError):
-            await client.store.write_many([[Create(f"/n{number}")] for number in range(5_000)])
-        server.decide = lambda _code, _path: Fate.ANSWERED
-        await settle(client.store)
-        assert "/n100" in server.tree.nodes
-        assert "/n4999" not in server.tree.nodes
-
-    tell_on_loopback(story)
+@played_by(tell_on_loopback, gives=2)
+async def test_a_pipeline_stops_at_a_write_without_an_answer(server: MemoryZooKeeper, client: Client) -> None:
+    server.decide = lambda _code, path: Fate.REPLY_LOST if path == "/n100" else Fate.ANSWERED
+    with pytest.raises(ConnectionLossError):
+        await client.store.write_many([[Create(f"/n{number}")] for number in range(5_000)])
+    server.decide = lambda _code, _path: Fate.ANSWERED
+    await settle(client.store)
+    assert "/n100" in server.tree.nodes
+    assert "/n4999" not in server.tree.nodes
 
 
-def test_a_pipeline_of_reads_outlives_cuts() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        await client.store.write_many([[Create(f"/n{number}", b"x")] for number in range(3_000)])
-        cut_at = {"/n10", "/n1500", "/n2999"}
+@played_by(tell_on_loopback, gives=2)
+async def test_a_pipeline_of_reads_outlives_cuts(server: MemoryZooKeeper, client: Client) -> None:
+    await client.store.write_many([[Create(f"/n{number}", b"x")] for number in range(3_000)])
+    cut_at = {"/n10", "/n1500", "/n2999"}
 
-        def decide(_code: OpCode, path: str) -> Fate:
-            if path not in cut_at:
-                return Fate.ANSWERED
-            cut_at.discard(path)
-            return Fate.REPLY_LOST
+    def decide(_code: OpCode, path: str) -> Fate:
+        if path not in cut_at:
+            return Fate.ANSWERED
+        cut_at.discard(path)
+        return Fate.REPLY_LOST
 
-        server.decide = decide
-        seen = Seen()
-        found = await client.store.read_many([f"/n{number}" for number in range(3_000)], seen)
-        assert len(found) == 3_000
-        assert all(each is not None and each[0] == b"x" for each in found)
-        server.cut()
-        await settle(client.store)
-        await client.store.write_many([[SetData(f"/n{number}", b"y")] for number in range(3_000)])
-        assert len(seen.events) == 3_000
-
-    tell_on_loopback(story)
+    server.decide = decide
+    seen = Seen()
+    found = await client.store.read_many([f"/n{number}" for number in range(3_000)], seen)
+    assert len(found) == 3_000
+    assert all(each is not None and each[0] == b"x" for each in found)
+    server.cut()
+    await settle(client.store)
+    await client.store.write_many([[SetData(f"/n{number}", b"y")] for number in range(3_000)])
+    assert len(seen.events) == 3_000
 
 
-def test_a_caller_who_leaves_a_pipeline_ends_it() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        last = 19_999
-        writing = client.tasks.spawn(
-            client.store.write_many([[Create(f"/n{number}")] for number in range(last + 1)]), name="write"
-        )
-        seen = asyncio.Event()
-        await client.store.exists("/n100", lambda _event: seen.set())
-        await seen.wait()
-        writing.cancel()
-        await settle(client.store)
-        await settle(client.store)
-        count = len(server.tree.nodes)
-        await settle(client.store)
-        assert len(server.tree.nodes) == count <= last
-        assert writing.cancelled()
-
-    tell_on_loopback(story)
+@played_by(tell_on_loopback, gives=2)
+async def test_a_caller_who_leaves_a_pipeline_ends_it(server: MemoryZooKeeper, client: Client) -> None:
+    last = 19_999
+    writing = client.tasks.spawn(
+        client.store.write_many([[Create(f"/n{number}")] for number in range(last + 1)]), name="write"
+    )
+    seen = asyncio.Event()
+    await client.store.exists("/n100", lambda _event: seen.set())
+    await seen.wait()
+    writing.cancel()
+    await settle(client.store)
+    await settle(client.store)
+    count = len(server.tree.nodes)
+    await settle(client.store)
+    assert len(server.tree.nodes) == count <= last
+    assert writing.cancelled()
 
 
 # --- everything at once ---
@@ -428,27 +408,24 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_cut(seed: int) -> None:
     simulate(seed, program)
 
 
-def test_a_server_that_greets_and_cuts_is_not_asked_without_a_pause() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
-        server.decide = lambda code, _path: Fate.REQUEST_LOST if code is OpCode.SYNC else Fate.ANSWERED
-        before = len(server.greetings)
-        server.cut()
-        await asyncio.sleep(TIMEOUT_MS / 2_000)
-        assert 1 < len(server.greetings) - before < 20
-        server.decide = lambda _code, _path: Fate.ANSWERED
-        await client.hears(CONNECTED)
-        await client.store.create("/a")
+@played_by(tell, gives=2)
+async def test_a_server_that_greets_and_cuts_is_not_asked_without_a_pause(
+    server: MemoryZooKeeper, client: Client
+) -> None:
+    server.decide = lambda code, _path: Fate.REQUEST_LOST if code is OpCode.SYNC else Fate.ANSWERED
+    before = len(server.greetings)
+    server.cut()
+    await asyncio.sleep(TIMEOUT_MS / 2_000)
+    assert 1 < len(server.greetings) - before < 20
+    server.decide = lambda _code, _path: Fate.ANSWERED
+    await client.hears(CONNECTED)
+    await client.store.create("/a")
 
-    tell(story)
 
-
-def test_a_server_that_says_nothing_is_named() -> None:
-    async def run() -> None:
-        network = OsNetwork()
-        listener = await network.listen("127.0.0.1", 0, Recorder)
-        server = f"127.0.0.1:{listener.address.port}"
-        with pytest.raises(ConnectionError, match=f"last failure: {server}: no answer"):
-            await open_client(server, connection_timeout_ms=200)
-        await listener.close()
-
-    asyncio.run(run())
+async def test_a_server_that_says_nothing_is_named() -> None:
+    network = OsNetwork()
+    listener = await network.listen("127.0.0.1", 0, Recorder)
+    server = f"127.0.0.1:{listener.address.port}"
+    with pytest.raises(ConnectionError, match=f"last failure: {server}: no answer"):
+        await open_client(server, connection_timeout_ms=200)
+    await listener.close()

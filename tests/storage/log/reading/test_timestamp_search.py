@@ -18,7 +18,7 @@ from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.reading.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
-from tests.clocks import ManualClock
+from tests.doubles.clock import ManualClock
 from tests.storage.file_around import FileAround
 from tests.storage.log.reading.test_read_cost import Asked
 from tests.storage.log.test_files_in_use import Gate

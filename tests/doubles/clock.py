@@ -1,9 +1,12 @@
-"""The clock of tests that decide what time it is, and callbacks on it."""
+"""Clocks of tests: one whose time a test decides, with callbacks on it, and two that go on as the system or the loop does."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
+
+from runtime.clock import SystemClock
 
 
 class ManualClock:
@@ -24,6 +27,39 @@ class ManualClock:
 
     def wall_ms(self) -> int:
         return self.now_ms + self._wall_ahead_ms
+
+
+class RunningClock(SystemClock):
+    """Goes on as the system's. The wall shows `wall_ahead_ms` more, which may change, and each reading of the monotonic time is
+    work that took `step_ms`."""
+
+    def __init__(self, *, wall_ahead_ms: int = 0, step_ms: int = 0) -> None:
+        self.wall_ahead_ms = wall_ahead_ms
+        self._step_ms = step_ms
+        self._worked_ms = 0
+
+    def monotonic_ms(self) -> int:
+        self._worked_ms += self._step_ms
+        return super().monotonic_ms() + self._worked_ms
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.wall_ahead_ms
+
+
+class LoopClock:
+    """Goes on as the event loop does, in virtual time, too. On a loop of real time the wall shows `wall_start_ms` at first."""
+
+    def __init__(self, wall_start_ms: int = 1_700_000_000_000) -> None:
+        self._wall_ahead_ms = wall_start_ms - SystemClock().monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
+    def wall_ms(self) -> int:
+        return self._wall_ahead_ms + self.monotonic_ms()
 
 
 class Turns:
