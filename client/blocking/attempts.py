@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -86,19 +86,13 @@ class Attempts:
         """Tell the observer who is asked now."""
         self._surroundings.on_wait(Waiting(self.what, brokers, self._reason, self._began_s))
 
-    def may_pause(self, errors: Collection[Exception]) -> bool:
-        """Wait before the next attempt, if there is time; return whether there was."""
-        if self.left_s <= 0:
-            return False
-        self.pause(next(iter(errors), "it failed"))
-        return True
-
-    def is_over(self) -> None:
-        """Tell the observer that nothing is waited for."""
-        self._surroundings.on_wait(None)
-
     def pause(self, reason: object) -> None:
-        """Wait before the next attempt. Raises ClusterUnavailable when the time is over."""
+        """Wait before the next attempt. Raises ClusterUnavailable when there is no time for one."""
+        if not self.may_pause(reason):
+            raise ClusterUnavailable(f"{self.what}: {reason}, after {self._limit_s:g} s of attempts")
+
+    def may_pause(self, reason: object) -> bool:
+        """Wait before the next attempt, if there is time for one; return whether there was."""
         now_s = self._surroundings.clock()
         if self._failed_s is None:
             self._failed_s = now_s
@@ -106,8 +100,13 @@ class Attempts:
             self._counted_from_s = now_s
         self._failures += 1
         self._reason = str(reason)
-        if self.left_s <= 0:
-            raise ClusterUnavailable(f"{self.what}: {reason}, after {self._limit_s:g} s of attempts")
-        self.asks()
         pause_s = self._backoff.pause_ms(self._failures, self._surroundings.randomness) / 1000
-        self._surroundings.sleep(min(pause_s, self.left_s))
+        if self.left_s <= pause_s:
+            return False
+        self.asks()
+        self._surroundings.sleep(pause_s)
+        return True
+
+    def is_over(self) -> None:
+        """Tell the observer that nothing is waited for."""
+        self._surroundings.on_wait(None)

@@ -99,7 +99,7 @@ class ClusterClient:
                     result = self._locate(attempts, step)
                 else:
                     self._forget(step.errors, located)
-                    result = attempts.may_pause(step.errors)
+                    result = attempts.may_pause(next(iter(step.errors), "there is no answer"))
 
     def ask_any(self, request: AnyRequest, response_type: type[R]) -> R:
         """Ask one broker after the other until one answers. Raises what the module says."""
@@ -200,14 +200,17 @@ class ClusterClient:
             for address in self._connections.candidates(known):
                 attempts.asks(_shown(address))
                 try:
-                    limit_s = self._request_s(attempts)
-                    return use(self._connections.to(address, limit_s), limit_s)
+                    connection = self._connections.to(address, self._request_s(attempts))
+                    return use(connection, self._request_s(attempts))
                 except OSError as error:
                     self._connections.drop(address)
                     reasons.append(_named(address, error))
+                if attempts.left_s <= 0:
+                    break
             attempts.pause("; ".join(dict.fromkeys(reasons)))
 
     def _read_metadata(self, attempts: Attempts, names: Iterable[str] | None) -> MetadataResponse:
+        attempts.what = "Metadata"
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = self._from_any(
@@ -257,6 +260,7 @@ class ClusterClient:
                 errors.update(self.view.learn_coordinators(request, response))
 
         if missing:
+            attempts.what = "FindCoordinator"
             self._from_any(attempts, find)
         unknown = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         found = {key: self.view.coordinator(key_type, key) for key in keys}
@@ -270,23 +274,26 @@ class ClusterClient:
         outcomes: dict[Place, Response | KafkaError] = {}
         by_broker: dict[int, AnyRequest] = {}
         for place, request in requests.items():
+            controller = self._controller(attempts) if place is Place.CONTROLLER else None
             attempts.what = kind_of(request).api_name
             if isinstance(place, int):
                 by_broker[place] = request
-            elif place is Place.ANY:
-                outcomes[place] = self._any_outcome(attempts, request)
-            else:
-                controller = self._controller(attempts)
+            elif controller is not None:
                 outcomes[place] = self._ask_each(attempts, {controller: request})[controller]
+            else:
+                outcomes[place] = self._any_outcome(attempts, request)
         found = self._ask_each(attempts, by_broker)
         return {place: found[place] if isinstance(place, int) else outcomes[place] for place in requests}
 
     def _any_outcome(self, attempts: Attempts, request: AnyRequest) -> Response | KafkaError:
         kind = kind_of(request).response_type
         try:
-            return self._from_any(attempts, lambda connection, limit_s: connection.ask(request, kind, limit_s))
+            found = self._from_any(attempts, lambda connection, limit_s: connection.ask(request, kind, limit_s))
         except KafkaError as error:
             return error
+        if isinstance(request, MetadataRequest) and isinstance(found, MetadataResponse):
+            self.view.learn(found, is_of_all_topics=request.topics is None)
+        return found
 
     def _controller(self, attempts: Attempts) -> int:
         while self.view.controller_id is None:

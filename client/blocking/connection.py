@@ -234,7 +234,7 @@ class BrokerConnection:
         """Raises TimeoutError."""
         left_s = self._ends_s - self._clock()
         if left_s <= 0:
-            raise TimeoutError
+            raise TimeoutError(f"{self.address}: no answer within {self._limit_s:g} s")
         return left_s
 
     def _wait_while_throttled(self) -> None:

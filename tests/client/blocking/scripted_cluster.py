@@ -52,6 +52,7 @@ class Cluster:
         self.asked: list[tuple[int, str]] = []
         self.handlers: dict[str, Callable[[int, Any], Any]] = {}
         self.fetch_bytes = 1 << 20
+        self.controller = 0
         self.clock = Clock()
         self.versions = {"FindCoordinatorRequest": 3}
         self.waits: list[Any] = []
@@ -128,7 +129,7 @@ class Cluster:
             self.message("metadata").MetadataResponseBroker(node_id=n, host=f"broker-{n}", port=PORT)
             for n in self.brokers
         ]
-        return self.message("metadata").MetadataResponse(brokers=brokers, topics=topics)
+        return self.message("metadata").MetadataResponse(brokers=brokers, controller_id=self.controller, topics=topics)
 
     def _ListOffsets(self, broker: int, request: Any, code: int) -> Any:
         topics = []

@@ -64,6 +64,21 @@ def test_defaults_and_what_is_given() -> None:
     assert parse_client(SERVERS | {"socket.timeout.ms": "6"}).request_timeout_ms == 6
 
 
+@pytest.mark.parametrize(
+    ("given", "pauses_ms"),
+    [
+        ({}, (100, 1000, 50, 1000)),
+        ({"retry.backoff.ms": "7", "retry.backoff.max.ms": "9"}, (7, 9, 50, 1000)),
+        ({"reconnect.backoff.ms": "70", "reconnect.backoff.max.ms": "90"}, (100, 1000, 70, 90)),
+        ({"reconnect.backoff.ms": "70"}, (100, 1000, 70, 70)),  # as Kafka: who gives one alone wants no other
+    ],
+)
+def test_pauses(given: dict[str, str], pauses_ms: tuple[int, ...]) -> None:
+    found = parse_client(SERVERS | given)
+    retry = found.retry_backoff_ms, found.retry_backoff_max_ms
+    assert (*retry, found.reconnect_backoff_ms, found.reconnect_backoff_max_ms) == pauses_ms
+
+
 def test_names_of_kafka_and_of_librdkafka_mean_the_same() -> None:
     kafka = SSL | {
         "security.protocol": "ssl",
