@@ -269,7 +269,7 @@ class ClusterClient:
     def _ask_places(
         self, attempts: Attempts, requests: Mapping[int | Place, AnyRequest]
     ) -> dict[int | Place, Response | KafkaError]:
-        if not self.view.brokers and requests.keys() != {Place.ANY}:
+        if not self.view.brokers and any(isinstance(place, int) for place in requests):
             self._read_metadata(attempts, [])
         outcomes: dict[Place, Response | KafkaError] = {}
         by_broker: dict[int, AnyRequest] = {}
@@ -349,7 +349,7 @@ class ClusterClient:
             for broker_id in asked.abandon():
                 self._connections.let_go(self._address(broker_id))
                 self.view.forget_roles(broker_id)
-                text = f"{self.view.name(broker_id)}: no response within {limit_s:g} s"
+                text = f"{self.view.name(broker_id)}: no response within {round(limit_s, 2):g} s"
                 outcomes[broker_id] = KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
         return outcomes
 

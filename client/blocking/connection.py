@@ -134,10 +134,8 @@ class BrokerConnection:
     def ask(self, request: AnyRequest, response_type: type[R], timeout_s: float | None = None) -> R:
         """Send a request and return its response. Raises OSError, KafkaError, LoginRefused."""
         assert not len(self._exchange), "an earlier response was not received"
-        started_s = self._clock()
         self.send(request, timeout_s)
-        left_s = None if timeout_s is None else timeout_s - (self._clock() - started_s)
-        return self.receive(response_type, left_s)
+        return self._typed(response_type)
 
     def send(self, request: AnyRequest, timeout_s: float | None = None) -> None:
         """Send a request, whose response `receive` returns later. Raises OSError, KafkaError, LoginRefused."""
@@ -153,9 +151,7 @@ class BrokerConnection:
     def receive(self, response_type: type[R], timeout_s: float | None = None) -> R:
         """The response to the oldest request that has none yet. Raises OSError."""
         self._limit(timeout_s)
-        response = self._received()
-        assert isinstance(response, response_type)
-        return response
+        return self._typed(response_type)
 
     # --- how it begins ---
 
@@ -174,7 +170,7 @@ class BrokerConnection:
             try:
                 plain.connect(place.address)
             except TimeoutError:
-                raise TimeoutError(f"{self.address}: no connection within {connect_s:g} s") from None
+                raise TimeoutError(f"{self.address}: no connection within {round(connect_s, 2):g} s") from None
             if self._settings.tls is not None:
                 self._socket = self._secured(plain, host)
             self._versions = self._ask_versions()
@@ -234,7 +230,7 @@ class BrokerConnection:
         """Raises TimeoutError."""
         left_s = self._ends_s - self._clock()
         if left_s <= 0:
-            raise TimeoutError(f"{self.address}: no answer within {self._limit_s:g} s")
+            raise TimeoutError(f"{self.address}: no answer within {round(self._limit_s, 2):g} s")
         return left_s
 
     def _wait_while_throttled(self) -> None:
@@ -251,9 +247,14 @@ class BrokerConnection:
             self._socket.settimeout(self._left_s())
             self._socket.sendall(b"".join(chunks))
         except TimeoutError as error:
-            raise self._lost(f"the request is not taken within {self._limit_s:g} s") from error
+            raise self._lost(f"the request is not taken within {round(self._limit_s, 2):g} s") from error
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from error
+
+    def _typed(self, response_type: type[R]) -> R:
+        response = self._received()
+        assert isinstance(response, response_type)
+        return response
 
     def _received(self) -> Response:
         frame = self._receive_frame()
@@ -280,7 +281,7 @@ class BrokerConnection:
                 self._socket.settimeout(self._left_s())
                 count = self._socket.recv_into(view[filled:])
             except TimeoutError as error:
-                raise self._lost(f"no response within {self._limit_s:g} s") from error
+                raise self._lost(f"no response within {round(self._limit_s, 2):g} s") from error
             except OSError as error:
                 raise self._lost(error.strerror or str(error)) from error
             if not count:

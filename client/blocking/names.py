@@ -36,7 +36,7 @@ def resolved(host: str, port: int, timeout_s: float) -> list[SocketAddress]:
     try:
         answer = found.get(timeout=max(timeout_s, 0))
     except queue.Empty:
-        raise TimeoutError(f"the name {host} is not resolved within {timeout_s:g} s") from None
+        raise TimeoutError(f"the name {host} is not resolved within {round(timeout_s, 2):g} s") from None
     if isinstance(answer, Exception):
         reason = getattr(answer, "strerror", None) or answer
         raise ConnectionError(f"the name {host} does not resolve ({reason})") from answer

@@ -238,6 +238,8 @@ class Connection:
     def close(self) -> None:
         self.is_open = False
 
+    abort = close
+
     def _check(self) -> None:
         assert self.is_open, "used after it was closed"
         if self._broker in self._cluster.down:
