@@ -11,18 +11,20 @@ Source: Kafka TransactionCoordinator.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
 from coordinator.runtime.contract import Command, Effect
-from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
+from coordinator.runtime.coordinator_runtime import (
+    CoordinatorDependencies,
+    CoordinatorRuntime,
+    PeriodicTask,
+    RespondingOperation,
+)
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
-from coordinator.transaction.adding import TransactionalProducer
-from coordinator.transaction.describing import TransactionFilter, described_error
-from coordinator.transaction.initializing import ProducerIdAndEpoch, ProducerInit, init_error
+from coordinator.transaction.descriptions import TransactionFilter, described_error
 from coordinator.transaction.markers import (
     CancelMarkers,
     MarkerOutcome,
@@ -30,15 +32,15 @@ from coordinator.transaction.markers import (
     TransactionMarkers,
     WriteMarkers,
 )
+from coordinator.transaction.producer_registration import ProducerIdAndEpoch, ProducerInit
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.shard import TransactionShard
+from coordinator.transaction.transaction import TransactionResponse
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from coordinator.transaction_observation import observe
 from metadata.image import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages import describe_transactions, list_transactions
-from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from protocol.messages.end_txn import EndTxnResponse
-from protocol.messages.init_producer_id import InitProducerIdResponse
 from protocol.topic_partition import TopicPartition
 from runtime.slices import Slices
 
@@ -140,44 +142,34 @@ class TransactionCoordinator:
 
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
-    ) -> InitProducerIdResponse:
+    ) -> TransactionResponse:
         """Return when the producer's epoch is stored. `expected` is the previous id and epoch that the producer names."""
         if not transactional_id:
-            return init_error(ErrorCode.INVALID_REQUEST)
+            return TransactionResponse(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._transactions.max_timeout_ms:
-            return init_error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            return TransactionResponse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         context = self.runtime.shard_of(transactional_id)
         if isinstance(context, ErrorCode):
-            return init_error(context)
+            return TransactionResponse(context)
         fresh_id: int | None = None
         if context.shard.needs_producer_id(transactional_id, expected):
             try:
                 fresh_id = await self._next_producer_id()
             except KafkaError as error:
-                return init_error(error.code)
-            context = self.runtime.shard_of(transactional_id)  # it may have moved meanwhile
-            if isinstance(context, ErrorCode):
-                return init_error(context)
+                return TransactionResponse(error.code)
         request = ProducerInit(transactional_id, timeout_ms, expected, fresh_id)
-
-        def init(shard: TransactionShard, waiter: asyncio.Future[InitProducerIdResponse], now_ms: int) -> list[Effect]:
-            return shard.init_producer_id(request, waiter, now_ms)
-
-        return await self.runtime.run(context, init)
+        return await self._run(  # in the shard of this moment: it may have moved meanwhile
+            transactional_id, lambda shard, waiter, now_ms: shard.init_producer_id(request, waiter, now_ms)
+        )
 
     async def add_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
-    ) -> ErrorCode:
+    ) -> TransactionResponse:
         """Return when the partitions, which must exist, are stored as part of the transaction."""
-        context = self._shard_of(transactional_id)
-        if isinstance(context, ErrorCode):
-            return context
         producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
-
-        def add(shard: TransactionShard, waiter: asyncio.Future[AddOffsetsToTxnResponse], now_ms: int) -> list[Effect]:
-            return shard.add_partitions(producer, partitions, waiter, now_ms)
-
-        return ErrorCode((await self.runtime.run(context, add)).error_code)
+        return await self._run(
+            transactional_id, lambda shard, waiter, now_ms: shard.add_partitions(producer, partitions, waiter, now_ms)
+        )
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
@@ -191,17 +183,21 @@ class TransactionCoordinator:
 
     async def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, is_commit: bool
-    ) -> ErrorCode:
+    ) -> TransactionResponse:
         """Return when the outcome is stored; the markers are written afterwards."""
+        producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+        return await self._run(
+            transactional_id,
+            lambda shard, waiter, now_ms: shard.end_transaction(producer, waiter, now_ms, is_commit=is_commit),
+        )
+
+    async def _run(
+        self, transactional_id: str, operation: RespondingOperation[TransactionShard, TransactionResponse]
+    ) -> TransactionResponse:
         context = self._shard_of(transactional_id)
         if isinstance(context, ErrorCode):
-            return context
-        producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
-
-        def end(shard: TransactionShard, waiter: asyncio.Future[EndTxnResponse], now_ms: int) -> list[Effect]:
-            return shard.end_transaction(producer, waiter, now_ms, is_commit=is_commit)
-
-        return ErrorCode((await self.runtime.run(context, end)).error_code)
+            return TransactionResponse(context)
+        return await self.runtime.run(context, operation)
 
     # --- administration --------------------------------------------------------------------------------------------
 

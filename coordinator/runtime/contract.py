@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from protocol.errors import ErrorCode
-from protocol.schema import Message
 from runtime.disk.filesystem import Buffer
 
 # The receiver of a response: opaque to the shard, a future for the context, a name in tests.
 Waiter: TypeAlias = object
+# What a waiter receives: a message, or what a handler makes one of. Opaque to the context.
+Response: TypeAlias = object
 TimerKey: TypeAlias = Hashable
 
 
@@ -51,10 +52,10 @@ class PendingChange(Protocol):
     def committed(self, now_ms: int) -> None:
         """The records are committed and replayed."""
 
-    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
+    def failed(self, error: ErrorCode, now_ms: int) -> Response | None:
         """The append was refused or lost with the leadership: undo. Returns the waiter's response, None without a waiter."""
 
-    def timed_out(self, now_ms: int) -> Message | None:
+    def timed_out(self, now_ms: int) -> Response | None:
         """The commit takes too long. Returns the waiter's response; the records may still be committed or fail."""
 
 
@@ -80,7 +81,7 @@ class Result:
 
     records: tuple[CoordinatorRecord, ...]
     change: PendingChange
-    response: Message | None = None
+    response: Response | None = None
     waiter: Waiter | None = None
     producer: BatchProducer | None = None
 
@@ -97,7 +98,7 @@ class Respond:
     """Complete a parked request with its response."""
 
     waiter: Waiter
-    response: Message
+    response: Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class Outbox:
     def put(self, effect: Effect) -> None:
         self._effects.append(effect)
 
-    def respond(self, waiter: Waiter, response: Message) -> None:
+    def respond(self, waiter: Waiter, response: Response) -> None:
         self._effects.append(Respond(waiter, response))
 
     def fail(self, result: Result, error: ErrorCode, now_ms: int) -> None:

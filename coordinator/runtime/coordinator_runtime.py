@@ -22,7 +22,6 @@ from coordinator.runtime.contract import Effect, Shard, ShardLogReader, ShardLog
 from coordinator.runtime.partitioner import partition_for
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
 from protocol.errors import ErrorCode
-from protocol.schema import Message
 from runtime.clock import Clock
 from runtime.randomness import Randomness
 from runtime.slices import Slices
@@ -34,9 +33,9 @@ logger = logging.getLogger(__name__)
 SHOWN_KEYS_MAX = 20
 
 S = TypeVar("S", bound=Shard)
-M = TypeVar("M", bound=Message)
+R = TypeVar("R")
 # An operation with a response: it passes the future to the shard as the waiter of its response.
-RespondingOperation: TypeAlias = Callable[[S, asyncio.Future[M], int], list[Effect]]
+RespondingOperation: TypeAlias = Callable[[S, asyncio.Future[R], int], list[Effect]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +178,9 @@ class CoordinatorRuntime(Generic[S]):
             case _:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    async def run(self, context: ShardContext[S], operation: RespondingOperation[S, M]) -> M:
+    async def run(self, context: ShardContext[S], operation: RespondingOperation[S, R]) -> R:
         """Run `operation` and return its response, which may take as long as the shard parks the request."""
-        future: asyncio.Future[M] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         context.run(lambda shard, now_ms: operation(shard, future, now_ms))
         return await future
 

@@ -23,17 +23,17 @@ from coordinator.runtime.contract import (
     TimerKey,
     Waiter,
 )
-from coordinator.transaction.adding import Adding, TransactionalProducer
-from coordinator.transaction.describing import TransactionFilter, described, listed
-from coordinator.transaction.ending import CompletionTimer, Ending
+from coordinator.transaction.change_writer import ChangeWriter
+from coordinator.transaction.completion import CompletionTimer, TransactionCompletion
+from coordinator.transaction.descriptions import TransactionFilter, described, listed
 from coordinator.transaction.events import TransactionRecordSkipped
-from coordinator.transaction.expiring import Expiring
-from coordinator.transaction.initializing import Initializing, ProducerIdAndEpoch, ProducerInit
+from coordinator.transaction.expiry import IdExpiry
 from coordinator.transaction.markers import CancelMarkers, MarkerOutcome, TransactionMarkers
+from coordinator.transaction.producer_registration import ProducerIdAndEpoch, ProducerInit, ProducerRegistration
 from coordinator.transaction.records import TransactionKey, UnknownTransactionKey, read_key, read_transaction
 from coordinator.transaction.settings import TransactionSettings
-from coordinator.transaction.storing import Storing
 from coordinator.transaction.transaction import Transaction, TransactionalId, TransactionState
+from coordinator.transaction.transaction_partitions import TransactionalProducer, TransactionPartitions
 from protocol.errors import ErrorCode
 from protocol.messages import describe_transactions, list_transactions
 from protocol.primitives import DecodeError
@@ -50,42 +50,42 @@ class TransactionShard:
         """The ids with an open transaction, in the order of their start."""
         self._is_loading = True
         self._outbox = Outbox()
-        self._storing = Storing(self._ids, self._outbox)
-        self._ending = Ending(partition, leader_epoch, settings, self._ids, self._storing, self._outbox)
-        self._initializing = Initializing(
-            partition, self._ids, self._storing, self._ending, self._outbox, settings.ids_max
+        self._writer = ChangeWriter(self._ids, self._outbox)
+        self._completion = TransactionCompletion(
+            partition, leader_epoch, settings, self._ids, self._writer, self._outbox
         )
-        self._adding = Adding(self._ids, self._storing, self._outbox)
-        self._expiring = Expiring(partition, settings, self._ids, self._storing, self._outbox)
+        self._registration = ProducerRegistration(
+            partition, self._ids, self._writer, self._completion, self._outbox, settings.ids_max
+        )
+        self._partitions = TransactionPartitions(self._ids, self._writer, self._outbox)
+        self._expiry = IdExpiry(partition, settings, self._ids, self._writer, self._outbox)
 
     # --- requests of producers -------------------------------------------------------------------------------------
 
     def needs_producer_id(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> bool:
         """Return whether `init_producer_id` would use a fresh producer id now."""
-        return self._initializing.needs_producer_id(transactional_id, expected)
+        return self._registration.needs_producer_id(transactional_id, expected)
 
     def init_producer_id(self, request: ProducerInit, waiter: Waiter, now_ms: int) -> list[Effect]:
-        """Initialize a producer. The response is an InitProducerIdResponse."""
-        self._initializing.init(request, waiter, now_ms)
+        """Give a producer its id and epoch. The response, as of the two below, is a TransactionResponse."""
+        self._registration.init(request, waiter, now_ms)
         return self._outbox.drain()
 
     def add_partitions(
         self, producer: TransactionalProducer, partitions: Collection[TopicPartition], waiter: Waiter, now_ms: int
     ) -> list[Effect]:
-        """Add partitions to a transaction. The response is an AddOffsetsToTxnResponse, for both APIs that add partitions."""
-        self._adding.add(producer, partitions, waiter, now_ms)
+        self._partitions.add(producer, partitions, waiter, now_ms)
         return self._outbox.drain()
 
     def verify_partitions(
         self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        return self._adding.verify(producer, partitions)
+        return self._partitions.verify(producer, partitions)
 
     def end_transaction(
         self, producer: TransactionalProducer, waiter: Waiter, now_ms: int, *, is_commit: bool
     ) -> list[Effect]:
-        """End a transaction. The response is an EndTxnResponse."""
-        self._ending.end(producer, waiter, now_ms, is_commit=is_commit)
+        self._completion.end(producer, waiter, now_ms, is_commit=is_commit)
         return self._outbox.drain()
 
     # --- descriptions -----------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class TransactionShard:
     @property
     def waiting_completions(self) -> int:
         """The transactions whose markers are written and whose completion the log has refused."""
-        return self._ending.waiting_completions
+        return self._completion.waiting_completions
 
     @property
     def ids_count(self) -> int:
@@ -124,16 +124,16 @@ class TransactionShard:
 
     def abort_overdue(self, transactional_id: str, now_ms: int) -> list[Effect]:
         """Abort the transaction if it has outlived its timeout."""
-        self._ending.abort_overdue(transactional_id, now_ms)
+        self._completion.abort_overdue(transactional_id, now_ms)
         return self._outbox.drain()
 
     def id_chunks(self) -> Iterator[list[str]]:
         """Yield all ids, in chunks, for `expire`."""
-        return self._expiring.chunks()
+        return self._expiry.chunks()
 
     def expire(self, transactional_ids: Sequence[str], now_ms: int) -> list[Effect]:
         """Expire those of the ids that were not used for too long."""
-        self._expiring.expire(transactional_ids, now_ms)
+        self._expiry.expire(transactional_ids, now_ms)
         return self._outbox.drain()
 
     # --- records ---------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class TransactionShard:
 
     def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
         """Request all markers again: partitions refuse markers of the previous epoch once they have seen the new one."""
-        self._ending.coordinator_epoch = leader_epoch
+        self._completion.coordinator_epoch = leader_epoch
         if not self._is_loading:
             self._outbox.put(CancelMarkers())
             self._carry_on(now_ms)
@@ -188,18 +188,18 @@ class TransactionShard:
 
     def _carry_on(self, now_ms: int) -> None:
         for subject in self._ids.values():
-            if self._ending.must_write_markers(subject):
-                self._ending.write_markers(subject, now_ms)
+            if self._completion.must_write_markers(subject):
+                self._completion.write_markers(subject, now_ms)
 
     def on_markers_written(self, markers: TransactionMarkers, outcome: MarkerOutcome, now_ms: int) -> list[Effect]:
         """Process the outcome of a `WriteMarkers`. It is ignored when the markers were requested again since."""
-        self._ending.on_markers_written(markers, outcome, now_ms)
+        self._completion.on_markers_written(markers, outcome, now_ms)
         return self._outbox.drain()
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
         match key:
             case CompletionTimer(transactional_id):
-                self._ending.on_completion_timer(transactional_id, now_ms)
+                self._completion.on_completion_timer(transactional_id, now_ms)
             case _:
                 raise AssertionError(f"not a timer of a transaction: {key}")
         return self._outbox.drain()

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from coordinator.transaction.markers import TransactionMarkers
+from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -144,3 +145,12 @@ class TransactionalId:
     previous_producer_id: int = NO_PRODUCER_ID
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     markers: TransactionMarkers | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionResponse:
+    """The response to a request of a producer: the handler makes the message of its API. Id and epoch are InitProducerId's."""
+
+    error_code: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from coordinator.transaction.describing import TransactionFilter
+from coordinator.transaction.descriptions import TransactionFilter
 from coordinator.transaction.markers import MarkerOutcome
 from coordinator.transaction_coordinator import TransactionCoordinator, TransactionCoordinatorSettings
 from protocol.errors import ErrorCode, KafkaError
@@ -73,9 +73,9 @@ def on_a_bench(scenario: Callable[[Bench], Awaitable[None]], *, lead: bool = Tru
 @played_by(on_a_bench)
 async def test_a_transaction_from_its_begin_to_its_end(bench: Bench) -> None:
     assert await bench.init() == (NONE, 1000, 0)
-    assert await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]) is NONE
+    assert (await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])).error_code is NONE
     assert bench.coordinator.verify_partitions("t", 1000, 0, [ORDERS]) == {ORDERS: NONE}
-    assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True) is NONE
+    assert (await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True)).error_code is NONE
     assert bench.state() == "PrepareCommit"
     bench.world.markers.complete()
     assert bench.state() == "CompleteCommit"
@@ -86,7 +86,7 @@ async def test_markers_that_are_written_immediately_complete_before_anything_els
     bench.world.markers.is_immediate = True
     await bench.init()
     await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])
-    assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=False) is NONE
+    assert (await bench.coordinator.end_transaction("t", 1000, 0, is_commit=False)).error_code is NONE
     assert bench.state() == "CompleteAbort"
 
 
@@ -96,9 +96,9 @@ async def test_markers_that_are_written_immediately_complete_before_anything_els
 async def errors(bench: Bench) -> set[ErrorCode]:
     return {
         (await bench.init())[0],
-        await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]),
+        (await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])).error_code,
         bench.coordinator.verify_partitions("t", 1000, 0, [ORDERS])[ORDERS],
-        await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True),
+        (await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True)).error_code,
         ErrorCode(bench.coordinator.describe("t").error_code),
     }
 
@@ -213,9 +213,11 @@ async def test_who_waits_for_a_commit_is_told_when_the_leadership_ends(bench: Be
     bench.world.log.is_holding = True
     adding = asyncio.create_task(bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]))
     await bench.settle()
-    assert await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert (
+        await bench.coordinator.add_partitions("t", 1000, 0, [ORDERS])
+    ).error_code is ErrorCode.CONCURRENT_TRANSACTIONS
     bench.coordinator.on_resignation(bench.partition())
-    assert await adding is ErrorCode.NOT_COORDINATOR
+    assert (await adding).error_code is ErrorCode.NOT_COORDINATOR
 
 
 @played_by(on_a_bench)
@@ -225,7 +227,7 @@ async def test_a_commit_that_takes_longer_than_a_request_may_is_answered(bench: 
     adding = asyncio.create_task(bench.coordinator.add_partitions("t", 1000, 0, [ORDERS]))
     await bench.settle()
     await bench.advance(TransactionCoordinatorSettings().commit_timeout_ms)
-    assert await adding is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await adding).error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     bench.world.log.commit_all()
     assert bench.state() == "Ongoing"
 
@@ -248,7 +250,9 @@ async def test_transactions_that_time_out_are_aborted_at_the_next_check(bench: B
     await bench.advance(10_000)
     assert bench.state() == "PrepareAbort"
     bench.world.markers.complete()
-    assert await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True) is ErrorCode.PRODUCER_FENCED
+    assert (
+        await bench.coordinator.end_transaction("t", 1000, 0, is_commit=True)
+    ).error_code is ErrorCode.PRODUCER_FENCED
     assert await bench.init() == (NONE, 1000, 2)
 
 

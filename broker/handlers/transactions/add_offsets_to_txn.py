@@ -33,8 +33,9 @@ async def add_offsets_to_txn(request: AddOffsetsToTxnRequest, context: RequestCo
         services.internal_topics.ensure(GROUP_METADATA_TOPIC)
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
-        error = await services.transactions.add_partitions(
+        response = await services.transactions.add_partitions(
             request.transactional_id, request.producer_id, request.producer_epoch, [(GROUP_METADATA_TOPIC, index)]
         )
+        error = response.error_code
     error = fenced_error(error, context.api_version, since=_FENCED_SINCE)
     return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error)

@@ -87,8 +87,8 @@ async def _results(
         return _topic_results(
             transactions.verify_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
         )
-    error = await transactions.add_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
-    error = fenced_error(error, context.api_version, since=_FENCED_SINCE)
+    response = await transactions.add_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
+    error = fenced_error(response.error_code, context.api_version, since=_FENCED_SINCE)
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,

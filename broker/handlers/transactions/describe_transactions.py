@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.transaction.describing import described_error
+from coordinator.transaction.descriptions import described_error
 from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

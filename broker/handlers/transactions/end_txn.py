@@ -19,8 +19,8 @@ _FENCED_SINCE = 2
 
 @handles(EndTxnRequest, on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"))
 async def end_txn(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
-    error = await context.services.transactions.end_transaction(
+    response = await context.services.transactions.end_transaction(
         request.transactional_id, request.producer_id, request.producer_epoch, is_commit=request.committed
     )
-    error = fenced_error(error, context.api_version, since=_FENCED_SINCE)
+    error = fenced_error(response.error_code, context.api_version, since=_FENCED_SINCE)
     return EndTxnResponse(throttle_time_ms=0, error_code=error)

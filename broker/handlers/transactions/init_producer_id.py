@@ -13,8 +13,8 @@ from __future__ import annotations
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.transaction.initializing import ProducerIdAndEpoch, init_error
-from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from coordinator.transaction.producer_registration import ProducerIdAndEpoch
+from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionResponse
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from security.access import CLUSTER_NAME, Operation, ResourceType, on_each, on_named
@@ -32,26 +32,32 @@ _FENCED_SINCE = 4
     ),
 )
 async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+    response = await _initialize(request, context)
+    return InitProducerIdResponse(
+        throttle_time_ms=0,
+        error_code=fenced_error(response.error_code, context.api_version, since=_FENCED_SINCE),
+        producer_id=response.producer_id,
+        producer_epoch=response.producer_epoch,
+    )
+
+
+async def _initialize(request: InitProducerIdRequest, context: RequestContext) -> TransactionResponse:
     if request.transactional_id is None and not _may_write(context):
-        return init_error(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return TransactionResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     names_id = request.producer_id != NO_PRODUCER_ID
     names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
     if names_id != names_epoch:
-        return init_error(ErrorCode.INVALID_REQUEST)
+        return TransactionResponse(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if names_id else None
-        response = await context.services.transactions.init_producer_id(
+        return await context.services.transactions.init_producer_id(
             request.transactional_id, request.transaction_timeout_ms, expected
         )
-        response.error_code = fenced_error(ErrorCode(response.error_code), context.api_version, since=_FENCED_SINCE)
-        return response
     try:
         producer_id = await context.services.producer_ids.next_id()
     except KafkaError as error:
-        return init_error(error.code)
-    return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=FIRST_EPOCH
-    )
+        return TransactionResponse(error.code)
+    return TransactionResponse(ErrorCode.NONE, producer_id, FIRST_EPOCH)
 
 
 def _may_write(context: RequestContext) -> bool:

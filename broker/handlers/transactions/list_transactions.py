@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.transaction.describing import TransactionFilter, unknown_states
+from coordinator.transaction.descriptions import TransactionFilter, unknown_states
 from protocol.errors import ErrorCode
 from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from security.access import Operation, ResourceType, on_each

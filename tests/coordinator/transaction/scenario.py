@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from coordinator.runtime.contract import CoordinatorRecord
-from coordinator.transaction.adding import TransactionalProducer
 from coordinator.transaction.events import MarkersFenced, TransactionNotStored, TransactionTimedOut
 from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
 from coordinator.transaction.records import read_transaction
 from coordinator.transaction.transaction import Transaction
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
 from tests.coordinator.scenario import duration_ms, place

@@ -10,12 +10,12 @@ from coordinator.runtime.contract import (
     Command,
     Effect,
 )
-from coordinator.transaction.adding import TransactionalProducer
-from coordinator.transaction.initializing import ProducerIdAndEpoch, ProducerInit
 from coordinator.transaction.markers import CancelMarkers, MarkerOutcome, TransactionMarkers, WriteMarkers
+from coordinator.transaction.producer_registration import ProducerIdAndEpoch, ProducerInit
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.transaction import Transaction
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
 from tests.coordinator.driver import ShardDriver

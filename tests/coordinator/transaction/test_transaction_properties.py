@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.transaction.adding import TransactionalProducer
 from coordinator.transaction.markers import MarkerOutcome
 from coordinator.transaction.records import TransactionKey, read_key, read_transaction
 from coordinator.transaction.transaction import TransactionState
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
 from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
 

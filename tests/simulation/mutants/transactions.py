@@ -9,11 +9,11 @@ from typing import Any
 from broker.cluster.transactions.marker_queues import MarkerQueues
 from coordinator.group.offsets import GroupOffsets
 from coordinator.transaction import adding
-from coordinator.transaction.ending import Ending
+from coordinator.transaction.change_writer import ChangeWriter, _TransactionChange
+from coordinator.transaction.completion import TransactionCompletion
 from coordinator.transaction.markers import TransactionMarkers
 from coordinator.transaction.shard import TransactionShard
-from coordinator.transaction.storing import Storing, _TransactionChange
-from coordinator.transaction.transaction import Transaction
+from coordinator.transaction.transaction import Transaction, TransactionResponse
 from protocol.errors import ErrorCode
 from storage.log.producers.producer_state import NO_OFFSET, ProducerStates
 from storage.log.reading.log_reading import LogReading
@@ -143,7 +143,7 @@ def _offsets_never_unstable(patches: Patches) -> None:
 def _refused_change_stays_pending(patches: Patches) -> None:
     def keep(original: Any) -> Any:
         def failed(self: _TransactionChange, error: ErrorCode, now_ms: int) -> Any:
-            return self._response(error)
+            return TransactionResponse(error)
 
         return failed
 
@@ -154,17 +154,19 @@ def _state_before_its_record(patches: Patches) -> None:
     """What is in memory is newer than the log when the append fails."""
 
     def early(original: Any) -> Any:
-        def store(self: Storing, subject: Any, transaction: Transaction, *args: Any, **options: Any) -> None:
+        def store(self: ChangeWriter, subject: Any, transaction: Transaction, *args: Any, **options: Any) -> None:
             original(self, subject, transaction, *args, **options)
             subject.stored = transaction
 
         return store
 
-    patches.replace(Storing, "store", early)
+    patches.replace(ChangeWriter, "store", early)
 
 
 def _timeouts_forgotten(patches: Patches) -> None:
-    patches.replace(Ending, "abort_overdue", lambda original: lambda self, transactional_id, now_ms: None)
+    patches.replace(
+        TransactionCompletion, "abort_overdue", lambda original: lambda self, transactional_id, now_ms: None
+    )
 
 
 def _lost_markers_not_repeated(patches: Patches) -> None:

@@ -17,14 +17,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinator.runtime.contract import Outbox, ScheduleTimer, Waiter
-from coordinator.transaction.adding import TransactionalProducer
+from coordinator.transaction.change_writer import SUCCESS, ChangeWriter
 from coordinator.transaction.events import MarkersFenced, TransactionTimedOut
 from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers, WriteMarkers
 from coordinator.transaction.settings import TransactionSettings
-from coordinator.transaction.storing import Reply, Storing
-from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, TransactionalId, TransactionState
+from coordinator.transaction.transaction import (
+    NO_PRODUCER_EPOCH,
+    TransactionalId,
+    TransactionResponse,
+    TransactionState,
+)
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
-from protocol.messages.end_txn import EndTxnResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,7 @@ class CompletionTimer:
     transactional_id: str
 
 
-def end_response(error: ErrorCode) -> EndTxnResponse:
-    return EndTxnResponse(throttle_time_ms=0, error_code=error)
-
-
-class Ending:
+class TransactionCompletion:
     """Ends transactions. The shard owns `ids`. `coordinator_epoch`, the leader epoch of its partition, is put into markers."""
 
     def __init__(
@@ -47,14 +47,14 @@ class Ending:
         coordinator_epoch: int,
         settings: TransactionSettings,
         ids: dict[str, TransactionalId],
-        storing: Storing,
+        writer: ChangeWriter,
         outbox: Outbox,
     ) -> None:
         self.coordinator_epoch = coordinator_epoch
         self._partition = partition
         self._settings = settings
         self._ids = ids
-        self._storing = storing
+        self._writer = writer
         self._outbox = outbox
         self._waiting_completions: set[str] = set()
 
@@ -68,7 +68,7 @@ class Ending:
     def end(self, producer: TransactionalProducer, waiter: Waiter, now_ms: int, *, is_commit: bool) -> None:
         subject = self._ids.get(producer.transactional_id)
         if subject is None or subject.stored is None or subject.stored.producer_id != producer.producer_id:
-            self._outbox.respond(waiter, end_response(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            self._outbox.respond(waiter, TransactionResponse(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
         current = subject.stored
         if current.producer_epoch != producer.producer_epoch:
@@ -78,14 +78,12 @@ class Ending:
         elif current.state is TransactionState.ONGOING:
             prepared = current.prepared(now_ms, is_commit=is_commit)
             what = "commit" if is_commit else "abort"
-            self._storing.store(
-                subject, prepared, what, reply=Reply(waiter, end_response), committed=self._begin_markers(subject)
-            )
+            self._writer.store(subject, prepared, what, waiter=waiter, committed=self._begin_markers(subject))
             return
         else:
             reached = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
             error = ErrorCode.NONE if current.state is reached else ErrorCode.INVALID_TXN_STATE
-        self._outbox.respond(waiter, end_response(error))
+        self._outbox.respond(waiter, TransactionResponse(error))
 
     def fence(
         self,
@@ -93,7 +91,8 @@ class Ending:
         what: str,
         now_ms: int,
         *,
-        reply: Reply | None = None,
+        waiter: Waiter | None = None,
+        response: TransactionResponse = SUCCESS,
         committed: Callable[[], None] | None = None,
     ) -> None:
         """Abort the open transaction under the next epoch, so that its producer cannot go on."""
@@ -105,7 +104,9 @@ class Ending:
                 committed()
             self.write_markers(subject, now_ms)
 
-        self._storing.store(subject, subject.stored.fenced(now_ms), what, reply=reply, committed=on_committed)
+        self._writer.store(
+            subject, subject.stored.fenced(now_ms), what, waiter=waiter, response=response, committed=on_committed
+        )
 
     def abort_overdue(self, transactional_id: str, now_ms: int) -> None:
         """Abort the transaction if it has outlived its timeout. One with a pending change is skipped."""
@@ -168,7 +169,7 @@ class Ending:
     def _complete(self, subject: TransactionalId, now_ms: int) -> None:
         assert subject.stored is not None
         completed = subject.stored.completed(now_ms)
-        self._storing.store(subject, completed, "completion", failed=lambda now_ms: self._wait(subject, now_ms))
+        self._writer.store(subject, completed, "completion", failed=lambda now_ms: self._wait(subject, now_ms))
 
     def _wait(self, subject: TransactionalId, now_ms: int) -> None:
         self._waiting_completions.add(subject.name)

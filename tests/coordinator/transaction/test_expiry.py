@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.transaction.events import TransactionalIdsExpired, TransactionNotStored
-from coordinator.transaction.expiring import IDS_AT_ONCE
+from coordinator.transaction.expiry import IDS_AT_ONCE
 from protocol.errors import ErrorCode
 from tests.coordinator.transaction.shard_driver import PARTITION, TransactionDriver
 

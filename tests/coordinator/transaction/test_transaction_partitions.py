@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.transaction.adding import TransactionalProducer
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
 from tests.coordinator.driver import START_MS
 from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver

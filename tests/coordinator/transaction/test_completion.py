@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.transaction.adding import TransactionalProducer
 from coordinator.transaction.events import MarkersFenced, TransactionNotStored, TransactionTimedOut
 from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
+from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
 from tests.coordinator.transaction.shard_driver import ORDERS, PARTITION, PAYMENTS, TransactionDriver
 

@@ -11,10 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from coordinator.runtime.contract import Outbox, Waiter
-from coordinator.transaction.storing import Reply, Storing
-from coordinator.transaction.transaction import TransactionalId, TransactionState
+from coordinator.transaction.change_writer import SUCCESS, ChangeWriter
+from coordinator.transaction.transaction import TransactionalId, TransactionResponse, TransactionState
 from protocol.errors import ErrorCode
-from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from protocol.topic_partition import TopicPartition
 
 
@@ -27,17 +26,12 @@ class TransactionalProducer:
     producer_epoch: int
 
 
-def add_response(error: ErrorCode) -> AddOffsetsToTxnResponse:
-    """Return the response to added partitions; AddPartitionsToTxn repeats its error code in each row."""
-    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error)
-
-
-class Adding:
+class TransactionPartitions:
     """Adds and verifies partitions. The shard owns `ids`."""
 
-    def __init__(self, ids: dict[str, TransactionalId], storing: Storing, outbox: Outbox) -> None:
+    def __init__(self, ids: dict[str, TransactionalId], writer: ChangeWriter, outbox: Outbox) -> None:
         self._ids = ids
-        self._storing = storing
+        self._writer = writer
         self._outbox = outbox
 
     def add(
@@ -46,18 +40,18 @@ class Adding:
         subject = self._ids.get(producer.transactional_id)
         error = _producer_error(subject, producer)
         if error is not ErrorCode.NONE:
-            self._outbox.respond(waiter, add_response(error))
+            self._outbox.respond(waiter, TransactionResponse(error))
             return
         assert subject is not None and subject.stored is not None
         current = subject.stored
         added = frozenset(partitions)
         if subject.pending is not None or current.state.is_prepared:
-            self._outbox.respond(waiter, add_response(ErrorCode.CONCURRENT_TRANSACTIONS))
+            self._outbox.respond(waiter, TransactionResponse(ErrorCode.CONCURRENT_TRANSACTIONS))
         elif current.state is TransactionState.ONGOING and added <= current.partitions:
-            self._outbox.respond(waiter, add_response(ErrorCode.NONE))
+            self._outbox.respond(waiter, SUCCESS)
         else:
             with_added = current.with_partitions(added, now_ms)
-            self._storing.store(subject, with_added, "added partitions", reply=Reply(waiter, add_response))
+            self._writer.store(subject, with_added, "added partitions", waiter=waiter)
 
     def verify(
         self, producer: TransactionalProducer, partitions: Collection[TopicPartition]

@@ -1,4 +1,4 @@
-"""How a change of a transactional id is written: appended, pending until it is committed, undone when it is refused. Pure.
+"""Writes the changes of transactional ids: each is appended, pending until it is committed, undone when it is refused. Pure.
 
 Rules: a change is pending from its append until its outcome is known, even if its waiter has already got a timeout error: the
 record may still be committed, and no decision may be made without it.
@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from coordinator.transaction.events import TransactionNotStored
 from coordinator.transaction.records import transaction_record
-from coordinator.transaction.transaction import Transaction, TransactionalId
+from coordinator.transaction.transaction import Transaction, TransactionalId, TransactionResponse
 from protocol.errors import ErrorCode
-from protocol.schema import Message
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -30,21 +29,15 @@ _COORDINATOR_ERRORS = {
 }
 
 
-def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """Return the error that a client gets when the append of its change ended with `append_error`."""
-    return _COORDINATOR_ERRORS.get(append_error, append_error)
+SUCCESS = TransactionResponse(ErrorCode.NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The waiter of a change and its response: with `error` once the change is committed, else with the append's error."""
-
-    waiter: Waiter
-    response: Callable[[ErrorCode], Message]
-    error: ErrorCode = ErrorCode.NONE
+def _failure(append_error: ErrorCode) -> TransactionResponse:
+    """Return the response when the append of a change ended with `append_error`."""
+    return TransactionResponse(_COORDINATOR_ERRORS.get(append_error, append_error))
 
 
-class Storing:
+class ChangeWriter:
     """Appends changes, one at a time for each transactional id. The shard owns `ids`."""
 
     def __init__(self, ids: dict[str, TransactionalId], outbox: Outbox) -> None:
@@ -57,21 +50,17 @@ class Storing:
         transaction: Transaction,
         what: str,
         *,
-        reply: Reply | None = None,
+        waiter: Waiter | None = None,
+        response: TransactionResponse = SUCCESS,
         committed: Callable[[int], None] | None = None,
         failed: Callable[[int], None] | None = None,
     ) -> None:
         """Append `transaction` as the next value of `subject`. `committed` and `failed` are called with the time of the
-        outcome, after the waiter of `reply` has its response; `what` names the change in the log."""
+        outcome, after `waiter` has got `response`, or the error of the append; `what` names the change in the log."""
         assert subject.pending is None, subject
-        change = _TransactionChange(self, subject, what, reply, committed, failed)
-        subject.pending = change
+        change = subject.pending = _TransactionChange(self, subject, what, committed, failed)
         record = transaction_record(subject.name, transaction)
-        if reply is None:
-            result = Result((record,), change)
-        else:
-            result = Result((record,), change, reply.response(reply.error), reply.waiter)
-        self._outbox.put(AppendRecords(result))
+        self._outbox.put(AppendRecords(Result((record,), change, response, waiter)))
 
     def ended(self, subject: TransactionalId) -> None:
         """Clear the pending change: its outcome is known."""
@@ -87,27 +76,23 @@ class Storing:
 class _TransactionChange:
     """Implements the contract's `PendingChange`."""
 
-    storing: Storing
+    writer: ChangeWriter
     subject: TransactionalId
     what: str
-    reply: Reply | None
     on_committed: Callable[[int], None] | None
     on_failed: Callable[[int], None] | None
 
     def committed(self, now_ms: int) -> None:
-        self.storing.ended(self.subject)
+        self.writer.ended(self.subject)
         if self.on_committed is not None:
             self.on_committed(now_ms)
 
-    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
-        self.storing.ended(self.subject)
-        self.storing.not_stored(self.subject, self.what, error)
+    def failed(self, error: ErrorCode, now_ms: int) -> TransactionResponse:
+        self.writer.ended(self.subject)
+        self.writer.not_stored(self.subject, self.what, error)
         if self.on_failed is not None:
             self.on_failed(now_ms)
-        return self._response(error)
+        return _failure(error)
 
-    def timed_out(self, now_ms: int) -> Message | None:
-        return self._response(ErrorCode.REQUEST_TIMED_OUT)
-
-    def _response(self, append_error: ErrorCode) -> Message | None:
-        return None if self.reply is None else self.reply.response(coordinator_error(append_error))
+    def timed_out(self, now_ms: int) -> TransactionResponse:
+        return _failure(ErrorCode.REQUEST_TIMED_OUT)

@@ -11,19 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from coordinator.runtime.contract import AppendRecords, Outbox, Result
+from coordinator.transaction.change_writer import ChangeWriter
 from coordinator.transaction.events import TransactionalIdsExpired
 from coordinator.transaction.records import transaction_tombstone
 from coordinator.transaction.settings import TransactionSettings
-from coordinator.transaction.storing import Storing
 from coordinator.transaction.transaction import TransactionalId
 from protocol.errors import ErrorCode
-from protocol.schema import Message
 
 # The number of ids that one operation checks: its tombstones are one batch.
 IDS_AT_ONCE = 100
 
 
-class Expiring:
+class IdExpiry:
     """Expires ids. The shard owns `ids`."""
 
     def __init__(
@@ -31,13 +30,13 @@ class Expiring:
         partition: int,
         settings: TransactionSettings,
         ids: dict[str, TransactionalId],
-        storing: Storing,
+        writer: ChangeWriter,
         outbox: Outbox,
     ) -> None:
         self._partition = partition
         self._settings = settings
         self._ids = ids
-        self._storing = storing
+        self._writer = writer
         self._outbox = outbox
 
     def chunks(self) -> Iterator[list[str]]:
@@ -53,7 +52,7 @@ class Expiring:
         ]
         if not expired:
             return
-        change = _Expiry(self, expired)
+        change = _ExpiryChange(self, expired)
         for subject in expired:
             subject.pending = change
         tombstones = tuple(transaction_tombstone(subject.name) for subject in expired)
@@ -74,26 +73,25 @@ class Expiring:
         """The log refused the tombstones: the ids expire in a later pass."""
         self._end(expired)
         for subject in expired:
-            self._storing.not_stored(subject, "expiry", error)
+            self._writer.not_stored(subject, "expiry", error)
 
     def _end(self, expired: list[TransactionalId]) -> None:
         for subject in expired:
-            self._storing.ended(subject)
+            self._writer.ended(subject)
 
 
 @dataclass(slots=True, eq=False)
-class _Expiry:
+class _ExpiryChange:
     """Implements the contract's `PendingChange`: no client waits for it."""
 
-    expiring: Expiring
+    expiry: IdExpiry
     expired: list[TransactionalId]
 
     def committed(self, now_ms: int) -> None:
-        self.expiring.removed(self.expired)
+        self.expiry.removed(self.expired)
 
-    def failed(self, error: ErrorCode, now_ms: int) -> Message | None:
-        self.expiring.kept(self.expired, error)
-        return None
+    def failed(self, error: ErrorCode, now_ms: int) -> None:
+        self.expiry.kept(self.expired, error)
 
-    def timed_out(self, now_ms: int) -> Message | None:
-        return None
+    def timed_out(self, now_ms: int) -> None:
+        pass

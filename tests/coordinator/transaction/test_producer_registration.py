@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.transaction.events import ProducerInitialized, TransactionNotStored
-from coordinator.transaction.initializing import ProducerInit
+from coordinator.transaction.producer_registration import ProducerInit
 from coordinator.transaction.records import transaction_record
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.transaction import EPOCH_MAX, LAST_CLIENT_EPOCH, Transaction, TransactionState

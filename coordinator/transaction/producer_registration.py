@@ -10,23 +10,21 @@ Source: KIP-98, KIP-360; Kafka TransactionCoordinator.prepareInitProducerIdTrans
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from coordinator.runtime.contract import Outbox, Waiter
-from coordinator.transaction.ending import Ending
+from coordinator.transaction.change_writer import ChangeWriter
+from coordinator.transaction.completion import TransactionCompletion
 from coordinator.transaction.events import ProducerInitialized
-from coordinator.transaction.storing import Reply, Storing
 from coordinator.transaction.transaction import (
     LAST_CLIENT_EPOCH,
     NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     Transaction,
     TransactionalId,
+    TransactionResponse,
     TransactionState,
 )
 from protocol.errors import ErrorCode
-from protocol.messages.init_producer_id import InitProducerIdResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class ProducerIdAndEpoch:
 @dataclass(frozen=True, slots=True)
 class ProducerInit:
     """One InitProducerId. `expected` is the previous id and epoch that the producer names; `fresh_producer_id` is allocated for
-    this request, and given when `Initializing.needs_producer_id` is true."""
+    this request, and given when `ProducerRegistration.needs_producer_id` is true."""
 
     transactional_id: str
     timeout_ms: int
@@ -46,28 +44,22 @@ class ProducerInit:
     fresh_producer_id: int | None = None
 
 
-def init_error(error: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
-    )
-
-
-class Initializing:
+class ProducerRegistration:
     """Initializes producers. The shard owns `ids`; a new transactional id is added to it."""
 
     def __init__(
         self,
         partition: int,
         ids: dict[str, TransactionalId],
-        storing: Storing,
-        ending: Ending,
+        writer: ChangeWriter,
+        completion: TransactionCompletion,
         outbox: Outbox,
         ids_max: int,
     ) -> None:
         self._partition = partition
         self._ids = ids
-        self._storing = storing
-        self._ending = ending
+        self._writer = writer
+        self._completion = completion
         self._outbox = outbox
         self._ids_max = ids_max
 
@@ -91,8 +83,8 @@ class Initializing:
         elif not _may_go_on(subject, current, expected):
             self._refuse(waiter, ErrorCode.PRODUCER_FENCED)
         elif current.state is TransactionState.ONGOING:
-            reply = Reply(waiter, init_error, ErrorCode.CONCURRENT_TRANSACTIONS)
-            self._ending.fence(subject, "abort before a new epoch", now_ms, reply=reply)
+            retry = TransactionResponse(ErrorCode.CONCURRENT_TRANSACTIONS)
+            self._completion.fence(subject, "abort before a new epoch", now_ms, waiter=waiter, response=retry)
         elif _must_rotate(current, expected):
             if request.fresh_producer_id is None:  # it changed since `needs_producer_id`
                 self._refuse(waiter, ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -156,19 +148,11 @@ class Initializing:
                 ProducerInitialized(subject.name, self._partition, begun.producer_id, begun.producer_epoch)
             )
 
-        reply = Reply(waiter, partial(_response, begun))
-        self._storing.store(subject, begun, "new producer epoch", reply=reply, committed=committed)
+        response = TransactionResponse(ErrorCode.NONE, begun.producer_id, begun.producer_epoch)
+        self._writer.store(subject, begun, "new producer epoch", waiter=waiter, response=response, committed=committed)
 
     def _refuse(self, waiter: Waiter, error: ErrorCode) -> None:
-        self._outbox.respond(waiter, init_error(error))
-
-
-def _response(begun: Transaction, error: ErrorCode) -> InitProducerIdResponse:
-    if error is not ErrorCode.NONE:
-        return init_error(error)
-    return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=error, producer_id=begun.producer_id, producer_epoch=begun.producer_epoch
-    )
+        self._outbox.respond(waiter, TransactionResponse(error))
 
 
 def _may_go_on(subject: TransactionalId, current: Transaction, expected: ProducerIdAndEpoch | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.transaction.describing import TransactionFilter, unknown_states
+from coordinator.transaction.descriptions import TransactionFilter, unknown_states
 from protocol.errors import ErrorCode
 from tests.coordinator.driver import START_MS
 from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
