@@ -25,7 +25,7 @@ from enum import Enum
 from coordinator.group.member import Member, Protocols
 from coordinator.group.offsets import GroupOffsets
 from coordinator.group.subscription import subscribed_topics
-from coordinator.group.waiting import WaitingBytes, size_of
+from coordinator.group.waiting_bytes import WaitingBytes, size_of
 from coordinator.runtime.contract import Waiter
 from protocol.messages.join_group import JoinGroupResponseMember
 from protocol.stored.group_metadata import GroupMetadataValue

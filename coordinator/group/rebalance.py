@@ -1,7 +1,7 @@
 """The rebalance of a group: how it starts, how long it waits for members, and how it ends in a generation.
 
     prepare -> (every member joined | join timer) -> a new generation: every parked JoinGroup is completed
-            -> (leader's SyncGroup stored, see `syncing`) -> stable
+            -> (leader's SyncGroup stored, see `assignment_sync`) -> stable
             -> (sync timer: members without a SyncGroup are removed) -> prepare
 
 An empty group waits for its first members `group.initial.rebalance.delay.ms`, extended while members keep coming; any
@@ -61,7 +61,7 @@ class SyncTimer:
     group_id: str
 
 
-class Rebalancing:
+class Rebalance:
     """The operations that JoinGroup, SyncGroup, Heartbeat and LeaveGroup share."""
 
     def __init__(self, settings: GroupSettings, outbox: Outbox) -> None:

@@ -26,7 +26,7 @@ def joined(
 ) -> JoinGroupResponse:
     """The response to `member_id` of the current generation; the leader's has the subscriptions of all members.
 
-    `leader_id` replaces the group's leader in the response, without subscriptions (see `Joining`)."""
+    `leader_id` replaces the group's leader in the response, without subscriptions (see `MemberJoin`)."""
     response_leader_id = group.leader_id if leader_id is None else leader_id
     return JoinGroupResponse(
         error_code=ErrorCode.NONE,

@@ -15,20 +15,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.group.committing import (
-    Committing,
+from coordinator.group.assignment_sync import AssignmentSync
+from coordinator.group.descriptions import described, is_listed, listed
+from coordinator.group.events import RebalanceReason, RecordSkipped
+from coordinator.group.group import Group, GroupState
+from coordinator.group.group_removal import GroupRemoval
+from coordinator.group.member_join import Join, MemberJoin
+from coordinator.group.member_leave import MemberLeave
+from coordinator.group.offset_commits import (
     FetchedOffsets,
+    OffsetCommits,
     commit_response,
     fetch_offsets,
     transactional_commit_response,
 )
-from coordinator.group.describing import described, is_listed, listed
-from coordinator.group.events import RebalanceReason, RecordSkipped
-from coordinator.group.group import Group, GroupState
-from coordinator.group.joining import Join, Joining
-from coordinator.group.leaving import Leaving
 from coordinator.group.offsets import CommittedOffset
-from coordinator.group.rebalance import JoinTimer, Rebalancing, SessionTimer, SyncTimer
+from coordinator.group.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
 from coordinator.group.records import (
     GroupKey,
     OffsetKey,
@@ -38,11 +40,9 @@ from coordinator.group.records import (
     read_key,
     read_offset_value,
 )
-from coordinator.group.removing import Removing
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.settings import GroupSettings
-from coordinator.group.syncing import Syncing
-from coordinator.group.waiting import WaitingBytes
+from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import (
     BatchPosition,
     BatchProducer,
@@ -90,19 +90,19 @@ class GroupShard:
         self._groups_by_producer: dict[int, set[str]] = {}
         self._is_loading = True
         self._outbox = Outbox()
-        self._rebalancing = Rebalancing(settings, self._outbox)
-        self._joining = Joining(settings, self._rebalancing, waiting, self._outbox)
-        self._syncing = Syncing(self._rebalancing, waiting, self._outbox)
-        self._leaving = Leaving(self._rebalancing, self._outbox)
-        self._committing = Committing(settings, self._rebalancing, self._outbox)
-        self._removing = Removing(settings, self._groups, self._outbox)
+        self._rebalance = Rebalance(settings, self._outbox)
+        self._join = MemberJoin(settings, self._rebalance, waiting, self._outbox)
+        self._sync = AssignmentSync(self._rebalance, waiting, self._outbox)
+        self._leave = MemberLeave(self._rebalance, self._outbox)
+        self._commits = OffsetCommits(settings, self._rebalance, self._outbox)
+        self._removal = GroupRemoval(settings, self._groups, self._outbox)
         self._settings = settings
 
     # --- membership ------------------------------------------------------------------------------------------------
 
     def join(self, join: Join, now_ms: int) -> list[Effect]:
         request = join.request
-        if not self._joining.session_timeout_is_valid(join):
+        if not self._join.session_timeout_is_valid(join):
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
             return self._outbox.drain()
         group = self._groups.get(request.group_id)
@@ -111,7 +111,7 @@ class GroupShard:
         elif group is None and self._is_full:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
-            self._joining.join(group or self._create(request.group_id, now_ms), join, now_ms)
+            self._join.join(group or self._create(request.group_id, now_ms), join, now_ms)
         return self._outbox.drain()
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
@@ -119,17 +119,17 @@ class GroupShard:
         if group is None:
             self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            self._syncing.sync(group, request, waiter, now_ms)
+            self._sync.sync(group, request, waiter, now_ms)
         return self._outbox.drain()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> tuple[ErrorCode, list[Effect]]:
-        error = self._leaving.heartbeat(self._groups.get(request.group_id), request, now_ms)
+        error = self._leave.heartbeat(self._groups.get(request.group_id), request, now_ms)
         return error, self._outbox.drain()
 
     def leave(
         self, group_id: str, leaving: list[MemberIdentity], now_ms: int
     ) -> tuple[LeaveGroupResponse, list[Effect]]:
-        response = self._leaving.leave(self._groups.get(group_id), leaving, now_ms)
+        response = self._leave.leave(self._groups.get(group_id), leaving, now_ms)
         return response, self._outbox.drain()
 
     # --- offsets ---------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class GroupShard:
         elif group is None and self._is_full:
             self._outbox.respond(waiter, commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
-            self._committing.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
+            self._commits.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
         return self._outbox.drain()
 
     def commit_offsets_in_transaction(
@@ -153,14 +153,14 @@ class GroupShard:
             self._outbox.respond(waiter, transactional_commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
             return self._outbox.drain()
         group = self._known_or_new(request.group_id, now_ms)
-        self._committing.commit_in_transaction(group, request, producer, waiter, now_ms)
+        self._commits.commit_in_transaction(group, request, producer, waiter, now_ms)
         return self._outbox.drain()
 
     def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
         return fetch_offsets(self._groups.get(wanted.group_id), wanted, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
-        self._removing.delete_offsets(self._groups.get(request.group_id), request, waiter, now_ms)
+        self._removal.delete_offsets(self._groups.get(request.group_id), request, waiter, now_ms)
         return self._outbox.drain()
 
     # --- groups ----------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class GroupShard:
         return [listed(group) for group in self._groups.values() if is_listed(group, states, types)]
 
     def delete_group(self, group_id: str, waiter: Waiter, now_ms: int) -> list[Effect]:
-        self._removing.delete_group(self._groups.get(group_id), group_id, waiter, now_ms)
+        self._removal.delete_group(self._groups.get(group_id), group_id, waiter, now_ms)
         return self._outbox.drain()
 
     def sessions_of(self, group_id: str) -> list[SessionTimer]:
@@ -191,11 +191,11 @@ class GroupShard:
         """Remove offsets of the group that outlived their retention, and the group when nothing remains."""
         group = self._groups.get(group_id)
         if group is not None:
-            self._removing.expire(group, now_ms)
+            self._removal.expire(group, now_ms)
         return self._outbox.drain()
 
     def on_partitions_deleted(self, places: Iterable[TopicPartition], now_ms: int) -> list[Effect]:
-        self._removing.topics_deleted(places, now_ms)
+        self._removal.topics_deleted(places, now_ms)
         return self._outbox.drain()
 
     def state_counts(self) -> Counter[GroupState]:
@@ -278,9 +278,9 @@ class GroupShard:
             if len(group.members) > self._settings.max_size:
                 # The members may commit before the rebalance removes some of them.
                 reason = RebalanceReason.OVER_CAPACITY
-                self._rebalancing.prepare(group, reason, tuple(group.members), "loaded", now_ms)
+                self._rebalance.prepare(group, reason, tuple(group.members), "loaded", now_ms)
             for member in group.members.values():
-                self._rebalancing.extend_session(group, member, now_ms)
+                self._rebalance.extend_session(group, member, now_ms)
         return self._outbox.drain()
 
     def on_reelected(self, leader_epoch: int, now_ms: int) -> list[Effect]:
@@ -290,11 +290,11 @@ class GroupShard:
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
         match key:
             case SessionTimer(group_id, member_id):
-                self._with_group(group_id, lambda group: self._rebalancing.on_session_timer(group, member_id, now_ms))
+                self._with_group(group_id, lambda group: self._rebalance.on_session_timer(group, member_id, now_ms))
             case JoinTimer(group_id):
-                self._with_group(group_id, lambda group: self._rebalancing.on_join_timer(group, now_ms))
+                self._with_group(group_id, lambda group: self._rebalance.on_join_timer(group, now_ms))
             case SyncTimer(group_id):
-                self._with_group(group_id, lambda group: self._rebalancing.on_sync_timer(group, now_ms))
+                self._with_group(group_id, lambda group: self._rebalance.on_sync_timer(group, now_ms))
             case _:
                 raise AssertionError(f"not a timer of a group: {key}")
         return self._outbox.drain()

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
-from coordinator.group.waiting import WaitingBytes
+from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import (
     AppendRecords,
     BatchPosition,

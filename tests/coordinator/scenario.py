@@ -37,7 +37,7 @@ from coordinator.group.events import (
     RecordSkipped,
     WaitingMemoryFull,
 )
-from coordinator.group.joining import Join
+from coordinator.group.member_join import Join
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings

@@ -14,7 +14,7 @@ from broker.handlers.groups.legacy_offsets import commit_legacy_offset
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.group.committing import metadata_is_too_large
+from coordinator.group.offset_commits import metadata_is_too_large
 from metadata.image import ClusterImage
 from metadata.store.port import Store, StoreError
 from protocol.errors import ErrorCode, KafkaError

@@ -14,7 +14,7 @@ from typing import TypeVar
 from broker.handlers.groups.legacy_offsets import fetch_legacy_offset
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.group.committing import FetchedOffsets
+from coordinator.group.offset_commits import FetchedOffsets
 from coordinator.group.offsets import CommittedOffset
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError

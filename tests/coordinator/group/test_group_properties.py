@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from coordinator.group.assignment_sync import Assignment
 from coordinator.group.group import Group, GroupState
 from coordinator.group.rebalance import JoinTimer, SessionTimer, SyncTimer
 from coordinator.group.settings import GroupSettings
-from coordinator.group.syncing import Assignment
-from coordinator.group.waiting import MEMBER_BYTES, size_of
+from coordinator.group.waiting_bytes import MEMBER_BYTES, size_of
 from coordinator.runtime.contract import Effect
 from tests.coordinator.driver import GroupDriver
 from tests.coordinator.scenario import Scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.group.committing import metadata_is_too_large
+from coordinator.group.offset_commits import metadata_is_too_large
 from coordinator.group.offsets import CommittedOffset, GroupOffsets
 
 PLACE = ("t", 0)

@@ -22,7 +22,7 @@ from coordinator.group.records import (
     read_key,
     read_offset_value,
 )
-from coordinator.group.waiting import WaitingBytes
+from coordinator.group.waiting_bytes import WaitingBytes
 from protocol.primitives import DecodeError
 from protocol.stored.group_metadata import GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitValue

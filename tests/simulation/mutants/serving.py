@@ -10,7 +10,7 @@ from broker.handlers.records.fetch import ParkedFetch
 from broker.network.memory_budget import MemoryBudget
 from controller import producer_ids
 from controller.producer_ids import BLOCK_SIZE
-from coordinator.group.committing import Committing
+from coordinator.group.offset_commits import OffsetCommits
 from coordinator.group.shard import GroupShard
 from metadata.store.znodes import ProducerIdBlock
 from protocol.errors import ErrorCode
@@ -110,13 +110,13 @@ def _groups_not_loaded(patches: Patches) -> None:
 
 def _generation_not_checked(patches: Patches) -> None:
     def lenient(original: Any) -> Any:
-        def _error(self: Committing, group: Any, request: Any) -> ErrorCode:
+        def _error(self: OffsetCommits, group: Any, request: Any) -> ErrorCode:
             error: ErrorCode = original(self, group, request)
             return ErrorCode.NONE if error is ErrorCode.ILLEGAL_GENERATION else error
 
         return _error
 
-    patches.replace(Committing, "_error", lenient)
+    patches.replace(OffsetCommits, "_error", lenient)
 
 
 def _producer_ids_again(patches: Patches) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.cluster.transactions.marker_queues import MarkerQueues
 from coordinator.group.offsets import GroupOffsets
-from coordinator.transaction import adding
+from coordinator.transaction import transaction_partitions
 from coordinator.transaction.change_writer import ChangeWriter, _TransactionChange
 from coordinator.transaction.completion import TransactionCompletion
 from coordinator.transaction.markers import TransactionMarkers
@@ -112,7 +112,7 @@ def _zombies_add_partitions(patches: Patches) -> None:
 
         return _producer_error
 
-    patches.replace(adding, "_producer_error", lenient)
+    patches.replace(transaction_partitions, "_producer_error", lenient)
 
 
 def _epoch_bumped_by_a_commit(patches: Patches) -> None:

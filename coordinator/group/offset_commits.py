@@ -20,7 +20,7 @@ from typing import TypeAlias
 from coordinator.group.events import OffsetsCommitted
 from coordinator.group.group import Group, GroupState
 from coordinator.group.offsets import CommittedOffset
-from coordinator.group.rebalance import Rebalancing
+from coordinator.group.rebalance import Rebalance
 from coordinator.group.records import offset_record
 from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
@@ -52,12 +52,12 @@ NO_TIMESTAMP = -1
 LAST_TIMESTAMP_MS = 2**63 - 1
 
 
-class Committing:
+class OffsetCommits:
     """Handles OffsetCommit and TxnOffsetCommit for the groups of a shard."""
 
-    def __init__(self, settings: GroupSettings, rebalancing: Rebalancing, outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, rebalance: Rebalance, outbox: Outbox) -> None:
         self._settings = settings
-        self._rebalancing = rebalancing
+        self._rebalance = rebalance
         self._outbox = outbox
 
     def commit(self, group: Group, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> None:
@@ -66,7 +66,7 @@ class Committing:
             self._outbox.respond(waiter, commit_response(request, error))
             return
         if group.state is not GroupState.EMPTY:
-            self._rebalancing.extend_session(group, group.members[request.member_id], now_ms)
+            self._rebalance.extend_session(group, group.members[request.member_id], now_ms)
         expire_timestamp_ms = _expire_timestamp_ms(request.retention_time_ms, now_ms)
         rows = [
             (

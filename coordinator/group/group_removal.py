@@ -38,7 +38,7 @@ from protocol.topic_partition import TopicPartition
 TOMBSTONE_BATCH_BYTES = 256 * 1024
 
 
-class Removing:
+class GroupRemoval:
     """Removes offsets and groups of a shard. `groups` is the shard's own table, from which a removed group is deleted."""
 
     def __init__(self, settings: GroupSettings, groups: dict[str, Group], outbox: Outbox) -> None:
@@ -181,7 +181,7 @@ class _DeleteOffsets:
 class _Removal:
     """Tombstones of one group while they are appended, in one batch or several."""
 
-    removing: Removing
+    removal: GroupRemoval
     group: Group
     request: _DeleteGroup | _DeleteOffsets | None = None
     is_deletion: bool = False
@@ -208,7 +208,7 @@ class _Removal:
         return self.response(ErrorCode.REQUEST_TIMED_OUT) if self.request is not None else None
 
     def end(self, now_ms: int) -> None:
-        self.removing.ended(self, now_ms)
+        self.removal.ended(self, now_ms)
 
     def _count_down(self, now_ms: int) -> None:
         self.pending_batches -= 1

@@ -5,8 +5,8 @@
     an id that is pending      becomes a member
     an id that is a member     joins the rebalance, starts one (leader, or changed metadata), or gets the current generation
 
-A new member whose request exceeds the memory limit (`coordinator.group.waiting`) gets COORDINATOR_LOAD_IN_PROGRESS, at which
-clients retry; a pending id is removed then, so that no rebalance waits for it.
+A new member whose request exceeds the memory limit (`coordinator.group.waiting_bytes`) gets COORDINATOR_LOAD_IN_PROGRESS, after
+which clients retry; a pending id is removed then, so that no rebalance waits for it.
 
 Rules: no IO. A request is parked by adding its waiter to the member; every other request gets its response here.
 Source: Kafka GroupCoordinator.handleJoinGroup; KIP-345 and KIP-814 (static members), KIP-394, KIP-389 (group size),
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from coordinator.group.events import MemberFenced, RebalanceReason, WaitingMemoryFull
 from coordinator.group.group import Group, GroupState
 from coordinator.group.member import Member, Protocols
-from coordinator.group.rebalance import Rebalancing
+from coordinator.group.rebalance import Rebalance
 from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.validation import member_error
-from coordinator.group.waiting import WaitingBytes, size_of
+from coordinator.group.waiting_bytes import WaitingBytes, size_of
 from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
@@ -72,15 +72,13 @@ class Join:
         return f"{self.client_id if instance_id is None else instance_id}-{self.unique}"
 
 
-class Joining:
+class MemberJoin:
     """Handles JoinGroup for the groups of a shard; owned by the shard, like its collaborators."""
 
-    def __init__(
-        self, settings: GroupSettings, rebalancing: Rebalancing, waiting: WaitingBytes, outbox: Outbox
-    ) -> None:
+    def __init__(self, settings: GroupSettings, rebalance: Rebalance, waiting: WaitingBytes, outbox: Outbox) -> None:
         self._settings = settings
         self._waiting = waiting
-        self._rebalancing = rebalancing
+        self._rebalance = rebalance
         self._outbox = outbox
 
     def session_timeout_is_valid(self, join: Join) -> bool:
@@ -91,7 +89,7 @@ class Joining:
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
             group.remove(member_id)
-            self._rebalancing.unwatch(group, member_id)
+            self._rebalance.unwatch(group, member_id)
             self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif group.state is GroupState.DEAD:
             # Being deleted: it is gone when the client has looked up the coordinator again.
@@ -102,7 +100,7 @@ class Joining:
             self._join_new(group, join, now_ms)
         else:
             self._join_known(group, join, now_ms)
-        self._rebalancing.complete_if_all_joined(group, now_ms)
+        self._rebalance.complete_if_all_joined(group, now_ms)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         """Whether `group.max.size` admits the member. While a rebalance is prepared it applies to known members too, in the
@@ -140,7 +138,7 @@ class Joining:
         elif join.needs_member_id:
             group.pending_members.add(new_member_id)
             deadline_ms = now_ms + join.request.session_timeout_ms
-            self._rebalancing.watch_pending_member(group, new_member_id, deadline_ms)
+            self._rebalance.watch_pending_member(group, new_member_id, deadline_ms)
             self._refuse(join, new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
         else:
             self._add(group, join, new_member_id, now_ms)
@@ -160,8 +158,8 @@ class Joining:
         if group.state is GroupState.PREPARING_REBALANCE and group.generation_id == 0:
             group.new_member_added = True
         group.add(member, join.waiter)
-        self._rebalancing.watch_new_member(group, member, now_ms)
-        self._rebalancing.maybe_prepare(group, RebalanceReason.MEMBER_JOINED, [member_id], join.reason, now_ms)
+        self._rebalance.watch_new_member(group, member, now_ms)
+        self._rebalance.maybe_prepare(group, RebalanceReason.MEMBER_JOINED, [member_id], join.reason, now_ms)
 
     # --- a static member's return ----------------------------------------------------------------------------------
 
@@ -173,20 +171,20 @@ class Joining:
         self._fence(group, member)
         group.rename_static(instance_id, old_member_id, new_member_id)
         self._outbox.put(MemberFenced(group.group_id, instance_id, old_member_id, new_member_id))
-        self._rebalancing.unwatch(group, old_member_id)
+        self._rebalance.unwatch(group, old_member_id)
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         self._park(group, member, join)
-        self._rebalancing.extend_session(group, member, now_ms)
+        self._rebalance.extend_session(group, member, now_ms)
         reason = RebalanceReason.STATIC_MEMBER_REPLACED
         match group.state:
             case GroupState.STABLE if group.select_protocol() == group.protocol_name:
                 assignments = {each.member_id: each.assignment for each in group.members.values()}
                 change = _StaticReturn(self, group, member, join, old_member_id, new_member_id, old_leader_id, before)
-                record = self._rebalancing.record_of(group, assignments)
+                record = self._rebalance.record_of(group, assignments)
                 self._outbox.put(AppendRecords(Result((record,), change)))
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE:
                 # While an assignment is awaited it is the old id that the leader knows.
-                self._rebalancing.prepare(group, reason, [new_member_id], join.reason, now_ms)
+                self._rebalance.prepare(group, reason, [new_member_id], join.reason, now_ms)
             case _:
                 assert group.state is GroupState.PREPARING_REBALANCE
 
@@ -226,10 +224,10 @@ class Joining:
         group, member, instance_id = change.group, change.member, change.join.request.group_instance_id
         if group.state is GroupState.STABLE and member.member_id == change.new_member_id in group.members:
             assert instance_id is not None
-            self._rebalancing.unwatch(group, member.member_id)
+            self._rebalance.unwatch(group, member.member_id)
             group.rename_static(instance_id, member.member_id, change.old_member_id)
             group.update(member, *change.before, joining=None)
-            self._rebalancing.extend_session(group, member, now_ms)
+            self._rebalance.extend_session(group, member, now_ms)
 
     # --- with a member id ------------------------------------------------------------------------------------------
 
@@ -242,7 +240,7 @@ class Joining:
                 self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_SERVER_ERROR)
             elif not self._has_memory(group, join):
                 self._refuse(join, member_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-                self._rebalancing.remove_pending(group, member_id, now_ms)
+                self._rebalance.remove_pending(group, member_id, now_ms)
             else:
                 self._add(group, join, member_id, now_ms)
             return
@@ -259,11 +257,11 @@ class Joining:
                 # A leader requests a rebalance this way: topics changed, which the members' metadata does not show.
                 self._park(group, member, join)
                 reason = RebalanceReason.LEADER_REJOINED
-                self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
+                self._rebalance.prepare(group, reason, [member_id], join.reason, now_ms)
             case GroupState.STABLE | GroupState.COMPLETING_REBALANCE if has_changed:
                 self._park(group, member, join)
                 reason = RebalanceReason.MEMBER_CHANGED
-                self._rebalancing.prepare(group, reason, [member_id], join.reason, now_ms)
+                self._rebalance.prepare(group, reason, [member_id], join.reason, now_ms)
             case _:
                 # The response to its JoinGroup was lost: send it again.
                 self._outbox.respond(join.waiter, joined(group, member_id))
@@ -282,7 +280,7 @@ class Joining:
 class _StaticReturn:
     """A static member has its new id immediately, and gets its response when the id is stored."""
 
-    joining: Joining
+    joins: MemberJoin
     group: Group
     member: Member
     join: Join
@@ -297,11 +295,11 @@ class _StaticReturn:
         return self.group.state is GroupState.STABLE and self.member.joining is self.join.waiter
 
     def committed(self, now_ms: int) -> None:
-        self.joining.static_return_stored(self)
+        self.joins.static_return_stored(self)
 
     def failed(self, error: ErrorCode, now_ms: int) -> None:
-        self.joining.static_return_refused(self, error)
-        self.joining.static_return_undone(self, now_ms)
+        self.joins.static_return_refused(self, error)
+        self.joins.static_return_undone(self, now_ms)
 
     def timed_out(self, now_ms: int) -> None:
-        self.joining.static_return_refused(self, ErrorCode.REQUEST_TIMED_OUT)
+        self.joins.static_return_refused(self, ErrorCode.REQUEST_TIMED_OUT)

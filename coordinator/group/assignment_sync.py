@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 from coordinator.group.events import AssignmentReceived, RebalanceReason
 from coordinator.group.group import Group, GroupState
-from coordinator.group.rebalance import Rebalancing
+from coordinator.group.rebalance import Rebalance
 from coordinator.group.responses import group_append_error, sync_error, synced
 from coordinator.group.validation import generation_error
-from coordinator.group.waiting import WaitingBytes
+from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
 
 
-class Syncing:
+class AssignmentSync:
     """Handles SyncGroup for the groups of a shard."""
 
-    def __init__(self, rebalancing: Rebalancing, waiting: WaitingBytes, outbox: Outbox) -> None:
+    def __init__(self, rebalance: Rebalance, waiting: WaitingBytes, outbox: Outbox) -> None:
         self._waiting = waiting
-        self._rebalancing = rebalancing
+        self._rebalance = rebalance
         self._outbox = outbox
 
     def sync(self, group: Group, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
@@ -35,10 +35,10 @@ class Syncing:
             self._outbox.respond(waiter, sync_error(error))
             return
         member = group.members[request.member_id]
-        self._rebalancing.synced(group, member.member_id)
+        self._rebalance.synced(group, member.member_id)
         if group.state is GroupState.STABLE:
             self._outbox.respond(waiter, synced(group, member.assignment))
-            self._rebalancing.extend_session(group, member, now_ms)
+            self._rebalance.extend_session(group, member, now_ms)
             return
         assert group.state is GroupState.COMPLETING_REBALANCE
         if member.syncing is not None:
@@ -68,7 +68,7 @@ class Syncing:
         missing = tuple(member_id for member_id in group.members if member_id not in sent)
         self._outbox.put(AssignmentReceived(group.group_id, group.generation_id, request.member_id, missing))
         group.assignment_pending_for = group.generation_id
-        record = self._rebalancing.record_of(group, assignments)
+        record = self._rebalance.record_of(group, assignments)
         change = Assignment(self, group, group.generation_id, len(record.value or b""))
         self._waiting.change(change.size_bytes)
         self._outbox.put(AppendRecords(Result((record,), change)))
@@ -82,32 +82,32 @@ class Syncing:
         group.assignment_pending_for = None
         if group.state is GroupState.STABLE and group.generation_id == generation_id:
             for member in group.members.values():
-                self._rebalancing.complete_sync(group, member, synced(group, member.assignment), now_ms)
+                self._rebalance.complete_sync(group, member, synced(group, member.assignment), now_ms)
 
     def assignment_not_stored(self, group: Group, generation_id: int, error: ErrorCode, now_ms: int) -> None:
         group.assignment_pending_for = None
         if group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == generation_id:
-            self._rebalancing.refuse_assignment(group, group_append_error(error), now_ms)
+            self._rebalance.refuse_assignment(group, group_append_error(error), now_ms)
             reason = RebalanceReason.ASSIGNMENT_NOT_STORED
-            self._rebalancing.prepare(group, reason, [group.leader_id or ""], error.name, now_ms)
+            self._rebalance.prepare(group, reason, [group.leader_id or ""], error.name, now_ms)
 
 
 @dataclass(slots=True, eq=False)
 class Assignment:
     """The assignment of one generation while its record of `size_bytes` is appended."""
 
-    syncing: Syncing
+    sync: AssignmentSync
     group: Group
     generation_id: int
     size_bytes: int
 
     def committed(self, now_ms: int) -> None:
-        self.syncing.assignment_completed(self.size_bytes)
-        self.syncing.assignment_stored(self.group, self.generation_id, now_ms)
+        self.sync.assignment_completed(self.size_bytes)
+        self.sync.assignment_stored(self.group, self.generation_id, now_ms)
 
     def failed(self, error: ErrorCode, now_ms: int) -> None:
-        self.syncing.assignment_completed(self.size_bytes)
-        self.syncing.assignment_not_stored(self.group, self.generation_id, error, now_ms)
+        self.sync.assignment_completed(self.size_bytes)
+        self.sync.assignment_not_stored(self.group, self.generation_id, error, now_ms)
 
     def timed_out(self, now_ms: int) -> None:
-        self.syncing.assignment_not_stored(self.group, self.generation_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)
+        self.sync.assignment_not_stored(self.group, self.generation_id, ErrorCode.REQUEST_TIMED_OUT, now_ms)

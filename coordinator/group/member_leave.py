@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from coordinator.group.events import RebalanceReason
 from coordinator.group.group import Group, GroupState
-from coordinator.group.rebalance import Rebalancing
+from coordinator.group.rebalance import Rebalance
 from coordinator.group.responses import UNKNOWN_MEMBER_ID
 from coordinator.group.validation import generation_error, member_error
 from coordinator.runtime.contract import Outbox
@@ -17,11 +17,11 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 
 
-class Leaving:
+class MemberLeave:
     """Handles Heartbeat and LeaveGroup for the groups of a shard."""
 
-    def __init__(self, rebalancing: Rebalancing, outbox: Outbox) -> None:
-        self._rebalancing = rebalancing
+    def __init__(self, rebalance: Rebalance, outbox: Outbox) -> None:
+        self._rebalance = rebalance
         self._outbox = outbox
 
     def heartbeat(self, group: Group | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
@@ -32,7 +32,7 @@ class Leaving:
         )
         if error is not ErrorCode.NONE:
             return error
-        self._rebalancing.extend_session(group, group.members[request.member_id], now_ms)
+        self._rebalance.extend_session(group, group.members[request.member_id], now_ms)
         is_preparing = group.state is GroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
 
@@ -61,12 +61,12 @@ class Leaving:
             if identity.group_instance_id is None or member_id == UNKNOWN_MEMBER_ID:
                 return ErrorCode.UNKNOWN_MEMBER_ID
         elif member_id in group.pending_members:
-            self._rebalancing.remove_pending(group, member_id, now_ms)
+            self._rebalance.remove_pending(group, member_id, now_ms)
             return ErrorCode.NONE
         else:
             error = member_error(group, member_id, identity.group_instance_id, self._outbox)
             if error is not ErrorCode.NONE:
                 return error
         detail = "left" + (f": {identity.reason}" if identity.reason else "")
-        self._rebalancing.remove(group, group.members[member_id], RebalanceReason.MEMBER_LEFT, detail, now_ms)
+        self._rebalance.remove(group, group.members[member_id], RebalanceReason.MEMBER_LEFT, detail, now_ms)
         return ErrorCode.NONE
