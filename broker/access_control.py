@@ -46,11 +46,11 @@ class AccessControl:
 
 def authorizer(settings: BrokerSettings) -> Authorizer:
     """Return what decides who may do what, as `authorizer.class.name` says; without ACLs yet. Raises ConfigError."""
-    told = settings.acl_settings
-    if told is None:
+    acl_settings = settings.acl_settings
+    if acl_settings is None:
         return EverybodyAllowed()
-    super_users = [Principal.parse(text) for text in told.super_users]
-    return AclAuthorizer(super_users, allows_without_acl=told.allows_without_acl)
+    super_users = [Principal.parse(text) for text in acl_settings.super_users]
+    return AclAuthorizer(super_users, allows_without_acl=acl_settings.allows_without_acl)
 
 
 def audit_log(settings: BrokerSettings, dependencies: Dependencies, tasks: TaskScope) -> AuditLog:

@@ -1,6 +1,6 @@
 """What a broker needs of the outside of its process: clock, randomness, files, network, the store. No state.
 
-Rules: whoever makes a broker makes these: `broker.process` those of the operating system, a simulation its own.
+Rules: the maker of a broker makes these: `broker.process` those of the operating system, a simulation its own.
 """
 
 from __future__ import annotations

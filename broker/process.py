@@ -4,7 +4,7 @@ Rules: SIGTERM and SIGINT stop the broker in order; a second signal ends the pro
 second. SIGHUP opens the audit log anew; in a process with a terminal it says that this is closed, and stops the broker in
 order, unless SIGHUP was ignored at the start (nohup). It is never a second signal. A broker that cannot continue stops, too,
 with exit code 1. A parent process may pass a pipe as a lifeline: when it closes, the broker ends immediately and deletes the
-folder `discard`. A service manager that listens on NOTIFY_SOCKET is told when clients are served, and when the stop begins.
+folder `discard`. A service manager that listens on NOTIFY_SOCKET is informed when clients are served, and when the stop begins.
 Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 

@@ -232,9 +232,7 @@ class Broker:
             self._acceptor.open()  # other brokers need this one before its topics are created
         else:
             self._enter("starting its partitions")
-            await (
-                services.controller.wait_until_brokers_updated()
-            )  # or clients would be told of topics that do not exist
+            await services.controller.wait_until_brokers_updated()  # or clients would get topics that do not exist
         self._enter("creating topics")
         await create_topics_at_start(services.topic_admin, self._topics, has_others=self.has_others)
         self.logs.start()

@@ -14,6 +14,6 @@
     event_loop      the shell on an event loop
     reach           why no broker answers at an address
 
-Rules: above `protocol` and `security`, below whoever speaks to a cluster: brokers, commands, Spark. What decides is pure; the
+Rules: above `protocol` and `security`, below what speaks to a cluster: brokers, commands, Spark. What decides is pure; the
 shells move bytes and wait.
 """

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 class LoginRefused(RuntimeError):
-    """This client is not let in, or does not trust the broker: its settings are wrong, or its rights are gone. The text has no
-    secret."""
+    """The broker refuses this client, or the client does not trust the broker: its settings are wrong, or it has lost its
+    rights. The text has no secret."""

@@ -57,7 +57,7 @@ class Exchange(Generic[W]):
         """Return the response to the oldest request with its waiter, and for how many milliseconds the broker wants no further
         request. Raises DecodeError."""
         if not self._pending:
-            raise DecodeError("a response came that nobody waits for")
+            raise DecodeError("a response came that no request waits for")
         expected, kind, version, waiter = self._pending[0]
         if kind is ApiVersionsResponse and bytes(frame[_ERROR_AT]) == _UNSUPPORTED:
             version = 0

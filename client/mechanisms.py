@@ -1,6 +1,6 @@
 """The SASL mechanisms of a client, in one table: what each needs, and how it logs in. Pure.
 
-Rules: no IO; nonces and tokens are handed in. `client.settings.logins` makes the settings of a login from what somebody gave,
+Rules: no IO; nonces and tokens are handed in. `client.settings.logins` makes the settings of a login from given texts,
 `broker.cluster.logins` those of brokers from their listeners.
 Source: Kafka PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule.
 """
@@ -72,4 +72,4 @@ MECHANISMS: Final[Mapping[str, LoginMechanism]] = {
         LoginMechanism(OAUTHBEARER, (_BEARER_MODULE,), _CLIENT, True, _bearer),
     )
 }
-"""By name, in the order in which they are told."""
+"""By name, in the order in which messages name them."""

@@ -2,7 +2,7 @@
 
     its name -> a connection -> TLS -> ApiVersions -> SaslHandshake
 
-Rules: blocking; each address has a thread, each step a limit. Nothing is asked that changes anything, and nobody logs in:
+Rules: blocking; each address has a thread, each step a limit. Nothing is asked that changes anything, and there is no login:
 that a password is wrong, the client library says. Where TLS and plain text, or a login and none, are confused, the other is
 tried, so that the answer names the setting.
 Source: KIP-35, KIP-43; RFC 8446 (alerts), RFC 9112.
@@ -81,7 +81,7 @@ def why_unreached(servers: Sequence[str], access: Access, *, are_brokers: bool =
     known to be brokers it is only asked whether they answer."""
     found: dict[str, str | None] = {}
 
-    def look(server: str) -> None:
+    def probe(server: str) -> None:
         try:
             _try(server, access, is_broker=are_brokers)
         except _Unreached as error:
@@ -89,7 +89,7 @@ def why_unreached(servers: Sequence[str], access: Access, *, are_brokers: bool =
         else:
             found[server] = None
 
-    threads = {server: threading.Thread(target=look, args=(server,), daemon=True) for server in servers}
+    threads = {server: threading.Thread(target=probe, args=(server,), daemon=True) for server in servers}
     for thread in threads.values():
         thread.start()
     for server, thread in threads.items():
@@ -107,8 +107,8 @@ def unreached_text(servers: Sequence[str], access: Access) -> str | None:
 
 
 def is_final(why: str) -> bool:
-    """Return whether waiting does not help: somebody else answers there, or by another protocol. Who is silent may be slow, and
-    who refuses may be starting."""
+    """Return whether waiting does not help: something else answers there, or by another protocol. A silent server may be slow,
+    one that refuses may be starting."""
     return not any(each in why for each in (_SILENT, _REFUSED))
 
 
@@ -214,9 +214,9 @@ def _begun(server: str, addresses: Sequence[Any]) -> bytes | None:
 
 
 def _wrong_answer(server: str, addresses: Sequence[Any], access: Access, error: _NoAnswer) -> str:
-    told = _http(server, error.begun or (_begin_of_http(server, addresses) if error.is_silent else b""))
-    if told is not None:
-        return told
+    text = _http(server, error.begun or (_begin_of_http(server, addresses) if error.is_silent else b""))
+    if text is not None:
+        return text
     if any(alert in error.reason for alert in _CERTIFICATE_WANTED):
         return f"{server} wants another certificate of the client, or one at all: ssl.keystore.location names it"
     if access.context is None and (

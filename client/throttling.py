@@ -21,8 +21,8 @@ SINCE: Final[dict[int, int]] = {
 
 def throttle_ms(response: Response, version: int) -> int:
     """Return for how long no request is to follow a response."""
-    told: int = getattr(response, "throttle_time_ms", 0)
-    if told <= 0:
+    throttle_ms: int = getattr(response, "throttle_time_ms", 0)
+    if throttle_ms <= 0:
         return 0
     since = SINCE.get(response.api_key)
-    return told if since is not None and version >= since else 0
+    return throttle_ms if since is not None and version >= since else 0

@@ -32,7 +32,7 @@ class AclSettings:
 
 
 def acl_settings(class_name: str, given: Mapping[str, str]) -> AclSettings | None:
-    """Return what the authorizer `class_name` is told by the given settings; None if there is none. Raises ConfigError for
+    """Return the settings of the authorizer `class_name` among those given; None if there is none. Raises ConfigError for
     another class, and invalid values."""
     if not class_name:
         return None

@@ -62,7 +62,7 @@ _PROVIDED = """
 A reference without a value (no such variable, key or file, not allowed, an unknown provider) stays in the value as it
 stands, and the start warns of it; a file that cannot be read stops the start. What comes out of a reference is not resolved
 again, nor are the providers' own settings and dynamic settings. DescribeConfigs shows the values, but for passwords and
-settings that nobody knows; errors show the reference in place of the value, `barnabas settings` both where the value is no
+unknown settings; errors show the reference in place of the value, `barnabas settings` both where the value is no
 password.
 """
 _A_VERSION = "a Kafka version"

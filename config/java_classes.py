@@ -21,7 +21,7 @@ SERVER_HANDLER = "sasl.server.callback.handler.class"
 _SECURITY = "org.apache.kafka.common.security"
 _OAUTH = f"{_SECURITY}.oauthbearer"
 UNSECURED_VALIDATOR = f"{_OAUTH}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
-"""The handler that accepts tokens which nobody has signed."""
+"""The handler that accepts unsigned tokens."""
 
 _PREFIX = "listener.name."
 _PASSWORD_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512")

@@ -45,7 +45,7 @@ class Synonym:
 
 FETCHERS = "num.replica.fetchers"
 CONNECTION_LIMITS = frozenset(["max.connections", "max.connection.creation.rate"])
-"""A listener that admits nobody is not made at run time, though such a broker starts."""
+"""A listener that admits no client is not made at run time, though such a broker starts."""
 UNLIMITED, SAME_AS_WHOLE_LOG = -1, -2
 
 # Broker settings that exist in several units: each is a synonym of the others, strongest first.

@@ -1,8 +1,8 @@
 """Everything that is wrong with static settings, for people who ask before a broker starts with them.
 
-A start ends at the first value that it cannot take; here all of them are named, and names that nobody knows are errors.
+A start ends at the first value that it cannot take; here all of them are named, and unknown names are errors.
 Rules: pure; sources are texts, and what goes beyond this package (listeners, certificates) is asked of `refusals`. Values that
-contradict each other are looked for only when each is valid by itself.
+contradict each other are checked only when each is valid by itself.
 Invariant: no password and no value from a config provider is in a problem.
 """
 

@@ -214,7 +214,7 @@ _OF_BROKERS = {synonym: name for name, row in LogConfig.definitions.items() for 
 
 
 def topic_setting_hint(name: str) -> str:
-    """Return `: did you mean X?`, or the topic's name of a broker's setting, to go behind what is told about an unknown name of
+    """Return `: did you mean X?`, or the topic's name of a broker's setting, to follow the message about an unknown name of
     a topic's setting; nothing where no name is like it."""
     if name in _OF_BROKERS:
         return f": it is a broker's, the topic's is {_OF_BROKERS[name]}"

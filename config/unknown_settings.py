@@ -39,7 +39,7 @@ def unknown_settings(settings: BrokerSettings) -> tuple[UnknownSetting, ...]:
 
 
 def broker_setting_hint(name: str, others: Iterable[str] = ()) -> str:
-    """Return `: did you mean X?`, or the broker's name of a topic's setting, to go behind what is told about an unknown name of
+    """Return `: did you mean X?`, or the broker's name of a topic's setting, to follow the message about an unknown name of
     a broker's setting; nothing where no name is like it. `others` are names that are known beside the settings of a broker."""
     if name in READ_BY_AUTHORIZER:
         return ": only an authorizer reads it, and authorizer.class.name is not set"

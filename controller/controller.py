@@ -101,7 +101,7 @@ class Controller:
         tasks: TaskScope,
         create_topics: CreateTopics = lambda _names, _brokers: None,
     ) -> None:
-        """`create_topics` is for internal topics that nobody has asked for yet."""
+        """`create_topics` is for internal topics that no client has asked for yet."""
         self.broker_id = identity.broker_id
         self._identity = identity
         self._sender = Sender(identity.broker_id, identity.inter_broker_listener)

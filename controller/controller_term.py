@@ -4,8 +4,8 @@ A term lasts from an election to the resignation. It has the context, the sessio
 read and write state nodes, then change the phases, then send requests; each returns when the store has accepted its writes.
 
 Rules: every write carries a check of /controller_epoch, so a controller that was replaced changes nothing:
-ControllerMovedError. Every operation goes to the session of the election: SessionExpiredError once it is gone. Either ends the
-term. Long steps yield to the event loop (`runtime.slices`); the controller's events remain in order, since a step is one
+ControllerMovedError. Every operation goes to the session of the election: SessionExpiredError when that is over. Either ends
+the term. Long steps yield to the event loop (`runtime.slices`); the controller's events remain in order, since a step is one
 event. State nodes that only the controller writes are not read before they are written (`known_states`): it knows their
 content, and the version of each write verifies it.
 Source: Kafka KafkaController, ZkPartitionStateMachine, ZkReplicaStateMachine, KafkaZkClient (controller epoch checks).

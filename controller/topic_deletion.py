@@ -113,10 +113,10 @@ async def on_replicas_deleted(term: Term, deleted: Iterable[Replica], failed: It
             await _complete(term, name)
 
 
-async def on_brokers_failed(term: Term, gone: Iterable[Replica]) -> None:
+async def on_brokers_failed(term: Term, lost: Iterable[Replica]) -> None:
     """Mark replicas of topics that are being deleted on dead brokers: these get the request again when they are back."""
     movable = [
-        each for each in gone if replica_state_machine.can_move(term.context, each, ReplicaPhase.DELETION_INELIGIBLE)
+        each for each in lost if replica_state_machine.can_move(term.context, each, ReplicaPhase.DELETION_INELIGIBLE)
     ]
     replica_state_machine.move(term.context, term.new_batch(), movable, ReplicaPhase.DELETION_INELIGIBLE)
 

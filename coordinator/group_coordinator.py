@@ -133,9 +133,9 @@ class GroupCoordinator:
 
     def on_partitions_deleted(self, places: Iterable[TopicPartition]) -> None:
         """The partitions were deleted from the cluster: delete their offsets."""
-        gone = list(places)
+        deleted = list(places)
         for context in self.runtime.contexts():
-            context.run(lambda shard, now_ms: shard.on_partitions_deleted(gone, now_ms))
+            context.run(lambda shard, now_ms: shard.on_partitions_deleted(deleted, now_ms))
 
     # --- membership ------------------------------------------------------------------------------------------------
 

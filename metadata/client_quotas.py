@@ -6,7 +6,7 @@ have no quota of their own. In the store the settings of an entity are one node:
     /config/users/<user>    /config/clients/<client id>    /config/users/<user>/clients/<client id>    /config/ips/<address>
 
 with `<default>` for the default. Other names are percent-encoded, so that a name that reads `<default>` is another one. The
-node of a user has the SCRAM credentials, too: whoever changes quotas leaves other settings as they are.
+node of a user has the SCRAM credentials, too: a change of quotas leaves other settings as they are.
 
 Rules: no IO. A stored value that is no number counts as none: it must not stop a broker.
 Source: KIP-13, KIP-55, KIP-124, KIP-546, KIP-599, KIP-612; Kafka Sanitizer, QuotaConfigs, ZkAdminManager.

@@ -83,11 +83,11 @@ def apply(image: ClusterImage, request: UpdateMetadataRequest) -> tuple[ClusterI
     return replace(merged, topics=MappingProxyType(topics), names_by_id=MappingProxyType(names_by_id)), changes
 
 
-def without_topics(image: ClusterImage, gone: Iterable[TopicImage]) -> tuple[ClusterImage, Changes]:
-    """Return the image without the topics `gone`; another topic with the same name remains."""
+def without_topics(image: ClusterImage, deleted: Iterable[TopicImage]) -> tuple[ClusterImage, Changes]:
+    """Return the image without the topics `deleted`; another topic with the same name remains."""
     changes = Changes()
     topics, names_by_id = dict(image.topics), dict(image.names_by_id)
-    for topic in gone:
+    for topic in deleted:
         known = topics.get(topic.name)
         if known is not None and known.topic_id == topic.topic_id:
             del topics[topic.name]

@@ -362,7 +362,7 @@ class FetchSessions:
         return resolved.session.epoch == resolved.expected_epoch
 
     def end(self, resolved: ResolvedFetch) -> None:
-        """Note that the fetch has its response, or that its client has gone."""
+        """Note that the fetch has its response, or that its client has disconnected."""
         if self.is_current(resolved):
             resolved.session.end()
 

@@ -295,7 +295,7 @@ class LeaderState:
                 effects.append(self._request_change(staying, added=None))
         return effects + self._advance_effects(now_ms)
 
-    def on_brokers_gone(self, now_ms: int) -> list[Effect]:
+    def on_brokers_lost(self, now_ms: int) -> list[Effect]:
         """Stop waiting for replicas to join that are not alive any more (`is_alive`)."""
         return self._advance_effects(now_ms)
 

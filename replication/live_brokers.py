@@ -25,7 +25,7 @@ class LiveBrokers:
 
     def on_image(self, image: ClusterImage) -> None:
         before, self._broker_ids = self._broker_ids, frozenset(image.brokers)
-        gone = before - self._broker_ids
-        if gone:
+        lost = before - self._broker_ids
+        if lost:
             for partition in list(self._partitions()):
-                partition.on_brokers_gone(gone)
+                partition.on_brokers_lost(lost)

@@ -449,11 +449,11 @@ class Partition:
         """Mark a follower as idle, see `LeaderState`."""
         return None if self.leader is None else self.leader.mark_idle(replica_id, channel)
 
-    def on_brokers_gone(self, broker_ids: Set[int]) -> None:
+    def on_brokers_lost(self, broker_ids: Set[int]) -> None:
         """Note that these brokers are not alive any more."""
         leader = self.leader
         if leader is not None and not broker_ids.isdisjoint(leader.followers):
-            self._carry_out(leader.on_brokers_gone(self._context.now_ms()))
+            self._carry_out(leader.on_brokers_lost(self._context.now_ms()))
             self._release_deletions()
 
     def on_tick(self, now_ms: int) -> None:

@@ -2,7 +2,7 @@
 
     LeaderAndIsr, a higher leader epoch:  leader here    stop fetching, then lead
                                           leader alive   stop fetching, then follow the new leader
-                                          leader gone    open the log, and keep the role (KAFKA-1647)
+                                          no leader      open the log, and keep the role (KAFKA-1647)
     StopReplica:                          stop fetching, then drop the partition, or delete its log
     LeaderAndIsr, no room for the log:    wait, and apply the newest state when there is room
 

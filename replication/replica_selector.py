@@ -1,4 +1,4 @@
-"""From which replica a consumer is told to read (KIP-392). Pure.
+"""From which replica a consumer should read (KIP-392). Pure.
 
 The leader asks a selector for each fetch that names a rack, among itself and the members of the ISR that hold the wanted
 offset; a consumer that is sent elsewhere comes back when that replica fails it, or after its metadata.max.age.ms.
@@ -34,7 +34,7 @@ ReplicaSelector = Callable[[str, ReplicaView, Sequence[ReplicaView]], ReplicaVie
 
 
 def nearest_rack(rack: str, leader: ReplicaView, others: Sequence[ReplicaView]) -> ReplicaView:
-    """The leader when it is in the consumer's rack or nobody is, else the most advanced replica there."""
+    """The leader when it is in the consumer's rack or no replica is, else the most advanced replica there."""
     if not rack or leader.rack == rack:
         return leader
     neighbours = [replica for replica in others if replica.rack == rack]

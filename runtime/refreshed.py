@@ -2,7 +2,7 @@
 
 Rules: one read at a time. A read that fails keeps the value, is repeated after a pause that doubles, and is logged when it
 begins to fail and when it succeeds again. Who needs a newer value at once asks for it; that is granted once in a while only, so
-that nobody can cause more reads.
+that no client can cause more reads.
 Source: Kafka RefreshingHttpsJwks, ExpiringCredentialRefreshingLogin.
 """
 

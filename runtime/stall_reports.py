@@ -1,7 +1,7 @@
 """Which line tells of stalls of an event loop, and when.
 
-Rules: pure; times are monotonic. At most one line in REPORT_PAUSE_MS: the first stall is told at once, those that follow are
-counted until the pause is over. A busy machine stalls an idle process a little, again and again: only a stall that a client
+Rules: pure; times are monotonic. At most one line in REPORT_PAUSE_MS: the first stall is reported at once, those that follow
+are counted until the pause is over. A busy machine stalls an idle process a little, again and again: only a stall that a client
 notices makes the line a warning.
 """
 
@@ -26,13 +26,13 @@ class StallReport:
 
 
 class StallReports:
-    """The stalls that no line has told yet."""
+    """The stalls that no line has reported yet."""
 
-    __slots__ = ("_count", "_longest_ms", "_told_ms")
+    __slots__ = ("_count", "_longest_ms", "_reported_ms")
 
     def __init__(self) -> None:
         self._count = self._longest_ms = 0
-        self._told_ms: int | None = None
+        self._reported_ms: int | None = None
 
     def add(self, stall_ms: int) -> None:
         self._count += 1
@@ -40,13 +40,13 @@ class StallReports:
 
     def due(self, now_ms: int) -> StallReport | None:
         """Return what a line has to tell now; None while there is nothing, or the line before was a short time ago."""
-        if self._told_ms is not None and now_ms - self._told_ms < REPORT_PAUSE_MS:
+        if self._reported_ms is not None and now_ms - self._reported_ms < REPORT_PAUSE_MS:
             return None
-        self._told_ms = now_ms if self._count else None
+        self._reported_ms = now_ms if self._count else None
         return self.rest()
 
     def rest(self) -> StallReport | None:
-        """Return what no line has told, whenever the line before was; None if there is nothing."""
+        """Return what no line has reported, whenever the line before was; None if there is nothing."""
         if not self._count:
             return None
         report = StallReport(self._count, self._longest_ms)

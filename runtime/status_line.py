@@ -1,7 +1,7 @@
 """One line of standard error that says what a command does or waits for; any thread may write it.
 
-Rules: on a terminal the line is written over and over, and removed before anything else is printed; whoever prints calls
-`clear`. Elsewhere progress is a line every few seconds, and what is told is a line that is not repeated.
+Rules: on a terminal the line is written over and over, and removed before anything else is printed; its printer calls
+`clear`. Elsewhere progress is a line every few seconds, and a state is a line that is not repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TERMINAL_PAUSE_MS = 200
 PLAIN_PAUSE_MS = 5_000
 """Between two lines of progress elsewhere."""
 REPEATED_AFTER_MS = 60_000
-"""Whoever reads a log may be told the same again."""
+"""After this time a state is printed once more, for readers of a log."""
 _UP, _CLEAR_BELOW = "\x1b[A", "\r\x1b[J"
 _USUAL_COLUMNS = 80
 
@@ -35,10 +35,10 @@ class StatusLine:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was told: another command begins."""
+        """Forget what was shown: another command begins."""
         self._shown = ""
-        self._told = ""
-        self._told_ms = 0
+        self._state = ""
+        self._state_ms = 0
         self._begun_ms = self._clock.monotonic_ms()
         self._next_ms = self._begun_ms + (TERMINAL_PAUSE_MS if self.is_terminal else PLAIN_PAUSE_MS)
 
@@ -70,15 +70,15 @@ class StatusLine:
                     self._write(text, over=True)
                 return
             now_ms = self._clock.monotonic_ms()
-            if text != self._told or now_ms - self._told_ms >= REPEATED_AFTER_MS:
-                self._told, self._told_ms = text, now_ms
+            if text != self._state or now_ms - self._state_ms >= REPEATED_AFTER_MS:
+                self._state, self._state_ms = text, now_ms
                 self._write(text, over=False)
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
         with self._lock:
             self._erase()
-            self._told = ""
+            self._state = ""
             self._write(text, over=False)
 
     def clear(self) -> None:

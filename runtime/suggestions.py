@@ -12,6 +12,6 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return `: did you mean X?`, which goes behind what is told about `name`; nothing where no name is like it."""
+    """Return `: did you mean X?`, which follows the message about `name`; nothing where no name is like it."""
     found = nearest(name, names)
     return "" if found is None else f": did you mean {found}?"

@@ -1,7 +1,7 @@
 """The authorizer that decides by ACLs. Pure.
 
 Rules: super users may do everything. Without an ACL for a resource, `allow.everyone.if.no.acl.found` decides. Decisions are
-kept until an ACL changes: the warm decision is one look into a dictionary.
+kept until an ACL changes: the warm decision is one dictionary access.
 Invariants: what is kept is bounded, by their number and by the length of names; a decision made before a change is never
 returned after it.
 Source: Kafka AclAuthorizer; KIP-504, KIP-679.

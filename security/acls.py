@@ -93,7 +93,7 @@ class PatternFilter(NamedTuple):
 
     @property
     def named(self) -> tuple[ResourcePattern, ...]:
-        """The patterns that this filter can select, when it names them: otherwise every pattern has to be looked at."""
+        """The patterns that this filter can select, when it names them: otherwise every pattern has to be checked."""
         if self.resource_type == ANY or self.name is None or self.pattern_type == PatternType.MATCH:
             return ()
         resource_type = ResourceType(self.resource_type)

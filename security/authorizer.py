@@ -23,7 +23,7 @@ class Authorizer(Protocol):
 
     @property
     def changes_count(self) -> int:
-        """How often a decision may have changed: whoever keeps one asks again when this is another number."""
+        """How often a decision may have changed: the holder of a decision asks again when this is another number."""
 
     def allows(
         self,

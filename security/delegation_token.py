@@ -1,10 +1,10 @@
 """Delegation tokens: what may be done with one, by whom, and until when. Pure.
 
-A token is an id and its HMAC under the cluster's secret: whoever knows both logs in by SCRAM as the token's owner, with the
-HMAC in base64 for a password. The store holds everything but the HMAC.
+A token is an id and its HMAC under the cluster's secret: a client that knows both logs in by SCRAM as the token's owner, with
+the HMAC in base64 for a password. The store holds everything but the HMAC.
 
 Rules: a function decides from a token and the time, and returns the new token or an error; it stores nothing. Times are of the
-wall clock, in milliseconds. Owner and renewers may renew and expire a token; nobody may go beyond its maximum time.
+wall clock, in milliseconds. Owner and renewers may renew and expire a token; none may go beyond its maximum time.
 Invariant: `expires_ms` <= `max_ms`. The HMAC is in no repr.
 Source: KIP-48, KIP-373; Kafka DelegationTokenManager, DelegationTokenManagerZk, KafkaApis.
 """
@@ -26,7 +26,7 @@ NO_TIME_MS: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token as the store has it. Whoever asked for it is `requester`, whoever it stands for `owner`."""
+    """A token as the store has it. Its requester is `requester`, its principal `owner`."""
 
     token_id: str
     owner: Principal

@@ -1,9 +1,9 @@
 """What is said about a denial: the right that is missing, and the command by which an administrator gives it. Pure.
 
 Rules: a client learns it about a topic only when it may know whether the topic exists, so with the right to DESCRIBE it. The
-right to CREATE is checked before anybody looks whether the topic exists, and is always named. The broker's log always has it.
+right to CREATE is checked before the existence of the topic, and is always named. The broker's log always has it.
 If an ACL denies, the log has the command that removes it, and the client only gets the one that lists ACLs. A command for
-somebody who has not logged in allows one address, not everybody.
+a client that has not logged in allows one address, not all.
 Source: ours; the commands are those of `barnabas acls`, whose options are those of kafka-acls.sh.
 """
 
@@ -74,7 +74,7 @@ def resolution(denied: Denied, cause: Cause) -> str:
 
 
 def client_text(denied: Denied, cause: Cause) -> str:
-    """Return what the client is told; empty if nothing."""
+    """Return the message to the client, which may be empty."""
     if not cause.is_visible or _is_too_long(denied):
         return ""
     right = f"{denied.operation.name} on {_noun(denied)}"

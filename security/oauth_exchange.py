@@ -83,27 +83,27 @@ class OAuthBearerServer:
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
-        self._failure: tuple[str, str] | None = None  # the reason, and what the client was told
+        self._failure: tuple[str, str] | None = None  # the reason, and the message to the client
         self.user = ""
         self.identity: Identity | None = None
 
     def step(self, token: bytes) -> bytes:
         if self._failure is not None:
-            reason, told = self._failure
-            raise AuthenticationFailed(reason, told=told)
+            reason, client_message = self._failure
+            raise AuthenticationFailed(reason, client_message=client_message)
         message = FirstMessage.parse(token)
         try:
             bearer = self._validator.validated(message.token)
         except TokenRefused as refused:
-            told = _error_text(refused)
-            self._failure = (str(refused), told)
-            return told.encode()
+            client_message = _error_text(refused)
+            self._failure = (str(refused), client_message)
+            return client_message.encode()
         self.user = bearer.name
         if message.authorization_id not in ("", bearer.name):
             raise AuthenticationFailed(
                 "the authorization id is not the name of the token",
-                told=f"Authentication failed: Client requested an authorization id ({message.authorization_id}) that is "
-                f"different from the token's principal name ({bearer.name})",
+                client_message="Authentication failed: Client requested an authorization id "
+                f"({message.authorization_id}) that is different from the token's principal name ({bearer.name})",
             )
         self.identity = Identity(Principal(USER_TYPE, bearer.name), bearer.expires_ms)
         return b""

@@ -1,7 +1,7 @@
 """The bearer token with which a client logs in, as brokers do to each other: from a file, or by the grant of client
 credentials. Pure.
 
-Rules: only the form and the times of the token are read: whoever accepts it verifies it. No error contains the token or the
+Rules: only the form and the times of the token are read: the server verifies it. No error contains the token or the
 secret.
 Source: Kafka OAuthBearerLoginCallbackHandler, HttpAccessTokenRetriever, LoginAccessTokenValidator; RFC 6749 section 4.4.
 """

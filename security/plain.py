@@ -2,7 +2,7 @@
 
     client: [authorization id] NUL name NUL password   server: ""
 
-Rules: names are compared as they are, passwords in constant time, also for a name that nobody has. The password crosses the
+Rules: names are compared as they are, passwords in constant time, also for an unknown name. The password crosses the
 network in clear: the listener's TLS protects it.
 Source: RFC 4616; Kafka PlainSaslServer, PlainServerCallbackHandler, PlainLoginModule.
 """
@@ -71,8 +71,8 @@ class PlainClient:
 
 
 def _failed(message: str) -> AuthenticationFailed:
-    """Return the failure whose reason the client is told, as in Kafka: none of them names a user."""
-    return AuthenticationFailed(message, told=message)
+    """Return the failure whose reason the client gets, as in Kafka: none of them names a user."""
+    return AuthenticationFailed(message, client_message=message)
 
 
 def _comparable(text: str) -> bytes:

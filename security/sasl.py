@@ -4,8 +4,8 @@ A listener has a table of mechanisms by name; for each exchange it makes a `Sasl
 the other until it has an `identity`, or raises `AuthenticationFailed`. A broker that connects to another one is the
 `SaslClient`.
 
-Rules: a step decides from memory, without awaiting: it is called on the event loop, and nobody has authenticated yet. Secrets
-are compared in constant time, and appear in no exception. An exchange that has failed is used no more.
+Rules: a step decides from memory, without awaiting: it is called on the event loop, and the client has not authenticated yet.
+Secrets are compared in constant time, and appear in no exception. An exchange that has failed is used no more.
 Source: RFC 4422; Kafka SaslServer of each mechanism, SaslServerAuthenticator, SaslClientAuthenticator.
 """
 
@@ -24,12 +24,12 @@ GSSAPI = "GSSAPI"
 
 
 class AuthenticationFailed(Exception):
-    """A client, or another broker, is not who it says. The text goes to the log, `told` to the client; with None the client
-    learns no more than that its credentials are invalid."""
+    """A client, or another broker, did not prove its identity. The text goes to the log, `client_message` to the client; with
+    None the client learns no more than that its credentials are invalid."""
 
-    def __init__(self, reason: str, *, told: str | None = None) -> None:
+    def __init__(self, reason: str, *, client_message: str | None = None) -> None:
         super().__init__(reason)
-        self.told = told
+        self.client_message = client_message
 
 
 class Identity(NamedTuple):
@@ -58,7 +58,7 @@ class SaslServer(Protocol):
 
 SaslServerFactory = Callable[[], SaslServer]
 MechanismTable = Mapping[str, SaslServerFactory]
-"""The mechanisms of a listener, in the order in which clients are told of them."""
+"""The mechanisms of a listener, in the order in which clients get them."""
 
 
 class SaslClient(Protocol):

@@ -112,7 +112,7 @@ class TokenLogin(NamedTuple):
 
 
 class ScramSource(Protocol):
-    """What a server looks credentials up in: in memory."""
+    """Where a server finds credentials: in memory."""
 
     def user(self, mechanism: str, name: str) -> ScramCredential | None: ...
 
@@ -172,7 +172,7 @@ class ScramServer:
             credential, claimed = known, Identity(Principal(USER_TYPE, name))
         if first["authorization"] is not None and first["authorization"] != name:
             message = "Authentication failed: Client requested an authorization id that is different from username"
-            raise AuthenticationFailed(message, told=message)
+            raise AuthenticationFailed(message, client_message=message)
         if credential.iterations < MIN_ITERATIONS:
             raise AuthenticationFailed(
                 f"a credential of {credential.iterations} iterations, fewer than {MIN_ITERATIONS}"

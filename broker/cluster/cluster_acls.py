@@ -215,10 +215,10 @@ class ClusterAcls:
 
             error: KafkaError | None = None
             try:
-                gone = await self._update(pattern, remove)
+                removed = await self._update(pattern, remove)
             except KafkaError as refusal:
-                error, gone = refusal, [_row(entry) for entry in sorted(self._authorizer.acls.entries(pattern))]
-            for row in gone:
+                error, removed = refusal, [_row(entry) for entry in sorted(self._authorizer.acls.entries(pattern))]
+            for row in removed:
                 entry = _entry(row)
                 number = selected_by(entry)
                 if entry is not None and number is not None:

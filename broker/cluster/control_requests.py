@@ -156,10 +156,10 @@ class ControlRequests:
         async with self._in_order:
             await self._partitions.on_room_again()
 
-    async def forget_topics(self, gone: Iterable[TopicImage]) -> None:
+    async def forget_topics(self, deleted: Iterable[TopicImage]) -> None:
         """Remove topics that the store has no longer."""
         async with self._in_order:
-            image, changes = delta.without_topics(self._metadata.image, gone)
+            image, changes = delta.without_topics(self._metadata.image, deleted)
             if changes.deleted:
                 self._publish(image, changes)
 

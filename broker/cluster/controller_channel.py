@@ -3,7 +3,7 @@
 Rules: `send` makes one attempt and does not pause: its callers decide how often to send. `ask` repeats the request, until its
 timeout, while there is no controller, while the receiver is no longer the controller, and while no response comes. The
 connection to a controller that was replaced is closed when the image names another: its pending requests fail, and are sent
-to the new one. Nothing else would end them if the machine is gone.
+to the new one. Nothing else would end them if the machine has failed.
 Errors: OSError when no response came (it is unknown whether the request was executed); KafkaError(NOT_CONTROLLER) when the
 image names no controller.
 Source: Kafka NodeToControllerChannelManager, MetadataCacheControllerNodeProvider.

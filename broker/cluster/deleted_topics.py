@@ -72,12 +72,14 @@ class DeletedTopics:
                 except StoreError:
                     await asyncio.sleep(RETRY_PAUSE_S)
                     continue
-                gone = [topic for topic in known if topic.name not in present]
-                if gone:
+                deleted = [topic for topic in known if topic.name not in present]
+                if deleted:
                     logger.info(
-                        "topics were deleted while this broker was away: topics=%d example=%s", len(gone), gone[0].name
+                        "topics were deleted while this broker was away: topics=%d example=%s",
+                        len(deleted),
+                        deleted[0].name,
                     )
-                    await self._forget(gone)
+                    await self._forget(deleted)
                 self._checked_epochs = epochs
         finally:
             self._is_checking = False

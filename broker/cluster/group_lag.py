@@ -9,7 +9,7 @@ Kafka's tools, need not be there: records that were deleted or compacted away, a
 no record. A group that has nothing before it that it could read has read all, so its age is 0 and its status that of a group
 without lag.
 Rules: measures are made in slices of the loop's time; one request a leader is under way. Nothing is kept of groups and
-partitions that are gone, nor shown of groups whose coordinator has moved.
+partitions that are deleted, nor shown of groups whose coordinator has moved.
 Source: Kafka ConsumerGroupCommand (lag), Burrow (status).
 """
 

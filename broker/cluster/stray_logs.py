@@ -4,7 +4,7 @@ They remain when a store was lost or replaced, or when a directory was moved to 
 before a topic of that name is created again. Neither retention nor the cleaner changes them: the settings of their topics are
 unknown.
 
-Source: Kafka LogManager.isStrayReplica, which looks for them in KRaft mode alone.
+Source: Kafka LogManager.isStrayReplica, which finds them in KRaft mode alone.
 """
 
 from __future__ import annotations

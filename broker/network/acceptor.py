@@ -11,7 +11,7 @@ waited long, so are those whose request comes so slowly that their client will h
 A listener at which connections are made faster than its rate, or the broker's, is paused
 (`broker.network.quotas.connection_rates`); the connections of an address that makes them too fast are closed a while later, and
 count nowhere.
-Invariants: the counts are those of the connections that were admitted and are not gone.
+Invariants: the counts are those of the connections that were admitted and are not closed.
 Source: Kafka SocketServer.Acceptor, ConnectionQuotas, Selector.IdleExpiryManager; KIP-402.
 """
 

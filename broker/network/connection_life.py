@@ -163,7 +163,7 @@ class ConnectionLife:
             self.stream.abort()
 
     def ended(self) -> None:
-        """The stream is gone."""
+        """The stream is closed."""
         self.phase = _CLOSED
         self.stream = None
         if self._mute_timer is not None:

@@ -21,7 +21,7 @@ class ConnectionPhase(IntEnum):
     AUTHENTICATING = 1
     """All bytes belong to the SASL exchange (`broker.network.sasl.authentication`)."""
     FIRST_REQUEST = 2
-    """No request has come: whoever speaks another protocol is recognised by its first bytes."""
+    """No request has come: another protocol is recognised by its first bytes."""
     SERVING = 3
     SESSION_EXPIRED = 4
     """The client must authenticate again; any request but SaslHandshake closes the connection."""

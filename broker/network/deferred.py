@@ -31,7 +31,7 @@ class FrameOwner(Protocol):
 class Deferred(Generic[T]):
     """A response that comes later: stage two of Produce and Fetch. Completed once; later completions are ignored.
 
-    Owner: the handler completes it, the connection waits for it. `abandon` informs the handler that nobody waits any more
+    Owner: the handler completes it, the connection waits for it. `abandon` informs the handler that no client waits any more
     (the connection is closed), so that it can leave its waiting lists; `expedite`, that it should wait no longer.
     `release_frame` informs the connection that the bytes of the request's frame are needed no longer.
     """

@@ -1,7 +1,7 @@
 """What a connection checks before it takes a frame. One that may not come closes it, with one log line.
 
 Rules: no IO; off the hot path: the first request of a connection, those behind the end of a session, those of an API or a
-version that nobody has asked for before, and frames of an unusual size.
+version that no request had before, and frames of an unusual size.
 Source: Kafka SocketServer.Processor.processCompletedReceives, NetworkReceive.
 """
 

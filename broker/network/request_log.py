@@ -3,7 +3,7 @@ contents of request and response as well.
 
 Rules: nothing of it is in the way of a request while the logger is off: when its level changes, connections get another
 `Dispatch`, or the plain one back. Contents are made into a text at once and are short (`broker.observability.message_text`), so
-that no request is kept for its line. A request whose client is gone before it has a response is logged, too. Those of an
+that no request is kept for its line. A request whose client disconnects before it has a response is logged, too. Those of an
 authentication are not: they reach no handler.
 Source: Kafka RequestChannel.updateRequestMetrics, config/log4j.properties.
 """
@@ -129,13 +129,13 @@ class LoggedDispatch:
         match outcome:
             case Response():
                 code = getattr(outcome, "error_code", ErrorCode.NONE)
-                told = "answered" if code == ErrorCode.NONE else ErrorCode(code).name
+                text = "answered" if code == ErrorCode.NONE else ErrorCode(code).name
                 contents = message_text(outcome) if asked.contents else ""
             case CloseConnection():
-                told = "closed"
+                text = "closed"
             case None:
-                told = "unanswered"
-        self._write(asked, told, contents)
+                text = "unanswered"
+        self._write(asked, text, contents)
 
     def _write(self, asked: _LoggedRequest, outcome: str, contents: str) -> None:
         route, context = asked.route, asked.context

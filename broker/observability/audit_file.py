@@ -32,7 +32,7 @@ class AuditFile:
     """`open` once, then `append`, then `close`."""
 
     def __init__(self, path: str, filesystem: FileSystem, queue: DiskQueue, tasks: TaskScope) -> None:
-        """`queue` is used by nobody else; the owner of `tasks` closes them after `close`."""
+        """`queue` has no other user; the owner of `tasks` closes them after `close`."""
         self._path = path
         self._filesystem = filesystem
         self._queue = queue
@@ -42,7 +42,7 @@ class AuditFile:
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._is_writing = False
-        # Lines that were dropped and that no line has told of yet: before those that wait, and after them.
+        # Lines that were dropped and that no line has reported yet: before those that wait, and after them.
         self._lost_count = self._refused_count = 0
         self._has_failed = False
         self.dropped_count = 0

@@ -1,6 +1,6 @@
 """The APIs of administration, for the audit log: what a request is about, and what became of it. Pure.
 
-Rules: names only. What is secret (credentials, values of settings, HMACs of tokens) is not looked at.
+Rules: names only. What is secret (credentials, values of settings, HMACs of tokens) is not read.
 Invariant: every API that changes something other than records, offsets of members, and transactions has a row.
 """
 

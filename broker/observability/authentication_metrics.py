@@ -73,7 +73,7 @@ class AuthenticationCounters:
 
     def values(self, now_ms: int) -> Iterator[tuple[Metric, tuple[str, ...], float]]:
         """Yield the counters with their labels, those of one metric together. Latencies are those of listeners on which
-        somebody has authenticated again."""
+        a client has authenticated again."""
         listeners = list(self._listeners.items())
         for name, metric in _METRICS.items():
             for listener, counters in listeners:

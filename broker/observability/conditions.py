@@ -5,7 +5,7 @@ No API of Kafka tells when a partition lost its leader or a broker went away. Ev
     metadata image  -->  conditions that begin or end with it  -->  /health  -->  `barnabas cluster health`
 
 Rules: a condition that held when the broker first heard of its object has `seen_first`: it may have begun earlier. Only topics
-that have changed are looked at. Nothing is kept of topics that are gone, nor when no HTTP port asks for it.
+that have changed are checked. Nothing is kept of deleted topics, nor when no HTTP port asks for it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class ConditionTimes:
         self._topics: Mapping[str, TopicImage] = MappingProxyType({})
         self._of_topics: dict[str, dict[_Key, Began]] = {}
         self._registered: frozenset[int] = frozenset()
-        self._gone: dict[int, Began] = {}
+        self._lost: dict[int, Began] = {}
 
     def on_image(self, image: ClusterImage, now_ms: int) -> None:
         registered = frozenset(image.brokers)
         for broker in self._registered - registered:
-            self._gone[broker] = Began(now_ms, seen_first=False)
-        for broker in registered & self._gone.keys():
-            del self._gone[broker]
+            self._lost[broker] = Began(now_ms, seen_first=False)
+        for broker in registered & self._lost.keys():
+            del self._lost[broker]
         self._registered = registered
         before, self._topics = self._topics, image.topics
         for name in self._of_topics.keys() - image.topics.keys():
@@ -61,7 +61,7 @@ class ConditionTimes:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the conditions that hold. Those of brokers first."""
-        for broker, began in sorted(self._gone.items()):
+        for broker, began in sorted(self._lost.items()):
             yield row(BROKER_GONE, str(broker), began)
         for conditions in list(self._of_topics.values()):
             for (condition, name), began in conditions.items():
@@ -72,8 +72,8 @@ class ConditionTimes:
         now: dict[_Key, Began] = {}
         for number, partition in topic.partitions.items():
             for broker in partition.replicas:
-                if broker not in self._registered and broker not in self._gone:
-                    self._gone[broker] = Began(now_ms, seen_first=True)
+                if broker not in self._registered and broker not in self._lost:
+                    self._lost[broker] = Began(now_ms, seen_first=True)
             for condition in _conditions(partition):
                 key = condition, f"{topic.name}-{number}"
                 now[key] = known.get(key) or Began(now_ms, seen_first=is_new)

@@ -44,7 +44,7 @@ share one.
 _ALERTS = {
     "`kafka_controller_kafkacontroller_activecontrollercount`": (
         "1, summed over all brokers",
-        "0: nobody elects leaders; look at ZooKeeper",
+        "0: no election is possible; check ZooKeeper",
     ),
     "`kafka_controller_kafkacontroller_offlinepartitionscount`": ("0", "partitions without a leader"),
     "`kafka_server_replicamanager_underminisrpartitioncount`": ("0", "acks=all is refused for these partitions"),

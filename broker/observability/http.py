@@ -3,7 +3,7 @@ for `barnabas cluster health`: since when something is wrong.
 
 Rules: GET and HEAD only, one response a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, a
 response that is received within RESPONSE_TIMEOUT_S, at most MAX_CONNECTIONS at a time: one more takes the place of the oldest
-that has not asked yet, so that idle connections keep nobody from asking whether the broker lives. The page of metrics is
+that has not asked yet, so that idle connections do not keep others from asking whether the broker lives. The page of metrics is
 written in slices, so that the event loop can serve clients of a broker with 10,000 partitions in between; one page at a time,
 and requests that arrive meanwhile share the next one.
 Source: the Prometheus text exposition format 0.0.4; RFC 9112.

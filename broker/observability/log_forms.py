@@ -81,7 +81,7 @@ class TerminalFormatter(logging.Formatter):
         self._has_colours = has_colours
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.datetime.fromtimestamp(record.created)  # noqa: DTZ006  whoever reads it has this clock
+        moment = datetime.datetime.fromtimestamp(record.created)  # noqa: DTZ006  its reader has this clock
         level = level_name(record.levelno)
         time, name = f"{moment:%H:%M:%S}.{int(record.msecs):03d}", record.name
         event, colon, rest = _shown(record.getMessage()).partition(": ")

@@ -171,7 +171,7 @@ W_TOPIC_DELETION   = _summary(*_WORK, "TopicDeletionRateAndTimeMs", doc="Topics 
 W_REASSIGNMENT     = _summary(*_WORK, "PartitionReassignmentRateAndTimeMs", doc="Reassignments begun, moved on, called off.")
 W_REASSIGNMENTS_LISTED = _summary(*_WORK, "ListPartitionReassignmentRateAndTimeMs", doc="Reassignments listed.")
 W_AUTO_BALANCE     = _summary(*_WORK, "AutoLeaderBalanceRateAndTimeMs", doc="Looks at the balance of leaders.")
-W_MANUAL_BALANCE   = _summary(*_WORK, "ManualLeaderBalanceRateAndTimeMs", doc="Elections that somebody asked for.")
+W_MANUAL_BALANCE   = _summary(*_WORK, "ManualLeaderBalanceRateAndTimeMs", doc="Elections that an operator asked for.")
 W_SHUTDOWN         = _summary(*_WORK, "ControlledShutdownRateAndTimeMs", doc="Brokers that hand their partitions over.")
 W_ISR_CHANGE       = _summary(*_WORK, "IsrChangeRateAndTimeMs", doc="Changes of in-sync sets that leaders wished.")
 W_ANSWERS          = _summary(*_WORK, "LeaderAndIsrResponseReceivedRateAndTimeMs", doc="Answers of brokers that led to work.")

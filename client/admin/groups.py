@@ -40,7 +40,7 @@ _REMOVED = "member was removed by an administrator"
 
 
 class ListedGroups(NamedTuple):
-    """The groups by coordinator, and why brokers have told none."""
+    """The groups by coordinator, and why brokers have returned none."""
 
     groups: dict[int, list[ListedGroup]]
     errors: dict[int, KafkaError]

@@ -51,7 +51,7 @@ class OutgoingConnection:
         self._exchange = Exchange[Answer](client_id, max_elements)
         self._room = asyncio.Semaphore(max_in_flight)
         self._connection: Connection | None = None
-        self._drained: asyncio.Event | None = None  # while somebody waits for it
+        self._drained: asyncio.Event | None = None  # while a request waits for it
         self._lost: Exception | None = None
         # What a request waits for before it is sent, one behind the other.
         self._turn = asyncio.Lock()
@@ -249,7 +249,7 @@ async def _computed(compute: Callable[[], T], work: Offload) -> T:
 
     def done(value: T, error: BaseException | None) -> None:
         if result.done():
-            return  # nobody waits any more
+            return  # no request waits any more
         if error is not None:
             result.set_exception(error)
         else:

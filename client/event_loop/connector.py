@@ -33,7 +33,7 @@ class LoginTerms(NamedTuple):
 
 
 class Connector:
-    """Opens connections over `network`. `terms` is None where nobody asks who this client is."""
+    """Opens connections over `network`. `terms` is None where a listener does not authenticate its clients."""
 
     def __init__(self, network: Network, terms: LoginTerms | None = None) -> None:
         self._network = network

@@ -2,7 +2,7 @@
 
     names             which names there are, which mean the same, and which are refused
     values            the parsed settings: frozen values that hide their secrets
-    given             what somebody gave, by name
+    given             the settings as given, by name
     parsing           from names and texts to values
     tls               from names and texts to the settings of TLS
     logins            from names and texts to a login: what each mechanism needs

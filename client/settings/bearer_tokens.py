@@ -1,4 +1,4 @@
-"""Bearer tokens of a client: from a file, from an endpoint, or made here and signed by nobody.
+"""Bearer tokens of a client: from a file, from an endpoint, or made here and unsigned.
 
 Rules: blocking. A token is kept in the process for four fifths of its life. No error contains a token or a secret.
 Errors: LoginRefused when there can be no token however often one is asked for, OSError when an endpoint does not answer.

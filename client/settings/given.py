@@ -1,4 +1,4 @@
-"""What somebody gave as settings of a client: texts by name, whatever names were used for them. Pure.
+"""The settings of a client as given: texts by name, whatever names were used for them. Pure.
 
 Rules: an error names a setting as it was given, and no secret. Blanks around a value do not count, but for passwords, as in
 Kafka; an empty value is none.

@@ -2,7 +2,7 @@
 
 Rules: one table for Kafka's names and librdkafka's. What would change how a connection is secured or where it goes, and is not
 built, is refused: a setting that has no effect there is worse than none. All other names that such clients know are in
-`WITHOUT_EFFECT`, so that only a name that nobody knows is called unknown.
+`WITHOUT_EFFECT`, so that only an unknown name is called so.
 Source: Kafka CommonClientConfigs, SslConfigs, SaslConfigs, and the ConfigDefs of AdminClientConfig, ProducerConfig and
 ConsumerConfig, of 3.9.1 and 4.3.0; librdkafka 2.16 `rd_kafka_conf_properties_show`.
 """

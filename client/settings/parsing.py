@@ -1,7 +1,7 @@
-"""From the settings that somebody gave to their values. Pure.
+"""From given settings to their values. Pure.
 
 Strict where a slip would make the client another one: what cannot be used, and a login or a store without a security protocol,
-is refused. A name that nobody knows has no effect, and a warning that names the nearest one.
+is refused. An unknown name has no effect, and a warning that names the nearest one.
 Source: Kafka CommonClientConfigs, ClientUtils; librdkafka CONFIGURATION.md.
 """
 
@@ -74,7 +74,7 @@ def addresses(setting: str, text: str) -> tuple[tuple[str, int], ...]:
 
 
 def warnings_about(properties: Mapping[str, str], also: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return what is to be told of properties that have no effect: names that nobody knows, but for those in `also`, and
+    """Return the warnings about properties that have no effect: unknown names, but for those in `also`, and
     settings of a security that the protocol does not have."""
     found = []
     for name in properties:

@@ -107,7 +107,7 @@ class ClientSettings:
     tls: TlsSettings | None = None
     """None: nothing is encrypted."""
     login: LoginSettings | None = None
-    """None: nobody asks who this client is, or its certificate says it."""
+    """None: the client does not log in, or its certificate does."""
     request_timeout_ms: int = 30_000
     """How long a response may take."""
     connect_timeout_ms: int = 10_000

@@ -181,7 +181,7 @@ class BrokerSettings(
 
     @cached_property
     def acl_settings(self) -> AclSettings | None:
-        """What the authorizer is told; None without one. Raises ConfigError, but not after `check`."""
+        """The settings of the authorizer; None without one. Raises ConfigError, but not after `check`."""
         return acl_settings(self.authorizer_class_name, self.given)
 
     # --- checks between rows ---

@@ -69,7 +69,7 @@ class GeneralSettings(SettingTable):
         doc="Whether a replica outside the in-sync set may lead when no other is left, losing records.")
     unclean_leader_election_interval_ms: int = setting(
         "unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True,
-        doc="Time between looks for partitions that need an unclean election under a quorum controller.")
+        doc="Time between checks for partitions that need an unclean election under a quorum controller.")
     background_threads: int = setting("background.threads", INT, 10, at_least(1), CLUSTER_WIDE,
         doc="Threads for background work in Apache Kafka.")
     num_io_threads: int = setting("num.io.threads", INT, 8, at_least(1), CLUSTER_WIDE,
@@ -85,7 +85,7 @@ class GeneralSettings(SettingTable):
         doc="Whether the controller moves leadership back to preferred replicas in the background.")
     leader_imbalance_check_interval_seconds: int = setting(
         "leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), effective=True,
-        doc="Time between looks at the balance of leaders.")
+        doc="Time between checks of the balance of leaders.")
     leader_imbalance_per_broker_percentage: int = setting(
         "leader.imbalance.per.broker.percentage", INT, 10, effective=True,
         doc="Share of a broker's partitions, in percent, that may be led elsewhere before leaders are moved back.")

@@ -28,7 +28,7 @@ class ConsumerGroupSettings(SettingTable):
         doc="Bytes read at a time when offsets are loaded.")
     offsets_retention_check_interval_ms: int = setting(
         "offsets.retention.check.interval.ms", LONG, 600_000, at_least(1), effective=True,
-        doc="Time between looks for offsets to forget.")
+        doc="Time between checks for offsets to forget.")
     offsets_retention_minutes: int = setting("offsets.retention.minutes", INT, 10_080, at_least(1), effective=True,
         doc="Time after which the offsets of an empty group are forgotten.")
     offsets_topic_compression_codec: int = setting("offsets.topic.compression.codec", INT, 0, effective=True,

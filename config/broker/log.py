@@ -57,7 +57,7 @@ class LogSettings(SettingTable):
         doc="Size of a partition above which its oldest segments may be deleted, in bytes; -1 never.")
     log_retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms", LONG, 300_000, at_least(1), effective=True,
-        doc="Time between looks for segments to delete.")
+        doc="Time between checks for segments to delete.")
     log_cleanup_policy: tuple[str, ...] = setting(
         "log.cleanup.policy", LIST, ("delete",), one_of("compact", "delete"), CLUSTER_WIDE, effective=True,
         doc="What happens to old segments: delete, compact, or both.")
@@ -79,7 +79,7 @@ class LogSettings(SettingTable):
         "log.flush.interval.ms", LONG, None, None, CLUSTER_WIDE, effective=True,
         doc="Time after which a log is flushed to the disk.")
     log_flush_scheduler_interval_ms: int = setting("log.flush.scheduler.interval.ms", LONG, LONG_MAX, effective=True,
-        doc="Time between looks for logs to flush; also the default of log.flush.interval.ms.")
+        doc="Time between checks for logs to flush; also the default of log.flush.interval.ms.")
     log_flush_offset_checkpoint_interval_ms: int = setting(
         "log.flush.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), effective=True,
         doc="Time between writes of the recovery point checkpoint.")
@@ -151,4 +151,4 @@ class LogSettings(SettingTable):
         doc="Time after its last write at which an idempotent producer is forgotten.")
     producer_id_expiration_check_interval_ms: int = setting(
         "producer.id.expiration.check.interval.ms", INT, 600_000, at_least(1), effective=True, internal=True,
-        doc="Time between looks for producers to forget.")
+        doc="Time between checks for producers to forget.")

@@ -41,7 +41,7 @@ class RemoteStorageSettings(SettingTable):
         doc="Length of a sample of the reading rate.")
     remote_log_manager_task_interval_ms: int = setting(
         "remote.log.manager.task.interval.ms", LONG, 30_000, at_least(1),
-        doc="Time between looks for segments to copy.")
+        doc="Time between checks for segments to copy.")
     remote_log_manager_task_retry_backoff_max_ms: int = setting(
         "remote.log.manager.task.retry.backoff.max.ms", LONG, 30_000, at_least(1), internal=True,
         doc="Longest pause after a failed copy.")

@@ -47,7 +47,7 @@ class SecuritySettings(SettingTable):
         doc="Secret that signs delegation tokens, the same on every broker; without it there are none.")
     delegation_token_expiry_check_interval_ms: int = setting(
         "delegation.token.expiry.check.interval.ms", LONG, HOUR_MS, at_least(1), effective=True,
-        doc="Time between looks for expired tokens.")
+        doc="Time between checks for expired tokens.")
     delegation_token_expiry_time_ms: int = setting("delegation.token.expiry.time.ms", LONG, DAY_MS, at_least(1),
         effective=True,
         doc="Time a token lives without renewal.")

@@ -17,10 +17,10 @@ class TransactionStateSettings(SettingTable):
         doc="Whether a partition asks the coordinator if a transaction is open before it takes its records.")
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, at_least(1), effective=True,
-        doc="Time between looks for transactions to abort.")
+        doc="Time between checks for transactions to abort.")
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
         "transaction.remove.expired.transaction.cleanup.interval.ms", INT, HOUR_MS, at_least(1), effective=True,
-        doc="Time between looks for transactional ids to forget.")
+        doc="Time between checks for transactional ids to forget.")
     transactional_id_expiration_ms: int = setting(
         "transactional.id.expiration.ms", INT, 7 * DAY_MS, at_least(1), effective=True,
         doc="Time after its last use at which a transactional id is forgotten.")

@@ -5,7 +5,7 @@ Everything is written out: characters and classes as sets, so that no flag of Py
 Java up to 18, and takes a combining mark for a part of a word.)
 
 Pure. Rules: InvalidPatternError where Java refuses a pattern; UnsupportedPatternError for what Python's expressions lack, and
-for forms that nobody writes on purpose: \\G, \\X, \\b{g}, the flags U and c, references to a group within itself, and
+for forms that are not written on purpose: \\G, \\X, \\b{g}, the flags U and c, references to a group within itself, and
 expressions of no certain length that look behind.
 Invariant: what is accepted matches as in Java 17, which `tests/config/java_patterns/java-17.json` has recorded.
 Source: OpenJDK java.util.regex.Pattern (expr, sequence, group0, closure, escape, ref).
@@ -235,7 +235,7 @@ class _Translator:
             return self._captured(self._opened, "(")
         found: str | None
         if source.has("<=") or source.has("<!"):
-            found = self._look_behind(source.text[source.position - 1])
+            found = self._lookbehind(source.text[source.position - 1])
         elif source.has("<"):
             found = self._named_group()
         else:
@@ -275,7 +275,7 @@ class _Translator:
         number = self._names[name] = self._opened
         return self._captured(number, f"(?P<{name}>")
 
-    def _look_behind(self, sign: str) -> str:
+    def _lookbehind(self, sign: str) -> str:
         """Python needs one length, so that alternatives are looked for one by one."""
         alternatives = self._alternatives()
         if not self._source.has(")"):

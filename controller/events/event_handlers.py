@@ -49,7 +49,7 @@ async def take_over(term: Term, randomness: Randomness) -> None:
     await topic_deletion.read_requested_deletions(term, is_enabled=term.settings.delete_topic_enable)
     reassignment_execution.find_unfinished(term)
 
-    # Brokers must know each other before they are told which leader to follow.
+    # Brokers must know each other before they learn which leader to follow.
     await term.send_metadata(context.live_brokers)
     await _start_machines(term)
     await bring_all_online(term)
@@ -148,22 +148,22 @@ async def on_brokers_changed(term: Term) -> None:
     context = term.context
     current = await read_registrations(term.session, term.watch)
     known = context.live_brokers
-    gone = {each for each in known if each not in current}
+    lost = {each for each in known if each not in current}
     restarted = {each for each in current if each in known and current[each][1] > known[each].epoch}
     added = {each for each in current if each not in known}
-    if not (gone or restarted or added):
+    if not (lost or restarted or added):
         return
     logger.info(
         "brokers changed: new_brokers=%s gone_brokers=%s restarted_brokers=%s",
         listed(sorted(added)),
-        listed(sorted(gone)),
+        listed(sorted(lost)),
         listed(sorted(restarted)),
     )
-    for broker_id in sorted(gone | restarted):
+    for broker_id in sorted(lost | restarted):
         term.channels.remove(broker_id)
         del context.live_brokers[broker_id]
-    if gone or restarted:
-        await _on_brokers_gone(term, gone | restarted)
+    if lost or restarted:
+        await _on_brokers_lost(term, lost | restarted)
     for broker_id in sorted(added | restarted):
         registration, epoch = current[broker_id]
         context.live_brokers[broker_id] = LiveBroker(registration, epoch)
@@ -173,12 +173,12 @@ async def on_brokers_changed(term: Term) -> None:
         term.create_internal_topics()
 
 
-async def _on_brokers_gone(term: Term, gone: set[int]) -> None:
+async def _on_brokers_lost(term: Term, lost: set[int]) -> None:
     context = term.context
-    context.shutting_down -= gone
-    for broker_id in gone:
+    context.shutting_down -= lost
+    for broker_id in lost:
         context.offline_directories.pop(broker_id, None)
-    await on_replicas_lost(term, context.replicas_on(gone))
+    await on_replicas_lost(term, context.replicas_on(lost))
 
 
 async def on_replicas_lost(term: Term, going: list[Replica]) -> None:

@@ -4,9 +4,9 @@ A consumer that has caught up at some time in the window is well. Else it is *st
 change, and in *warning* when its offset grows and its lag never shrinks. It has *stopped* when, for longer than the window is
 long, records have waited for it and it has not committed.
 Rules: a commit enters the window with the lag as it was measured first after it. An offset that goes back begins a new window:
-somebody has set the group back, or the topic is another one. Without a full window there is no judgement but that of a consumer
-that has stopped; an unknown lag judges nothing. Records have waited since the first measure that found the consumer behind, so
-that the first record after a quiet night, or a coordinator that has just moved, stops nobody.
+an operator has set the group back, or the topic is another one. Without a full window there is no judgement but that of a
+consumer that has stopped; an unknown lag judges nothing. Records have waited since the first measure that found the consumer
+behind, so that the first record after a quiet night, or a coordinator that has just moved, stops no commit.
 Source: Burrow's consumer lag evaluation rules; its pull request 338 (records that have just come).
 """
 

@@ -3,7 +3,7 @@
                     first member joins                       everyone joined, or timeout
              EMPTY ---------------------> PREPARING_REBALANCE ------------------------> COMPLETING_REBALANCE
                ^                            ^   |        ^                                 |         |
-               |      nobody is left        |   |        |   member comes, goes, changes   |         | leader's
+               |      no member left         |   |        |   member comes, goes, changes   |         | leader's
                +----------------------------|---+        +---------------------------------+         | assignment
                |                            |                                                        v is stored
                | deleted or expired         +------------------------------------------------------ STABLE

@@ -79,10 +79,10 @@ class GroupRemoval:
 
     def topics_deleted(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """The partitions were deleted: remove all offsets of them."""
-        gone = list(topic_partitions)
+        deleted = list(topic_partitions)
         for group in list(self._groups.values()):
             if group.state is not GroupState.DEAD:
-                of_group = group.offsets.of_partitions(gone)
+                of_group = group.offsets.of_partitions(deleted)
                 if of_group:
                     self._remove(_Removal(self, group), of_group, None, now_ms)
 

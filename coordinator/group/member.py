@@ -43,7 +43,7 @@ class Member:
     @property
     def is_expected_to_heartbeat(self) -> bool:
         """A parked JoinGroup or SyncGroup replaces heartbeats, except a member's first join: nothing else would show that
-        its client is gone."""
+        its client has disconnected."""
         return self.is_new or (self.joining is None and self.syncing is None)
 
     def metadata(self, protocol_name: str) -> bytes:

@@ -92,7 +92,7 @@ class MemberJoin:
             self._rebalance.unwatch(group, member_id)
             self._refuse(join, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif group.state is GroupState.DEAD:
-            # Being deleted: it is gone when the client has looked up the coordinator again.
+            # Being deleted: it is removed when the client has looked up the coordinator again.
             self._refuse(join, member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif not group.supports(join.request.protocol_type, join.protocols):
             self._refuse(join, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

@@ -18,7 +18,7 @@ async def wait_for_image(cache: MetadataCache, predicate: Callable[[ClusterImage
     loop = asyncio.get_running_loop()
     shown: asyncio.Future[bool] = loop.create_future()
 
-    def look(image: ClusterImage) -> None:
+    def check(image: ClusterImage) -> None:
         if not shown.done() and predicate(image):
             shown.set_result(True)
 
@@ -27,9 +27,9 @@ async def wait_for_image(cache: MetadataCache, predicate: Callable[[ClusterImage
             shown.set_result(False)
 
     timer = loop.call_later(max(timeout_ms, 0) / 1_000, give_up)
-    cache.subscribe(look)
+    cache.subscribe(check)
     try:
         return await shown
     finally:
-        cache.unsubscribe(look)
+        cache.unsubscribe(check)
         timer.cancel()

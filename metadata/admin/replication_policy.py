@@ -28,13 +28,13 @@ class FallBackToOneReplica:
     """One replica if there are too few brokers; this is logged once."""
 
     def __init__(self) -> None:
-        self._has_told = False
+        self._is_logged = False
 
     def replication_factor(self, topic: str, wanted: int, live_brokers: int) -> int:
         if wanted <= live_brokers or live_brokers == 0:
             return wanted
-        if not self._has_told:
-            self._has_told = True
+        if not self._is_logged:
+            self._is_logged = True
             logger.warning(
                 "internal topic gets one replica, there are too few brokers: topic=%s replication_factor=%d brokers=%d",
                 topic,

@@ -467,11 +467,11 @@ class TopicAdmin:
             # The deletion is requested already.
             assert not isinstance(wish, StoreError) or isinstance(wish, NodeExistsError), repr(wish)
 
-        def are_gone(image: ClusterImage) -> bool:
+        def are_deleted(image: ClusterImage) -> bool:
             return not any(name in image.topics for name in wanted)
 
         if timeout_ms > 0:
-            await wait_for_image(self._metadata, are_gone, timeout_ms)
+            await wait_for_image(self._metadata, are_deleted, timeout_ms)
         late = Outcome(ErrorCode.REQUEST_TIMED_OUT)
         return refused | {
             name: late if timeout_ms <= 0 or name in self._metadata.image.topics else Outcome() for name in wanted

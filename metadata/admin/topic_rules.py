@@ -87,7 +87,7 @@ def check_counts_or_assignment(partitions: int, replication_factor: int, has_ass
 
 
 MAX_NEW_PARTITIONS = 50_000
-"""Of all topics of one request: what it asks for is planned, written and told to everybody in one go. Apache Kafka takes
+"""Of all topics of one request: what it asks for is planned, written and sent to all brokers in one step. Apache Kafka takes
 10,000 with KRaft, which refuses more with this text; with ZooKeeper it takes any number, and a node that describes some
 80,000 is larger than ZooKeeper takes."""
 

@@ -14,7 +14,7 @@ from metadata.store.port import Delete, Tree, Watch
 
 EXPIRATION_MS = 15 * 60 * 1000  # Kafka's: a broker that is suspended longer reads everything with its new session
 PURGE_PAUSE_MS = 60_000
-"""How often a broker looks for old ones, at most."""
+"""How often a broker removes old ones, at most."""
 
 
 @dataclass(frozen=True, slots=True)

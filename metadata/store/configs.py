@@ -98,7 +98,7 @@ def _decoded(path: str, data: bytes) -> dict[str, str]:
 
 async def edit_entity_config(store: Tree, entity_path: str, edit: Edit) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Replace the settings of a user, client or address by the result of `edit`, whose errors it raises, and notify every
-    broker; returns the settings before and after. `edit` is called again when somebody else has changed them meanwhile.
+    broker; returns the settings before and after. `edit` is called again when another client has changed them meanwhile.
     Raises StoreError."""
     for _ in range(EDIT_ATTEMPTS):
         path, version = f"{znodes.CONFIG}/{entity_path}", None
@@ -150,7 +150,7 @@ async def _remove_if_empty(store: Tree, user_path: str) -> None:
         if not _decoded(user_path, data):
             await store.delete(user_path, stat.version)
     except (NotEmptyError, NoNodeError, BadVersionError):
-        return  # somebody else needs it, or has removed it
+        return  # another setting needs it, or another client has removed it
 
 
 async def write_entity_config(store: Tree, entity_type: str, name: str, config: Mapping[str, str]) -> None:

@@ -59,7 +59,7 @@ class TokenNode:
     @classmethod
     @one_error
     def decode(cls, data: bytes) -> TokenNode:
-        """Decode a node. Before version 3 a token belongs to whoever asked for it."""
+        """Decode a node. Before version 3 a token belongs to its requester."""
         value = decode_json(data, TOKENS)
         version = int(require(value, "version", TOKENS))
         if not 1 <= version <= TOKEN_VERSION:

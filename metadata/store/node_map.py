@@ -1,7 +1,7 @@
 """The nodes of a tree by path: a mapping that keeps them in a hierarchy, as lean as ten thousand partitions ask for.
 Pure.
 
-Rules: pure. A path's names are kept once, in the node above; paths are put together when somebody walks over all of them.
+Rules: pure. A path's names are kept once, in the node above; paths are joined in a walk over all of them.
 Nodes are values: what `find` gives stays as it was.
 Invariants: every node's parent is here before it; `ephemerals` holds exactly the ephemeral nodes.
 
@@ -208,7 +208,7 @@ class Nodes(Mapping[str, Node]):
                 _opened(folder, name).node = node
 
     def remove(self, path: str) -> None:
-        """Nothing happens for a node that is not here: it may have gone with its parent."""
+        """Nothing happens for a node that is not here: it may have been removed with its parent."""
         self.ephemerals.pop(path, None)
         above, _, name = path.rpartition("/")
         entry = self._find(above or "/")

@@ -1,4 +1,4 @@
-"""What the members of a classic consumer group tell each other through the coordinator, which does not look inside.
+"""What the members of a classic consumer group tell each other through the coordinator, which does not decode it.
 
 Only tools and OffsetDelete read it: the subscription tells which topics a group uses.
 

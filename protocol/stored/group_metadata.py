@@ -1,6 +1,6 @@
 """A classic group in __consumer_offsets: its generation, protocol, leader and members.
 
-A null value is a tombstone: the group is gone. Brokers of 3.9 write value v3.
+A null value is a tombstone: the group was deleted. Brokers of 3.9 write value v3.
 
   v1  rebalance timeout
   v2  moment of the last state change

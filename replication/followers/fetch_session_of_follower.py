@@ -115,7 +115,7 @@ class FollowerSession:
         self._uses_topic_ids = uses_topic_ids
         self._forgotten.clear()
         self._changed.clear()
-        self._sent_topic_ids = {key: self._id_to_tell(wanted) for key, wanted in self.wanted.items()}
+        self._sent_topic_ids = {key: self._id_to_send(wanted) for key, wanted in self.wanted.items()}
         self._names = {topic_id: key[0] for key, topic_id in self._sent_topic_ids.items()}
         return SessionRequest(self._session_id, FIRST_EPOCH, uses_topic_ids, self._rows(self.wanted), [])
 
@@ -125,17 +125,17 @@ class FollowerSession:
             return (self.wanted[key] for key in self._changed)
         return self.wanted.values()
 
-    def _id_to_tell(self, wanted: Wanted) -> bytes:
+    def _id_to_send(self, wanted: Wanted) -> bytes:
         return wanted.topic_id if self._uses_topic_ids else ZERO_UUID
 
     def _incremental(self) -> SessionRequest:
         changed, self._changed = self._changed, {}
         for key in changed:
-            told, topic_id = self._sent_topic_ids.get(key), self._id_to_tell(self.wanted[key])
-            if told == topic_id:
+            sent_id, topic_id = self._sent_topic_ids.get(key), self._id_to_send(self.wanted[key])
+            if sent_id == topic_id:
                 self._forgotten.pop(key, None)  # it is wanted again
-            elif told is not None:
-                self._forgotten[key] = told  # the topic was deleted and created again
+            elif sent_id is not None:
+                self._forgotten[key] = sent_id  # the topic was deleted and created again
             self._sent_topic_ids[key] = topic_id
             self._names[topic_id] = key[0]
         forgotten, self._forgotten = self._forgotten, {}

@@ -344,8 +344,8 @@ class Fetcher:
             await self._ask_offsets(due, AskLatest)
             await self._ask_offsets(due, AskEarliest)
 
-    async def _ask_epochs(self, asking: Sequence[FollowedPartition]) -> None:
-        asked = self._asked(asking, AskEpoch)
+    async def _ask_epochs(self, partitions: Sequence[FollowedPartition]) -> None:
+        asked = self._asked(partitions, AskEpoch)
         if not asked:
             return
         answers: dict[TopicPartition, EpochEndOffset] = {}
@@ -362,8 +362,8 @@ class Fetcher:
                 followed.state.on_epoch(answer.leader_epoch, answer.end_offset)
             self._file(followed)
 
-    async def _ask_offsets(self, asking: Sequence[FollowedPartition], kind: type[AskLatest | AskEarliest]) -> None:
-        asked = self._asked(asking, kind)
+    async def _ask_offsets(self, partitions: Sequence[FollowedPartition], kind: type[AskLatest | AskEarliest]) -> None:
+        asked = self._asked(partitions, kind)
         if not asked:
             return
         timestamp = LATEST if kind is AskLatest else EARLIEST
@@ -385,12 +385,12 @@ class Fetcher:
             self._file(followed)
 
     def _asked(
-        self, asking: Sequence[FollowedPartition], kind: type[S]
+        self, partitions: Sequence[FollowedPartition], kind: type[S]
     ) -> dict[TopicPartition, tuple[FollowedPartition, S]]:
         """Return the partitions whose step is of this kind."""
         return {
             each.key: (each, each.state.step)
-            for each in asking
+            for each in partitions
             if self._is_followed(each) and isinstance(each.state.step, kind)
         }
 

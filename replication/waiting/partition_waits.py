@@ -3,7 +3,7 @@ offset, produces for the written end or the high watermark, DeleteRecords for th
 
 Rules: a parked request is called once, or cancelled. Waiting fetches are woken once a loop turn, however many appends the turn
 had. Of ten thousand partitions most are idle, and no request has ever waited for them: they share `NO_WAITERS`, and a list is
-made for the first request that needs it. An append looks at the lists itself.
+made for the first request that needs it. An append checks the lists itself.
 Source: Kafka ReplicaManager's purgatories, Partition.
 """
 

@@ -1,6 +1,6 @@
 """A part of an open file on its way to a connection: bytes that are sent without being read into the process.
 
-Rules: made by whoever owns the file, who keeps it open until the range is released. Whoever holds the range releases it when
+Rules: made by the owner of the file, which keeps it open until the range is released. The holder of the range releases it when
 the bytes have left or never will; one that is dropped on its way, with the response that it belongs to, releases itself. All
 calls but `send_to` and `read` are made on the event loop.
 Invariants: the owner's `on_released` is called exactly once. Nothing of a range leaves once it is revoked: bytes that were

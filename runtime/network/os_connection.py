@@ -255,7 +255,7 @@ class OsConnection(asyncio.BufferedProtocol):
         if not rest:
             return
         self._hold(transport, rest)
-        if not transport.get_write_buffer_size():  # nobody will tell
+        if not transport.get_write_buffer_size():  # no callback will follow
             asyncio.get_running_loop().call_soon(self._continue_held)
         self._tell_pace()
 

@@ -20,7 +20,7 @@ from runtime.process.os_threads import OsThreads
 # How long a listener waits for a free descriptor before it tries to accept connections again.
 RESUME_AGAIN_S = 1.0
 # The minimum time between two log lines about refused connections.
-REFUSALS_TOLD_EVERY_S = 60.0
+REFUSALS_LOGGED_EVERY_S = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class ReservedDescriptors:
     def __init__(self, last_descriptor: int | None) -> None:
         self._last = last_descriptor
         self._refused_count = 0
-        self._told_s = -REFUSALS_TOLD_EVERY_S
+        self._logged_s = -REFUSALS_LOGGED_EVERY_S
 
     def has(self, descriptor: int) -> bool:
         """Return whether `descriptor` is reserved, and count a refusal. The kernel assigns the lowest free descriptor, so all
@@ -40,13 +40,13 @@ class ReservedDescriptors:
             return False
         self._refused_count += 1
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._told_s >= REFUSALS_TOLD_EVERY_S:
+        if now_s - self._logged_s >= REFUSALS_LOGGED_EVERY_S:
             logger.warning(
                 "connections refused, the limit of open files is reached: last_descriptor=%d refused_connections=%d",
                 self._last,
                 self._refused_count,
             )
-            self._told_s, self._refused_count = now_s, 0
+            self._logged_s, self._refused_count = now_s, 0
         return True
 
 

@@ -34,7 +34,7 @@ class NotifySocket:
 
 
 def notify_socket(environment: Mapping[str, str]) -> NotifySocket | None:
-    """Return the socket of the manager that started this process; None where nobody listens."""
+    """Return the socket of the manager that started this process; None without a manager."""
     address = environment.get(SOCKET_VARIABLE, "")
     if not address:
         return None

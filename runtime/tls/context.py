@@ -92,6 +92,6 @@ def check_handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
             waiting += 1
         else:
             waiting = 0
-    # With TLS 1.3 the client is done before the server has looked at its certificate.
+    # With TLS 1.3 the client is done before the server has verified its certificate.
     if sides:
         raise ssl.SSLError(1, "the handshake does not end")

@@ -1,4 +1,4 @@
-"""The order in which Java's key manager looks at the keys of a store: that of a HashMap of their aliases.
+"""The order in which Java's key manager tries the keys of a store: that of a HashMap of their aliases.
 
 Where several keys fit a client, the first one in this order is shown, whatever the order of the file is. It depends on the hash
 codes of the aliases; where those meet in one bucket, it depends on the order in which the store itself enumerates its aliases.

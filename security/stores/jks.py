@@ -32,7 +32,7 @@ _PROTECTOR = ber.object_name("1.3.6.1.4.1.42.2.17.1.1")
 def read_jks(data: bytes, password: str | None) -> StoreEntries:
     """Return the entries of a store. Raises ValueError, of which PasswordError is one."""
     reader = _Reader(data)
-    reader.take(_MAGIC_BYTES)  # `forms` has looked at it
+    reader.take(_MAGIC_BYTES)  # `forms` has checked it
     version, count = reader.number(4), reader.number(4)
     if version not in (1, 2):
         raise ValueError(f"it is a Java key store (JKS) of the unknown version {version}")

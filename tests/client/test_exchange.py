@@ -41,7 +41,7 @@ def test_responses_come_in_order_with_their_waiters() -> None:
 
 def test_a_broken_stream() -> None:
     exchange = Exchange[str]("me")
-    with pytest.raises(DecodeError, match="nobody waits for"):
+    with pytest.raises(DecodeError, match="no request waits for"):
         exchange.response(frame(HeartbeatResponse(error_code=0), 4, 0))
     exchange.request(BEAT, 4, "a")
     for bad in (frame(HeartbeatResponse(error_code=0), 4, 5), b"\0\0\0\0\0", b""):

@@ -285,7 +285,7 @@ def test_hw_moves_on_when_the_broker_it_waits_for_is_gone() -> None:
     state.on_append(15)
     assert fetch(state, 3, 15) == []
     alive.remove(2)
-    assert state.on_brokers_gone(50) == [HighWatermarkAdvanced(15)]
+    assert state.on_brokers_lost(50) == [HighWatermarkAdvanced(15)]
 
 
 def test_records_wait_no_more_for_a_replica_whose_joining_was_refused() -> None:
@@ -446,7 +446,7 @@ class _World:
             self.now_ms += amount * LAG_MS // 4
         elif kind == DIE:
             self.alive ^= {replica}
-            self.take(state.on_brokers_gone(self.now_ms), before)
+            self.take(state.on_brokers_lost(self.now_ms), before)
 
     def answer(self, change: IsrChange, error: ErrorCode, before: tuple[int, ...]) -> None:
         """What is not plainly refused may have been done although the answer says otherwise (the first one was lost).

@@ -53,7 +53,7 @@ async def test_partitions_without_a_replica_there_are_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(LeaderState, "on_brokers_gone", lambda _self, now_ms: asked.append(now_ms) or [])
+    monkeypatch.setattr(LeaderState, "on_brokers_lost", lambda _self, now_ms: asked.append(now_ms) or [])
     async with replica(tmp_path) as one:
         brokers = LiveBrokers(lambda: [one.partition])
         brokers.on_image(image(1, 2, 3, 4))

@@ -56,7 +56,7 @@ def look_at(one: Replica) -> None:
     assert partition.assignment.replication_factor and partition.spare_isr >= 0 and not partition.is_under_replicated
     assert not partition.assignment.is_reassigning and partition.low_watermark == 0
     partition.on_tick(one.around.now_ms)
-    partition.on_brokers_gone({7})
+    partition.on_brokers_lost({7})
     partition.on_config_changed()
     partition.on_start_raised()
     partition.truncated()

@@ -47,7 +47,7 @@ def test_a_bad_token_fails_in_two_steps(token: str, told: str, second: bytes) ->
     assert answer == told.encode() and client.answer(answer) == b"\x01"
     with pytest.raises(AuthenticationFailed) as caught:
         side.step(second)
-    assert caught.value.told == told and side.identity is None
+    assert caught.value.client_message == told and side.identity is None
 
 
 def test_an_authorization_id() -> None:
@@ -55,7 +55,7 @@ def test_an_authorization_id() -> None:
     assert side.step(b"n,a=alice,\x01auth=bearer good\x01\x01") == b""
     with pytest.raises(AuthenticationFailed, match="authorization id") as caught:
         server().step(b"n,a=bob,\x01auth=Bearer good\x01\x01")
-    assert caught.value.told is not None and "(bob)" in caught.value.told
+    assert caught.value.client_message is not None and "(bob)" in caught.value.client_message
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_authorization_id() -> None:
 def test_a_message_that_is_malformed(data: bytes) -> None:
     with pytest.raises(AuthenticationFailed, match="malformed") as caught:
         server().step(data)
-    assert caught.value.told is None
+    assert caught.value.client_message is None
 
 
 @given(st.binary(max_size=80) | st.binary(max_size=60).map(lambda tail: b"n,,\x01auth=Bearer " + tail + b"\x01\x01"))

@@ -49,7 +49,7 @@ def test_others_do_not(token: bytes, told: str) -> None:
     server = PlainServer(PASSWORDS)
     with pytest.raises(AuthenticationFailed) as failed:
         server.step(token)
-    assert failed.value.told == told
+    assert failed.value.client_message == told
     assert "secret" not in str(failed.value) and "alice" not in str(failed.value)
     assert server.identity is None
 

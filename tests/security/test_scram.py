@@ -139,7 +139,7 @@ def test_wrong_credentials(source: Source, name: str, password: str, reason: str
     server = ScramServer(SHA_256, source, "server-nonce")
     with pytest.raises(AuthenticationFailed, match=reason) as failed:
         talk(server, client_of(SHA_256, name, password))
-    assert failed.value.told is None
+    assert failed.value.client_message is None
     assert server.identity is None
 
 
@@ -180,7 +180,7 @@ def test_first_messages_that_are_not_scrams(source: Source, first: bytes) -> Non
 def test_another_authorization_id_is_told(source: Source) -> None:
     with pytest.raises(AuthenticationFailed) as failed:
         ScramServer(SHA_256, source, "n").step(b"n,a=bob,n=alice,r=abc")
-    assert failed.value.told == (
+    assert failed.value.client_message == (
         "Authentication failed: Client requested an authorization id that is different from username"
     )
     assert ScramServer(SHA_256, source, "n").step(b"n,a=alice,n=alice,r=abc").startswith(b"r=abcn,")

@@ -5,7 +5,7 @@ time is over.
 
 Rules: everything is read at the start and with each new session, then the notifications are processed in order; each broker
 removes those that are old enough to have been seen by all. What clients make the broker keep has a limit in bytes.
-Invariants: a change of this broker can be read here when it returns. A token that has expired logs nobody in, also before it
+Invariants: a change of this broker can be read here when it returns. No login by an expired token succeeds, also before it
 is removed. No HMAC is stored or logged.
 Source: Kafka DelegationTokenManagerZk, DelegationTokenCache, KafkaController (token cleaning); KIP-48.
 """
@@ -45,7 +45,7 @@ NODE_BYTES_MAX: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings:
-    """`secret` makes the HMACs; the controller looks for expired tokens once in `check_interval_ms`."""
+    """`secret` makes the HMACs; the controller removes expired tokens once in `check_interval_ms`."""
 
     secret: str
     times: TokenTimes

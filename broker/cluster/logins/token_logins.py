@@ -1,7 +1,7 @@
 """Logins by SCRAM with delegation tokens: the credential of a token, computed when it is first needed.
 
 Rules: the id of a token is the name of the login, its HMAC in base64 the password. A credential is kept while its token holds:
-computing one takes some thousand rounds of a hash, which nobody causes who knows no token. Nothing of it is stored.
+computing one takes some thousand rounds of a hash, which only a client that knows a token can cause. Nothing of it is stored.
 Source: Kafka DelegationTokenManager.prepareScramCredentials, DelegationTokenCache, ScramServerCallbackHandler.
 """
 

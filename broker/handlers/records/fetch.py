@@ -75,7 +75,7 @@ def fetch_all(
     if len(resolved.items) > LONG_FETCH_ITEMS:
         return (fetch_type or LongFetch)(request, context, resolved).begin(request.max_wait_ms)
     parked = (fetch_type or ParkedFetch)(request, context, resolved)
-    has_enough = parked.look(resolved.items)
+    has_enough = parked.check(resolved.items)
     parked.record_follower()
     if (
         has_enough
@@ -146,7 +146,7 @@ class ParkedFetch:
 
     # --- checking partitions ---
 
-    def look(self, items: Sequence[FetchItem]) -> bool:
+    def check(self, items: Sequence[FetchItem]) -> bool:
         """Check `items`; return whether the fetch can complete now. Partitions without records are watched from then on."""
         reads, is_parked, ends_waiting = self._reads, self._timer is not None, False
         for item in items:
@@ -212,11 +212,11 @@ class ParkedFetch:
             return refused
         read = inspect(item, partition, self._reader)
         if self._reader.rack and read.error is NO_ERROR and partition.may_redirect:
-            self._look_nearby(read, partition)
+            self._redirect_to_rack(read, partition)
         read.available_bytes = available_bytes(read, exactly=self._min_bytes > 1)
         return read
 
-    def _look_nearby(self, read: PartitionRead, partition: Partition) -> None:
+    def _redirect_to_rack(self, read: PartitionRead, partition: Partition) -> None:
         """Send the consumer to a replica in its rack, if that replica has the fetch offset."""
         image, listener = self._services.metadata.image, self._context.listener
 
@@ -274,7 +274,7 @@ class ParkedFetch:
     def on_progress(self) -> None:
         """Partitions advanced or were removed: complete if that is enough, else keep waiting."""
         session = self._resolved.session
-        if session.parked is self and self.look(session.take()):
+        if session.parked is self and self.check(session.take()):
             self._complete()
 
     def _on_deadline(self) -> None:
@@ -282,7 +282,7 @@ class ParkedFetch:
             return  # expedited while its response is being built
         self._services.metrics.fetch_expired(is_replica=self._reader.is_replica)
         if self._services.fetch_sessions.is_current(self._resolved):
-            self.look(self._resolved.session.take())
+            self.check(self._resolved.session.take())
         self._complete()
 
     def _complete(self) -> None:
@@ -405,10 +405,10 @@ class LongFetch(ParkedFetch):
     __slots__ = ()
 
     def begin(self, max_wait_ms: int) -> Deferred[FetchResponse]:
-        looking = self._services.tasks.spawn(self._look_at_all(max_wait_ms), name="long fetch")
+        checking = self._services.tasks.spawn(self._check_all(max_wait_ms), name="long fetch")
 
         def leave() -> None:
-            looking.cancel()
+            checking.cancel()
             self._services.fetch_sessions.end(self._resolved)
 
         def expedite() -> None:
@@ -418,7 +418,7 @@ class LongFetch(ParkedFetch):
         self.deferred.on_expedite(expedite)
         return self.deferred
 
-    async def _look_at_all(self, max_wait_ms: int) -> None:
+    async def _check_all(self, max_wait_ms: int) -> None:
         """Check all partitions, then complete or park. A checked one is watched: it may change before the last is checked."""
         resolved, has_enough = self._resolved, False
         items, sessions = resolved.items, self._services.fetch_sessions
@@ -427,7 +427,7 @@ class LongFetch(ParkedFetch):
                 if not sessions.is_current(resolved):
                     break  # its client has sent another fetch, and may have removed these
                 some = items[at : at + STEP_ITEMS]
-                has_enough |= self.look(some)
+                has_enough |= self.check(some)
                 reads = [self._reads[item] for item in some]
                 self.record_follower(reads)
                 self._watch_for_more(reads)

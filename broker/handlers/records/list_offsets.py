@@ -5,7 +5,7 @@ Behaviour: special timestamps -1 (latest), -2 (earliest), -3 (of the largest tim
 replica or a debugging consumer (which may also ask a follower) the log end. Until the high watermark has reached the
 start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: the offset could be lower than in an earlier response. Versions
 below 5 do not have that error, and get LEADER_NOT_AVAILABLE, which clients retry. v0 returns a list of segment boundaries.
-Rights: whether a topic that the client may not describe exists is not told.
+Rights: the response does not show whether a topic exists that the client may not describe.
 Source: KIP-79, 207, 396, 405, 734; Kafka Partition.fetchOffsetForTimestamp, legacyFetchOffsetsForTimestamp,
 UnifiedLog.legacyFetchOffsetsBefore.
 """

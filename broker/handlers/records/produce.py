@@ -309,15 +309,15 @@ class ProduceAppend:
     def _go_on_apart(self, first: Coroutine[Any, Any, list[Postponed]], name: str) -> Deferred[ProduceResponse]:
         """Do `first`, then append the batches that it postpones, and respond."""
         answer: Deferred[Any] = Deferred(is_barrier=True)
-        gone = asyncio.Event()
-        answer.on_abandon(gone.set)
-        self._services.tasks.spawn(self._finish(first, answer, gone), name=name)
+        abandoned = asyncio.Event()
+        answer.on_abandon(abandoned.set)
+        self._services.tasks.spawn(self._finish(first, answer, abandoned), name=name)
         return answer
 
     async def _finish(
-        self, first: Coroutine[Any, Any, list[Postponed]], answer: Deferred[Any], gone: asyncio.Event
+        self, first: Coroutine[Any, Any, list[Postponed]], answer: Deferred[Any], abandoned: asyncio.Event
     ) -> None:
-        """Respond, or, if the client is `gone`, append without waiting for replicas."""
+        """Respond, or, if the client has left (`abandoned`), append without waiting for replicas."""
         for topic, data, rows, at in await first:
             try:
                 rows[at] = await self.append_long(topic, data)
@@ -328,7 +328,7 @@ class ProduceAppend:
         except CloseConnection as close:
             answer.complete(close)
             return
-        if gone.is_set() and isinstance(outcome, Deferred):
+        if abandoned.is_set() and isinstance(outcome, Deferred):
             outcome.abandon()
             outcome = None
         answer.follow(outcome)

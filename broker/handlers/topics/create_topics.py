@@ -151,14 +151,14 @@ class _EffectiveSettings:
 
     def __init__(self, context: RequestContext) -> None:
         self._dynamic = context.services.dynamic_settings
-        self._is_told = context.api_version >= _SETTINGS_SINCE
+        self._has_settings = context.api_version >= _SETTINGS_SINCE
         self._bytes_left = MAX_SETTINGS_BYTES
         self._version = context.api_version
         self._of_topics: dict[frozenset[tuple[str, str]], Encoded] = {}
 
     def rows(self, own: Mapping[str, str]) -> list[CreatableTopicConfigs] | Encoded | None:
         """Return the rows of a topic, None if the response contains too many already."""
-        if not self._is_told:
+        if not self._has_settings:
             return []
         if self._bytes_left < 0:
             return None

@@ -1,7 +1,7 @@
 """TLS of the broker's listeners: their contexts, which may change while it runs, and what a finished handshake means.
 
 A listener's certificate and trusted authorities change by its settings (`listener.name.NAME.ssl.keystore.*` and others), or
-because its files have: they are looked at every `WATCH_PERIOD_MS`. New handshakes use the new ones, open connections go on.
+because its files have: they are checked every `WATCH_PERIOD_MS`. New handshakes use the new ones, open connections go on.
 
 Rules: files are read, and contexts made, in a thread (`DiskQueue.run`), except at the start. A change is checked before it is
 stored, and again by every broker that applies it; one that cannot be applied is logged, and the former certificate stays.
@@ -196,10 +196,10 @@ class TlsListeners:
 
     def _watch_again(self, tasks: TaskScope) -> None:
         if not tasks.is_closed and self._queue is not None:
-            tasks.spawn(self._look_at_files(), name="look at TLS files")
+            tasks.spawn(self._check_files(), name="check TLS files")
             self._timer.schedule(WATCH_PERIOD_MS, lambda: self._watch_again(tasks))
 
-    async def _look_at_files(self) -> None:
+    async def _check_files(self) -> None:
         assert self._queue is not None
         async with self._one_at_a_time:
             for listener in self._listeners.values():

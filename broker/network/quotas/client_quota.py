@@ -83,7 +83,7 @@ class ClientRate:
         return 0 if self.limit == NO_LIMIT else self.bucket.throttle_ms(self.limit, now_ms)
 
     def throttled(self, throttle_ms: int, now_ms: int) -> None:
-        """A response told a client to wait."""
+        """A response asked a client to wait."""
         if self._throttles is None:
             self._throttles = (
                 WindowedRate(AVERAGE_WINDOW_MS, AVERAGE_SAMPLES),

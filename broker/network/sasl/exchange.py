@@ -6,7 +6,7 @@ ApiVersions may come first, once. SaslHandshake names the mechanism: after its v
 after its v0 the tokens are bare frames. A client that authenticates again begins with SaslHandshake, and must keep its
 mechanism and its principal.
 
-Rules: pure. A client that has not authenticated yet is told as little as in Kafka: that its credentials are invalid, not
+Rules: pure. A client that has not authenticated yet learns as little as in Kafka: that its credentials are invalid, not
 why. What it sends is decoded only when it is one of these three requests, but for a request in place of SaslAuthenticate, which
 is decoded to be refused with ILLEGAL_SASL_STATE.
 Source: Kafka SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from protocol.schema import Response
     from runtime.disk.filesystem import Buffer
 
-# A request that is refused in place of SaslAuthenticate may have so many elements: nobody knows who sends it.
+# A request that is refused in place of SaslAuthenticate may have so many elements: its sender is unknown.
 MAX_REFUSED_ELEMENTS = 10_000
 _SIZE_BYTES = 4
 _TOKENS_IN_REQUESTS = 1
@@ -223,7 +223,9 @@ class SaslServerExchange:
             answer = self._step(request.auth_bytes, wall_ms)
         except AuthenticationFailed as failure:
             response = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._told(failure), auth_bytes=b""
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
+                error_message=self._client_message(failure),
+                auth_bytes=b"",
             )
             raise self._failed(failure, encode_response(response, version, header.correlation_id)) from failure
         response = SaslAuthenticateResponse(
@@ -253,7 +255,7 @@ class SaslServerExchange:
                 f"Cannot change principals during re-authentication from {before.principal_type}.{before.name}: "
                 f"{now.principal_type}.{now.name}"
             )
-            raise AuthenticationFailed("another principal than at first", told=message)
+            raise AuthenticationFailed("another principal than at first", client_message=message)
 
     def _lifetime_ms(self, identity: Identity, wall_ms: int) -> int | None:
         limit_ms = self._rules.max_reauth_ms.get(self.mechanism, 0)
@@ -264,9 +266,9 @@ class SaslServerExchange:
             ends.append(identity.expires_ms - wall_ms)
         return max(min(ends), 0) if ends else None
 
-    def _told(self, failure: AuthenticationFailed) -> str:
-        if failure.told is not None:
-            return failure.told
+    def _client_message(self, failure: AuthenticationFailed) -> str:
+        if failure.client_message is not None:
+            return failure.client_message
         what = "authentication" if self._earlier is None else "re-authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self.mechanism}"
 

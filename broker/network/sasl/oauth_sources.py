@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 KEYS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a setting
 TIMEOUT_MS: Final = 10_000
-# A token in a file is replaced by whoever writes the file, at any time.
+# A token in a file is replaced by the writer of the file, at any time.
 FILE_PAUSE_MS: Final = 60_000
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _CHECKED_NAMES: Final = "ssl.endpoint.identification.algorithm"

@@ -58,7 +58,7 @@ from metadata.store.zookeeper.session_file import SessionFile
 from runtime.tls.network import TlsNetwork
 
 PIPELINE_REQUESTS_MAX: Final = 2_000
-# A stopping broker does not wait longer for an ensemble that may be gone.
+# A stopping broker does not wait longer for an ensemble that may have stopped.
 CLOSE_TIMEOUT_MS: Final = 3_000
 NEW_SESSION_PAUSE_S: Final = 0.1
 CHROOT_ATTEMPTS: Final = 10

@@ -226,7 +226,7 @@ def _dead_not_missed(patches: Patches) -> None:
     async def ignore(term: Term, gone: Any) -> None:
         return
 
-    patches.replace(event_handlers, "_on_brokers_gone", lambda original: ignore)
+    patches.replace(event_handlers, "_on_brokers_lost", lambda original: ignore)
 
 
 def _controller_not_fenced(patches: Patches) -> None:

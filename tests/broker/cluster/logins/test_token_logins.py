@@ -57,7 +57,7 @@ async def test_a_login_with_a_token(mechanism: str) -> None:
         ):
             with pytest.raises(AuthenticationFailed) as caught:
                 login(users, mechanism, name, password, is_token=is_token)
-            assert caught.value.told is None and known.password not in str(caught.value)
+            assert caught.value.client_message is None and known.password not in str(caught.value)
         clock.now_ms += 5001
         with pytest.raises(AuthenticationFailed, match="expired"):
             login(users, mechanism, token_id, known.password)

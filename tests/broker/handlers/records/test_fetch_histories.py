@@ -81,7 +81,7 @@ class History:
                 made.wait(int(number * LAG_MS))
             case "broker":
                 made.around.alive ^= {FOLLOWER}
-                partition.on_brokers_gone({FOLLOWER})
+                partition.on_brokers_lost({FOLLOWER})
 
     async def read(self, index: int, number: float) -> None:
         client = self.clients[int(number * 7) % len(self.clients)]
