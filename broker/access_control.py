@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.cluster.cluster_acls import ClusterAcls, follow_acls
 from broker.observability.audit import AuditLog
 from broker.observability.audit_file import AuditFile
-from security.acl_authorizer import AclAuthorizer
+from security.acls.acl_authorizer import AclAuthorizer
 from security.authorizer import Authorizer, EverybodyAllowed
 from security.principal import Principal
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from client.settings.values import LoginSettings
-from security.oauth_exchange import OAuthBearerClient
-from security.plain import PlainClient
-from security.sasl import OAUTHBEARER, PLAIN, SaslClientFactory
-from security.scram import MECHANISMS as SCRAM
-from security.scram import SaltedPasswords, ScramClient
+from security.sasl.mechanisms import OAUTHBEARER, PLAIN, SaslClientFactory
+from security.sasl.oauth_exchange import OAuthBearerClient
+from security.sasl.plain import PlainClient
+from security.sasl.scram import MECHANISMS as SCRAM
+from security.sasl.scram import SaltedPasswords, ScramClient
 
 Text = Callable[[], str]
 

@@ -21,7 +21,7 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from protocol.schema import Request
-from security.sasl import AuthenticationFailed, SaslClientFactory
+from security.sasl.mechanisms import AuthenticationFailed, SaslClientFactory
 
 if TYPE_CHECKING:
     from runtime.randomness import Randomness

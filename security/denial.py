@@ -13,7 +13,7 @@ import shlex
 from typing import NamedTuple
 
 from security.access import Operation, ResourceType
-from security.acls import AclBinding, PatternType
+from security.acls.entries import AclBinding, PatternType
 from security.principal import ANONYMOUS, Principal
 
 NAME_CHARACTERS_MAX = 256

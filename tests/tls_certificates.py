@@ -7,7 +7,7 @@ import ssl
 
 from barnabas.certificates import Authority, IssuedCertificate
 from runtime.tls.context import TlsMaterial
-from security.key_store import read_pem_certificates, read_pem_keys
+from security.tls.key_store import read_pem_certificates, read_pem_keys
 
 BOTH_VERSIONS = ("TLSv1.2", "TLSv1.3")
 

@@ -25,8 +25,8 @@ from metadata.store.change_nodes import PURGE_PAUSE_MS
 from metadata.store.port import ConnectionLossError, SessionEvent, SessionExpiredError, StoreError, WatchEvent
 from protocol.errors import ErrorCode, KafkaError
 from security.access import Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclBinding, AclEntry, AclFilter, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclBinding, AclEntry, AclFilter, PatternType, PermissionType, ResourcePattern
 from security.principal import Principal
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
     from runtime.slices import Slices
     from runtime.tasks import TaskScope
-    from security.acl_index import AclIndex
+    from security.acls.index import AclIndex
     from security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from config.errors import ConfigError
 from runtime.tls.context import TlsMaterial, client_context_of
 from runtime.tls.stream import reason_of_failure
-from security.store_settings import StoreSettings, checked_kind, read_certificates, read_keys
+from security.tls.store_settings import StoreSettings, checked_kind, read_certificates, read_keys
 
 if TYPE_CHECKING:
     from config.broker import BrokerSettings

@@ -59,7 +59,7 @@ from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.network.transport import Network
 from runtime.randomness import system_randomness
 from runtime.tasks import TaskScope
-from security.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, ScramMechanism
+from security.sasl.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, ScramMechanism
 
 R = TypeVar("R", bound=Response)
 

@@ -23,7 +23,7 @@ from metadata.store.embedded import StoreFileError
 from metadata.store.port import StoreError
 from runtime.error_texts import reason_of
 from runtime.randomness import system_randomness
-from security.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SALT_BYTES, ScramMechanism
+from security.sasl.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SALT_BYTES, ScramMechanism
 
 if TYPE_CHECKING:
     from broker.commands.users_clusters import Users

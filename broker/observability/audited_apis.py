@@ -31,7 +31,7 @@ from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.primitives import uuid_to_text
 from protocol.schema import Request
 from security.access import Operation, ResourceType
-from security.acls import PatternType, PermissionType
+from security.acls.entries import PatternType, PermissionType
 
 Names = Iterable[str]
 Results = Iterable[tuple[str, int]]

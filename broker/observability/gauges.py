@@ -16,7 +16,7 @@ from broker.observability.metric import Metric, Sample, summary_samples
 from controller.events.event_times import ControllerState
 from coordinator.group.commit_window import GroupStatus
 from coordinator.group.group import GroupState
-from security.acl_authorizer import AclAuthorizer
+from security.acls.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
 
 if TYPE_CHECKING:

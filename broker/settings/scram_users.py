@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from metadata.store.sanitized_names import desanitized, sanitized
-from security.scram import MECHANISMS, ScramCredential, TokenLogin
+from security.sasl.scram import MECHANISMS, ScramCredential, TokenLogin
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def user_of_path(path: str) -> str | None:
 
 
 class ScramUsers:
-    """Implements `security.scram.ScramSource`. `token_login` looks delegation tokens up, by mechanism and token id."""
+    """Implements `security.sasl.scram.ScramSource`. `token_login` looks delegation tokens up, by mechanism and token id."""
 
     def __init__(self) -> None:
         self._credentials: dict[tuple[str, str], ScramCredential] = {}

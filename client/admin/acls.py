@@ -15,7 +15,7 @@ from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from protocol.messages.describe_acls import DescribeAclsRequest
 from security.access import Operation, ResourceType
-from security.acls import ANY, PatternType, PermissionType
+from security.acls.entries import ANY, PatternType, PermissionType
 
 _ANY = "any"
 

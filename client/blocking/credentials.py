@@ -15,8 +15,8 @@ from client.mechanisms import exchanges_of
 from client.settings.bearer_tokens import BearerTokens
 from client.settings.files import context_of
 from client.settings.values import BearerSettings, LoginSettings, TlsSettings
-from security.sasl import SaslClient, SaslClientFactory
-from security.scram import NONCE_BYTES
+from security.sasl.mechanisms import SaslClient, SaslClientFactory
+from security.sasl.scram import NONCE_BYTES
 
 
 class ProcessCredentials:

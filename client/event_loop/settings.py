@@ -15,7 +15,7 @@ from runtime.network.transport import Network
 from runtime.randomness import Randomness
 from runtime.tls.network import TlsNetwork
 from runtime.tls.stream import InPlace, Offload, TlsWork
-from security.scram import NONCE_BYTES
+from security.sasl.scram import NONCE_BYTES
 
 
 def connector_of(

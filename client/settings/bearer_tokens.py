@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from client.errors import LoginRefused
 from client.settings.files import context_of
 from client.settings.values import BearerSettings
-from security.oauth_login import (
+from security.sasl.oauth_login import (
     TOKEN_BYTES_MAX,
     LoginToken,
     RefreshWindow,
@@ -24,7 +24,7 @@ from security.oauth_login import (
     credentials_headers,
     granted_token,
 )
-from security.oauth_unsecured import unsecured_token
+from security.sasl.oauth_unsecured import unsecured_token
 
 _KEPT: Final = RefreshWindow(min_period_s=0, buffer_s=0)
 

@@ -17,7 +17,7 @@ from config.errors import ConfigError
 from config.providers import PROVIDERS, resolve
 from config.sources import read_properties
 from runtime.tls.context import TlsMaterial, client_context_of
-from security.key_store import KeyStore, read_key_store, read_pem_certificates, read_pem_keys, read_trust_store
+from security.tls.key_store import KeyStore, read_key_store, read_pem_certificates, read_pem_keys, read_trust_store
 
 T = TypeVar("T")
 

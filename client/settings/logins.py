@@ -18,13 +18,13 @@ from client.mechanisms import MECHANISMS, LoginMechanism
 from client.settings.given import Given
 from client.settings.tls import parse_tls
 from client.settings.values import BearerSettings, LoginSettings, SettingsError, StoreSource, TlsSettings, TrustSettings
-from security.jaas import LoginModule, parse_login_modules
-from security.oauth_exchange import OAuthBearerClient
-from security.oauth_unsecured import NAME_CLAIM as UNSECURED_NAME_CLAIM
-from security.oauth_unsecured import names_unsecured, unsecured_extensions, unsecured_token
-from security.sasl import GSSAPI, PLAIN
-from security.scram import MECHANISMS as SCRAM
-from security.scram import TOKEN_EXTENSION
+from security.sasl.jaas import LoginModule, parse_login_modules
+from security.sasl.mechanisms import GSSAPI, PLAIN
+from security.sasl.oauth_exchange import OAuthBearerClient
+from security.sasl.oauth_unsecured import NAME_CLAIM as UNSECURED_NAME_CLAIM
+from security.sasl.oauth_unsecured import names_unsecured, unsecured_extensions, unsecured_token
+from security.sasl.scram import MECHANISMS as SCRAM
+from security.sasl.scram import TOKEN_EXTENSION
 
 JAAS: Final = "sasl.jaas.config"
 MECHANISM: Final = "sasl.mechanism"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from client.settings.given import Given
 from client.settings.values import TLS_VERSIONS, KeySettings, SettingsError, StoreSource, TlsSettings, TrustSettings
-from security.cipher_suites import chosen_suites
+from security.tls.cipher_suites import chosen_suites
 
 _TRUSTED, _TRUSTED_TEXT = "ssl.truststore.location", "ssl.truststore.certificates"
 _KEYS, _CHAIN, _KEY = "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"

@@ -1,1 +1,1 @@
-"""Readers of the forms that a store of keys and certificates has. `security.key_store` chooses among them."""
+"""Readers of the forms that a store of keys and certificates has. `security.tls.key_store` chooses among them."""

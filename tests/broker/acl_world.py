@@ -18,8 +18,8 @@ from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import ANONYMOUS, Principal
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
 

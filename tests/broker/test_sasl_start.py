@@ -34,9 +34,9 @@ from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.randomness import system_randomness
-from security.plain import PlainClient
-from security.sasl import SaslClient
-from security.scram import MECHANISMS, SaltedPasswords, ScramClient
+from security.sasl.mechanisms import SaslClient
+from security.sasl.plain import PlainClient
+from security.sasl.scram import MECHANISMS, SaltedPasswords, ScramClient
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";'
 PLAIN_JAAS = "listener.name.clients.plain.sasl.jaas.config"

@@ -9,13 +9,13 @@ import pytest
 from client.mechanisms import MECHANISMS, exchanges_of
 from client.settings.bearer_tokens import BearerTokens
 from client.settings.values import BearerSettings, LoginSettings
-from security.oauth_exchange import OAuthBearerServer
-from security.oauth_unsecured import UnsecuredTokenValidator
-from security.plain import PlainServer
 from security.principal import Principal
-from security.sasl import AuthenticationFailed, SaslServer
-from security.scram import MECHANISMS as SCRAM
-from security.scram import ScramCredential, ScramServer, TokenLogin
+from security.sasl.mechanisms import AuthenticationFailed, SaslServer
+from security.sasl.oauth_exchange import OAuthBearerServer
+from security.sasl.oauth_unsecured import UnsecuredTokenValidator
+from security.sasl.plain import PlainServer
+from security.sasl.scram import MECHANISMS as SCRAM
+from security.sasl.scram import ScramCredential, ScramServer, TokenLogin
 
 NOW_S = 1_770_000_000.0
 PASSWORD = "se,cr=et"

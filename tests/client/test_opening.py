@@ -18,8 +18,8 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeResponse
 from protocol.schema import Request, Response
-from security.plain import PlainClient, PlainServer
-from security.sasl import AuthenticationFailed
+from security.sasl.mechanisms import AuthenticationFailed
+from security.sasl.plain import PlainClient, PlainServer
 
 
 def carry_out(steps: Steps[Any], answer: Callable[[Request, int], Response]) -> Any:

@@ -15,7 +15,7 @@ import sys
 import time
 import tracemalloc
 
-from security.key_store import read_key_store, read_trust_store
+from security.tls.key_store import read_key_store, read_trust_store
 from tests.fuzz.mutation import mutate
 from tests.oracle.key_stores import KEY_PASSWORD, PASSWORD, STORES
 

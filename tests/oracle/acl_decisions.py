@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.oracle import java
 
-RECORDING = java.HERE.parent / "security" / "decisions-3.9.txt"
+RECORDING = java.HERE.parent / "security" / "acls" / "decisions-3.9.txt"
 CASES = 250
 QUESTIONS = 60
 TOPIC, GROUP, CLUSTER = 2, 3, 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from security.access import CLUSTER_NAME, Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
 from security.denial import NAME_CHARACTERS_MAX, Cause, Denied, client_text, resolution
 from security.principal import ANONYMOUS, Principal
 

@@ -19,7 +19,7 @@ from client.opening import Login
 from client.settings.values import BearerSettings, LoginSettings
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
-from security.scram import NONCE_BYTES, TOKEN_EXTENSION
+from security.sasl.scram import NONCE_BYTES, TOKEN_EXTENSION
 
 if TYPE_CHECKING:
     from broker.network.sasl.sources import SaslSources

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from security.scram import MECHANISMS, MIN_ITERATIONS, SALT_BYTES, ScramCredential, TokenLogin
+from security.sasl.scram import MECHANISMS, MIN_ITERATIONS, SALT_BYTES, ScramCredential, TokenLogin
 
 if TYPE_CHECKING:
     from broker.cluster.logins.delegation_tokens import DelegationTokens

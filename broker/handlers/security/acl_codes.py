@@ -14,7 +14,7 @@ from protocol.messages.create_acls import AclCreation
 from protocol.messages.delete_acls import DeleteAclsFilter
 from protocol.messages.describe_acls import DescribeAclsRequest
 from security.access import CLUSTER_NAME, Operation, ResourceType
-from security.acls import (
+from security.acls.entries import (
     ANY,
     AclBinding,
     AclEntry,

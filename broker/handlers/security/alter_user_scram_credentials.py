@@ -27,7 +27,7 @@ from protocol.messages.alter_user_scram_credentials import (
 )
 from runtime.slices import Slices
 from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
-from security.scram import MAX_ITERATIONS, MECHANISMS_BY_CODE, MIN_ITERATIONS
+from security.sasl.scram import MAX_ITERATIONS, MECHANISMS_BY_CODE, MIN_ITERATIONS
 
 Row = ScramCredentialDeletion | ScramCredentialUpsertion
 

@@ -14,7 +14,7 @@ from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from security.access import Operation, on_cluster
-from security.acls import AclBinding
+from security.acls.entries import AclBinding
 
 
 @handles(CreateAclsRequest, on_cluster(Operation.ALTER))

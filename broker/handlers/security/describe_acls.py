@@ -23,7 +23,7 @@ from protocol.messages.describe_acls import (
 from security.access import Operation, on_cluster
 
 if TYPE_CHECKING:
-    from security.acls import AclEntry, ResourcePattern
+    from security.acls.entries import AclEntry, ResourcePattern
 
 
 @handles(DescribeAclsRequest, on_cluster(Operation.DESCRIBE))

@@ -22,7 +22,7 @@ from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from security.access import Operation, on_cluster
-from security.scram import MECHANISMS, ScramCredential
+from security.sasl.scram import MECHANISMS, ScramCredential
 
 
 @handles(DescribeUserScramCredentialsRequest, on_cluster(Operation.DESCRIBE, denial=None))

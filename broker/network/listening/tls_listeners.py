@@ -27,10 +27,10 @@ from config.layers import CLUSTER_LEVEL_LISTENER_SETTINGS, LISTENER_ONLY_SETTING
 from config.listener_values import ListenerValues
 from runtime.tls.context import TlsMaterial, check_handshake, client_context_of, server_context
 from runtime.tls.stream import TlsStream, TlsWork, reason_of_failure
-from security.key_store import KeyStore, check_replacement
-from security.ssl_principal import SslPrincipalMapper
-from security.ssl_settings import ClientAuth, SslSettings
-from security.store_settings import StoreSettings, read_certificates, read_keys
+from security.tls.key_store import KeyStore, check_replacement
+from security.tls.ssl_principal import SslPrincipalMapper
+from security.tls.ssl_settings import ClientAuth, SslSettings
+from security.tls.store_settings import StoreSettings, read_certificates, read_keys
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestConnection

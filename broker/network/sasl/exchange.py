@@ -28,7 +28,7 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from protocol.primitives import DecodeError
-from security.sasl import AuthenticationFailed, Identity, MechanismTable, SaslServer
+from security.sasl.mechanisms import AuthenticationFailed, Identity, MechanismTable, SaslServer
 
 if TYPE_CHECKING:
     from broker.network.client_connection import ClientConnection

@@ -21,11 +21,11 @@ from broker.network.sasl.oauth_mechanism import oauth_exchanges
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from metadata.store.znode_json import java_map_order
-from security.jaas import LoginModule, parse_login_modules
-from security.plain import PlainServer, users_of
-from security.sasl import GSSAPI, OAUTHBEARER, PLAIN, MechanismTable, SaslServerFactory
-from security.scram import MECHANISMS as SCRAM
-from security.scram import NONCE_BYTES, ScramServer
+from security.sasl.jaas import LoginModule, parse_login_modules
+from security.sasl.mechanisms import GSSAPI, OAUTHBEARER, PLAIN, MechanismTable, SaslServerFactory
+from security.sasl.plain import PlainServer, users_of
+from security.sasl.scram import MECHANISMS as SCRAM
+from security.sasl.scram import NONCE_BYTES, ScramServer
 
 if TYPE_CHECKING:
     from broker.network.listening.listeners import ListenerPlan

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.network.sasl.oauth_sources import KEYS_URL, TOKEN_URL, OAuthSources, no_keys
 from config.errors import ConfigError
 from config.java_classes import SERVER_HANDLER, UNSECURED_VALIDATOR
-from security.oauth_exchange import OAuthBearerClient, OAuthBearerServer
-from security.oauth_signed import ClaimRules, SignedTokenValidator
-from security.oauth_token import TokenValidator
-from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured, unsecured_extensions, unsecured_token
-from security.sasl import OAUTHBEARER, SaslServerFactory
+from security.sasl.mechanisms import OAUTHBEARER, SaslServerFactory
+from security.sasl.oauth_exchange import OAuthBearerClient, OAuthBearerServer
+from security.sasl.oauth_signed import ClaimRules, SignedTokenValidator
+from security.sasl.oauth_token import TokenValidator
+from security.sasl.oauth_unsecured import (
+    UnsecuredTokenValidator,
+    names_unsecured,
+    unsecured_extensions,
+    unsecured_token,
+)
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues

@@ -24,8 +24,9 @@ from config.errors import ConfigError
 from runtime.documents import DocumentRequest
 from runtime.refreshed import Refreshed, RefreshTimes
 from runtime.tls.context import TlsMaterial, client_context_of
-from security.oauth_keys import DOCUMENT_BYTES_MAX, KeySet
-from security.oauth_login import (
+from security.sasl.mechanisms import OAUTHBEARER, AuthenticationFailed
+from security.sasl.oauth_keys import DOCUMENT_BYTES_MAX, KeySet
+from security.sasl.oauth_login import (
     TOKEN_BYTES_MAX,
     LoginToken,
     RefreshWindow,
@@ -33,8 +34,7 @@ from security.oauth_login import (
     credentials_headers,
     granted_token,
 )
-from security.sasl import OAUTHBEARER, AuthenticationFailed
-from security.store_settings import StoreTexts, key_store, read_certificates, read_keys, trust_store
+from security.tls.store_settings import StoreTexts, key_store, read_certificates, read_keys, trust_store
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues

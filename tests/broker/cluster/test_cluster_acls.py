@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode
 from runtime.slices import Slices
 from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
-from security.acls import ANY, AclFilter, EntryFilter, PatternFilter, PatternType, PermissionType
+from security.acls.entries import ANY, AclFilter, EntryFilter, PatternFilter, PatternType, PermissionType
 from security.authorizer import EverybodyAllowed
 from tests.async_tests import simulated
 from tests.broker.acl_world import ALICE, LATEST, AclWorld, acl

@@ -18,7 +18,7 @@ from metadata.store.change_nodes import ChangeNode
 from protocol.errors import ErrorCode
 from runtime.slices import Slices
 from security.access import Operation, ResourceType
-from security.acls import ANY, AclBinding, AclFilter, EntryFilter, PatternFilter, PatternType
+from security.acls.entries import ANY, AclBinding, AclFilter, EntryFilter, PatternFilter, PatternType
 from security.principal import Principal
 from tests.broker.acl_world import AclBroker, AclWorld, acl
 from tests.simulation.clock import SimClock

@@ -11,7 +11,7 @@ from broker.cluster.zookeeper_tls import zookeeper_tls
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from runtime.disk.os_filesystem import OsFileSystem
-from security.key_store import read_pem_certificates
+from security.tls.key_store import read_pem_certificates
 from tests.jks_writer import Entry, jks
 from tests.tls_certificates import authority, issued
 

@@ -19,8 +19,8 @@ from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from runtime.network.transport import Address
 from security.access import CLUSTER_NAME, Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.authorizer import Authorizer, EverybodyAllowed
 from security.principal import ANONYMOUS
 

@@ -25,8 +25,8 @@ from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from protocol.schema import Request
 from runtime.network.transport import Address
 from security.access import CLUSTER_NAME, Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import ANONYMOUS
 from tests.broker.handlers.records.produce_twins import Twins, error_of, on_twins, request_of, teach
 from tests.broker.harness import Broker

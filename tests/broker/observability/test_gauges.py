@@ -22,8 +22,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from replication.followers.fetchers import Fetchers
 from security.access import Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.authorizer import EverybodyAllowed
 from security.principal import Principal
 from tests.async_tests import simulated

@@ -8,7 +8,7 @@ import pytest
 
 from broker.settings.scram_users import ScramUsers, user_of_path, user_path
 from security.principal import Principal
-from security.scram import ScramCredential, TokenLogin
+from security.sasl.scram import ScramCredential, TokenLogin
 
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
 

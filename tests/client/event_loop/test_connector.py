@@ -19,8 +19,8 @@ from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAut
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from runtime.network.transport import Address, Connection
 from runtime.tls.stream import InPlace
-from security.plain import PlainClient, PlainServer
-from security.sasl import SaslServer
+from security.sasl.mechanisms import SaslServer
+from security.sasl.plain import PlainClient, PlainServer
 from tests.simulation.loop import SimLoop, simulate
 
 

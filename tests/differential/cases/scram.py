@@ -20,7 +20,7 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
-from security.scram import MECHANISMS, SaltedPasswords, ScramClient
+from security.sasl.scram import MECHANISMS, SaltedPasswords, ScramClient
 from tests.differential.play import PATIENCE_S, SASL, Run, case
 from tests.differential.wire import NoResponse, Wire
 

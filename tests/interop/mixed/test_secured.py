@@ -26,7 +26,7 @@ from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.cluster import KAFKA, OURS, Cluster
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
-from tests.security.bearer_tokens import document, rsa_key, rsa_row, signed
+from tests.security.sasl.bearer_tokens import document, rsa_key, rsa_row, signed
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 KINDS = {1: KAFKA, 2: OURS, 3: OURS}

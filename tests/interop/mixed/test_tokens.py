@@ -18,7 +18,7 @@ from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from security.delegation_token import token_password
-from security.scram import MECHANISMS, SaltedPasswords, ScramClient
+from security.sasl.scram import MECHANISMS, SaltedPasswords, ScramClient
 from tests.differential.wire import NoResponse, Wire
 from tests.interop.conftest import need_java
 from tests.interop.security.test_delegation_tokens import SETTINGS

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from tests.interop.conftest import BROKERS, need_java
 from tests.interop.security.token_broker import CLIENTS, OAUTH_MODULE, client_file, produced_and_consumed, secured
 from tests.oracle.process import wait_until
-from tests.security.bearer_tokens import document, rsa_key, rsa_row, signed
+from tests.security.sasl.bearer_tokens import document, rsa_key, rsa_row, signed
 
 pytestmark = pytest.mark.interop
 

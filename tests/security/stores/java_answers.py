@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from security.key_store import read_key_store, read_trust_store
 from security.stores.entries import PasswordError
+from security.tls.key_store import read_key_store, read_trust_store
 
 _READ_FORMS = ("JKS", "PKCS12", "PEM")
 _DIGEST_DIGITS = 32

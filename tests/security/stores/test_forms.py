@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from security.key_store import read_key_store, read_trust_store
 from security.stores.forms import BYTES_MAX, form_of
+from security.tls.key_store import read_key_store, read_trust_store
 from tests.jks_writer import jks
 from tests.tls_certificates import authority, issued
 

@@ -19,8 +19,8 @@ from protocol.errors import ErrorCode
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.documents import NoDocuments
 from runtime.tasks import TaskScope
-from security.plain import PlainServer
-from security.scram import MECHANISMS, ScramServer
+from security.sasl.plain import PlainServer
+from security.sasl.scram import MECHANISMS, ScramServer
 from tests.broker.cluster_world import PORT, ClusterWorld
 from tests.doubles.clock import ManualClock
 from tests.simulation.loop import SimLoop, simulate

@@ -12,8 +12,8 @@ from broker.settings.scram_users import ScramUsers
 from config.broker import BrokerSettings
 from runtime.tasks import TaskScope
 from security.principal import Principal
-from security.sasl import AuthenticationFailed, Identity
-from security.scram import MECHANISMS, SaltedPasswords, ScramClient, ScramServer
+from security.sasl.mechanisms import AuthenticationFailed, Identity
+from security.sasl.scram import MECHANISMS, SaltedPasswords, ScramClient, ScramServer
 from tests.doubles.clock import ManualClock
 from tests.simulation.store import SimulatedEnsemble
 

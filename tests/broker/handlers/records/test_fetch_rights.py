@@ -12,8 +12,8 @@ from broker.observability.audit import AuditLog
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from security.access import CLUSTER_NAME, Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import ANONYMOUS
 from tests.broker.handlers.records.session_world import FOLLOWER, PARTITIONS, VERSION, Several, several
 from tests.replication.replica_world import ME

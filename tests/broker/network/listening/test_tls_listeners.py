@@ -21,8 +21,8 @@ from runtime.timer import Timer
 from runtime.tls.context import client_context_of
 from runtime.tls.network import TlsNetwork
 from runtime.tls.stream import TlsStream, TlsWork
-from security.key_store import read_pem_certificates, read_pem_keys
 from security.principal import ANONYMOUS, Principal
+from security.tls.key_store import read_pem_certificates, read_pem_keys
 from tests.doubles.clock import ManualClock, Turns
 from tests.jks_writer import Entry, jks
 from tests.runtime.tls.test_stream import Later, Line, User
@@ -141,7 +141,7 @@ class World:
 
 
 def _name(stream: TlsStream) -> str:
-    from security.distinguished_name import subject_name
+    from security.tls.distinguished_name import subject_name
 
     assert stream.certificate is not None
     return subject_name(stream.certificate)

@@ -21,9 +21,9 @@ from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsRespon
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from security.plain import PlainServer
 from security.principal import ANONYMOUS, Principal
-from security.sasl import Identity
+from security.sasl.mechanisms import Identity
+from security.sasl.plain import PlainServer
 from tests.broker.harness import Broker, Peer
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 

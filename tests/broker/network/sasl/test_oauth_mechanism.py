@@ -15,14 +15,14 @@ from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from runtime.documents import DocumentRequest
 from runtime.tasks import TaskScope
-from security.key_store import read_pem_certificates
-from security.oauth_exchange import FirstMessage, OAuthBearerClient
 from security.principal import Principal
-from security.sasl import AuthenticationFailed, Identity, SaslServerFactory
+from security.sasl.mechanisms import AuthenticationFailed, Identity, SaslServerFactory
+from security.sasl.oauth_exchange import FirstMessage, OAuthBearerClient
+from security.tls.key_store import read_pem_certificates
 from tests.async_tests import played_by
 from tests.doubles.clock import ManualClock
 from tests.jks_writer import Entry, jks
-from tests.security.bearer_tokens import NOW_S, document, rsa_key, rsa_row, signed, unsecured
+from tests.security.sasl.bearer_tokens import NOW_S, document, rsa_key, rsa_row, signed, unsecured
 from tests.tls_certificates import authority, issued
 
 PREFIX = "listener.name.l.oauthbearer."

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from security.access import Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acls import AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import Principal
 from tests.oracle import acl_decisions, java
 

@@ -18,7 +18,8 @@ from cryptography.x509 import load_pem_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security.key_store import (
+from security.stores.java_order import order_of_jks
+from security.tls.key_store import (
     certificate_names,
     check_replacement,
     read_key_store,
@@ -26,7 +27,6 @@ from security.key_store import (
     read_pem_keys,
     read_trust_store,
 )
-from security.stores.java_order import order_of_jks
 from tests.jks_writer import Entry, jks
 from tests.tls_certificates import authority, issued
 

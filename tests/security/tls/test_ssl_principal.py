@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security.distinguished_name import rfc2253_name, subject_name
 from security.principal import ANONYMOUS, Principal
-from security.ssl_principal import SslPrincipalMapper
+from security.tls.distinguished_name import rfc2253_name, subject_name
+from security.tls.ssl_principal import SslPrincipalMapper
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("ssl_principals.json").read_text(encoding="utf-8"))
 

@@ -17,15 +17,15 @@ from typing import Final
 
 from config.errors import ConfigError
 from runtime.error_texts import reason_of
-from security.key_store import (
+from security.stores.entries import PasswordError
+from security.stores.forms import JKS, PEM, PKCS12
+from security.tls.key_store import (
     KeyStore,
     read_key_store,
     read_pem_certificates,
     read_pem_keys,
     read_trust_store,
 )
-from security.stores.entries import PasswordError
-from security.stores.forms import JKS, PEM, PKCS12
 
 _KINDS: Final = (JKS, PKCS12, PEM, "JCEKS")
 """JCEKS is a type under which Java reads JKS, too."""

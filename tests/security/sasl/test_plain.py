@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security.plain import PlainClient, PlainServer, users_of
 from security.principal import Principal
-from security.sasl import AuthenticationFailed
+from security.sasl.mechanisms import AuthenticationFailed
+from security.sasl.plain import PlainClient, PlainServer, users_of
 
 PASSWORDS = {"alice": "alice-secret", "jürgen": "päss word", "colon": "a:b"}
 

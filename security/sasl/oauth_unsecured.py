@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from security.oauth_token import (
+from security.sasl.oauth_token import (
     INSUFFICIENT_SCOPE,
     BearerToken,
     TokenRefused,

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from security.oauth_login import LoginToken, RefreshWindow, credentials_form, credentials_headers, granted_token
-from tests.security.bearer_tokens import NOW_S, rsa_key, signed, unsecured
+from security.sasl.oauth_login import LoginToken, RefreshWindow, credentials_form, credentials_headers, granted_token
+from tests.security.sasl.bearer_tokens import NOW_S, rsa_key, signed, unsecured
 
 
 @pytest.mark.parametrize("text", [signed(rsa_key()), unsecured()])

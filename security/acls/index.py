@@ -14,7 +14,15 @@ from collections.abc import Iterable, Iterator, Set
 from itertools import product
 
 from security.access import Operation, ResourceType
-from security.acls import EVERYBODY, WILDCARD, AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.entries import (
+    EVERYBODY,
+    WILDCARD,
+    AclBinding,
+    AclEntry,
+    PatternType,
+    PermissionType,
+    ResourcePattern,
+)
 from security.principal import Principal
 
 IMPLIED_BY: dict[Operation, frozenset[Operation]] = {

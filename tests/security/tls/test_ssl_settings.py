@@ -7,8 +7,8 @@ import pytest
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
-from security.ssl_settings import ClientAuth, SslSettings
-from security.store_settings import StoreSettings
+from security.tls.ssl_settings import ClientAuth, SslSettings
+from security.tls.store_settings import StoreSettings
 
 IN_LINE = {"ssl.keystore.key": "K", "ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": "C"}
 

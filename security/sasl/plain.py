@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from protocol.java_text import AS_JAVA
 from security.principal import USER_TYPE, Principal
-from security.sasl import AuthenticationFailed, Identity
+from security.sasl.mechanisms import AuthenticationFailed, Identity
 
 SEPARATOR = "\0"
 # Parts behind this one are not counted.

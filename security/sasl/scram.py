@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 
 from protocol.java_text import AS_JAVA
 from security.principal import USER_TYPE, Principal
-from security.sasl import SCRAM_SHA_256, SCRAM_SHA_512, AuthenticationFailed, Identity
+from security.sasl.mechanisms import SCRAM_SHA_256, SCRAM_SHA_512, AuthenticationFailed, Identity
 
 MIN_ITERATIONS = 4096
 DEFAULT_ITERATIONS = 4096

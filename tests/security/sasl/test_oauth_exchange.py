@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security.oauth_exchange import FirstMessage, OAuthBearerClient, OAuthBearerServer
-from security.oauth_token import INSUFFICIENT_SCOPE, BearerToken, TokenRefused
 from security.principal import Principal
-from security.sasl import AuthenticationFailed, Identity
+from security.sasl.mechanisms import AuthenticationFailed, Identity
+from security.sasl.oauth_exchange import FirstMessage, OAuthBearerClient, OAuthBearerServer
+from security.sasl.oauth_token import INSUFFICIENT_SCOPE, BearerToken, TokenRefused
 
 
 class Tokens:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from security.access import Operation, ResourceType
-from security.acl_index import AclIndex
-from security.acls import AclEntry, ResourcePattern
+from security.acls.entries import AclEntry, ResourcePattern
+from security.acls.index import AclIndex
 from security.denial import Cause, Denied
 from security.principal import Principal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from security.access import Operation, ResourceType
-from security.acls import (
+from security.acls.entries import (
     ANY,
     AclBinding,
     AclEntry,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security.jaas import LoginModule, parse_login_modules
+from security.sasl.jaas import LoginModule, parse_login_modules
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

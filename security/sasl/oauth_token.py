@@ -1,7 +1,7 @@
 """Bearer tokens as their users see them: who a token stands for and until when, or why it is refused. Pure.
 
-A `TokenValidator` decides about a token's text; there are two: of signed tokens (`security.oauth_signed`) and of unsecured ones
-(`security.oauth_unsecured`).
+A `TokenValidator` decides about a token's text; there are two: of signed tokens (`security.sasl.oauth_signed`) and of
+unsecured ones (`security.sasl.oauth_unsecured`).
 
 Rules: the reason of a refusal goes to the log, its status to the client. No error contains the token.
 Source: RFC 6750, RFC 7519; Kafka OAuthBearerToken, OAuthBearerValidatorCallback.

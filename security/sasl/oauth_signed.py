@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from security.oauth_keys import ALGORITHMS, KeySet
-from security.oauth_token import BearerToken, TokenRefused, decoded_part, name_of, seconds_of, texts_of
+from security.sasl.oauth_keys import ALGORITHMS, KeySet
+from security.sasl.oauth_token import BearerToken, TokenRefused, decoded_part, name_of, seconds_of, texts_of
 
 CANDIDATES_MAX: Final = 8
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from security.principal import Principal
-from security.sasl import AuthenticationFailed
-from security.scram import (
+from security.sasl.mechanisms import AuthenticationFailed
+from security.sasl.scram import (
     MECHANISMS,
     MECHANISMS_BY_CODE,
     MIN_ITERATIONS,

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from security.oauth_token import BearerToken, TokenRefused
-from security.oauth_unsecured import UnsecuredTokenValidator, names_unsecured, unsecured_extensions, unsecured_token
-from tests.security.bearer_tokens import CLAIMS, NOW_S, rsa_key, signed, unsecured
+from security.sasl.oauth_token import BearerToken, TokenRefused
+from security.sasl.oauth_unsecured import (
+    UnsecuredTokenValidator,
+    names_unsecured,
+    unsecured_extensions,
+    unsecured_token,
+)
+from tests.security.sasl.bearer_tokens import CLAIMS, NOW_S, rsa_key, signed, unsecured
 
 
 def validator(**options: str) -> UnsecuredTokenValidator:

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from security.oauth_keys import KeysDocumentError, KeySet
-from security.oauth_signed import ClaimRules, SignedTokenValidator
-from security.oauth_token import BearerToken, TokenRefused
-from tests.security.bearer_tokens import (
+from security.sasl.oauth_keys import KeysDocumentError, KeySet
+from security.sasl.oauth_signed import ClaimRules, SignedTokenValidator
+from security.sasl.oauth_token import BearerToken, TokenRefused
+from tests.security.sasl.bearer_tokens import (
     CLAIMS,
     NOW_S,
     curve_key,

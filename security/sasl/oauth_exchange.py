@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from security.oauth_token import TokenRefused, TokenValidator
 from security.principal import USER_TYPE, Principal
-from security.sasl import AuthenticationFailed, Identity
+from security.sasl.mechanisms import AuthenticationFailed, Identity
+from security.sasl.oauth_token import TokenRefused, TokenValidator
 
 SEPARATOR: Final = "\x01"
 _CONTROL_A: Final = b"\x01"
@@ -79,7 +79,7 @@ def _malformed(reason: str) -> AuthenticationFailed:
 
 
 class OAuthBearerServer:
-    """The server's side of one exchange: a `security.sasl.SaslServer`."""
+    """The server's side of one exchange: a `security.sasl.mechanisms.SaslServer`."""
 
     def __init__(self, validator: TokenValidator) -> None:
         self._validator = validator
@@ -118,7 +118,7 @@ def _error_text(refused: TokenRefused) -> str:
 
 
 class OAuthBearerClient:
-    """The client's side of one exchange: a `security.sasl.SaslClient`. `current_token` returns the token to show."""
+    """The client's side of one exchange: a `security.sasl.mechanisms.SaslClient`. `current_token` returns the token to show."""
 
     def __init__(self, current_token: Callable[[], str], extensions: dict[str, str] | None = None) -> None:
         """Raises ValueError for an extension that cannot be sent."""

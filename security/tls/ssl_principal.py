@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 
 from config.java_patterns.pattern import compile_java
-from security.distinguished_name import subject_name
 from security.principal import ANONYMOUS, USER_TYPE, Principal
+from security.tls.distinguished_name import subject_name
 
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLIT = re.compile(rf"\s*({_RULE})\s*(?:,\s*|\Z)", re.ASCII)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote_plus, urlencode
 
-from security.oauth_token import TokenRefused, decoded_part, name_of, seconds_of
+from security.sasl.oauth_token import TokenRefused, decoded_part, name_of, seconds_of
 
 TOKEN_BYTES_MAX: Final = 256 * 1024
 FORM_TYPE: Final = "application/x-www-form-urlencoded"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from config.definition import Password
 from config.errors import ConfigError
-from security.cipher_suites import ChosenSuites, chosen_suites
-from security.store_settings import StoreSettings, StoreTexts, key_store, trust_store
+from security.tls.cipher_suites import ChosenSuites, chosen_suites
+from security.tls.store_settings import StoreSettings, StoreTexts, key_store, trust_store
 
 if TYPE_CHECKING:
     from config.listener_values import ListenerValues

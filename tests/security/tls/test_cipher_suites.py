@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from security.cipher_suites import SUITES, TLS_1_3_SUITES, ChosenSuites, chosen_suites
+from security.tls.cipher_suites import SUITES, TLS_1_3_SUITES, ChosenSuites, chosen_suites
 
 
 def test_openssl_knows_every_suite() -> None:

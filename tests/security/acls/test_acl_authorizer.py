@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security import acl_authorizer
 from security.access import Operation, ResourceType
-from security.acl_authorizer import AclAuthorizer
-from security.acl_index import AclIndex
-from security.acls import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls import acl_authorizer
+from security.acls.acl_authorizer import AclAuthorizer
+from security.acls.entries import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
+from security.acls.index import AclIndex
 from security.principal import Principal
 
 TOPIC = ResourceType.TOPIC

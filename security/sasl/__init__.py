@@ -1,0 +1,1 @@
+"""The mechanisms of SASL, of servers and clients: PLAIN, SCRAM, OAUTHBEARER."""
