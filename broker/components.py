@@ -67,7 +67,7 @@ from replication.followers.leader_endpoint import FetchSettings
 from replication.live_brokers import LiveBrokers
 from replication.marker_appender import MarkerAppender
 from replication.moves.log_moves import LogMoveDependencies, LogMoves
-from replication.partitions import NoFetching, Partitions
+from replication.partitions import NoFetchers, Partitions
 from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 
@@ -260,7 +260,7 @@ class Components:
         return LogMoves(
             LogMoveDependencies(
                 logs=base.logs.future,
-                following=NoFetching() if fetchers is None else fetchers,
+                following=NoFetchers() if fetchers is None else fetchers,
                 clock=base.clock,
                 tasks=base.tasks,
                 quota=self.quotas.log_moves,

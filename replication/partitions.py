@@ -70,7 +70,7 @@ class LeadershipListener(Protocol):
     def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None: ...
 
 
-class Fetching(Protocol):
+class ReplicaFetchers(Protocol):
     """Copies partitions from other leaders. `replication.followers.fetchers.Fetchers` fits it."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None:
@@ -93,7 +93,7 @@ class Fetching(Protocol):
         """Called after all partitions of a request were assigned."""
 
 
-class LogMoving(Protocol):
+class LogMover(Protocol):
     """Moves logs between directories. `replication.moves.log_moves.LogMoves` fits it."""
 
     def begin(self, partition: Partition) -> None:
@@ -120,7 +120,7 @@ class NoLogMoves:
     def resume(self, topic: str, partition: int) -> None: ...
 
 
-class NoFetching:
+class NoFetchers:
     """For a broker without other brokers."""
 
     def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
@@ -148,15 +148,15 @@ class Partitions:
         listener: LeadershipListener,
         *,
         dependencies: PartitionDependencies = ALONE,
-        following: Fetching | None = None,
-        moving: LogMoving | None = None,
+        following: ReplicaFetchers | None = None,
+        moving: LogMover | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._listener = listener
         self._dependencies = dependencies
         self._context = PartitionContext(broker_id, WakeUps(call_soon), dependencies)
-        self._following = NoFetching() if following is None else following
+        self._following = NoFetchers() if following is None else following
         self._moving = NoLogMoves() if moving is None else moving
         self._by_name: dict[TopicPartition, Partition] = {}
         # Topics by id, and how many partitions each of these has here. Topics from before KIP-516 have no id, and are not in

@@ -36,6 +36,7 @@ from storage.free_space import NoRoom
 
 if TYPE_CHECKING:
     from replication.partition import Partition
+    from replication.partitions import ReplicaFetchers
     from storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -74,20 +75,10 @@ class MovableLogs(Protocol):
         """Replace the log by its copy; returns the new log. Raises KAFKA_STORAGE_ERROR: nothing has changed."""
 
 
-class FollowerFetching(Protocol):
-    """Copies from other brokers: the part of `replication.partitions.Fetching` that moves need."""
-
-    def follow(self, partition: Partition, leader_id: int, leader_epoch: int) -> None: ...
-
-    async def stop_following(self, topic: str, partition: int) -> None: ...
-
-    def follows(self, topic: str, partition: int) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class LogMoveDependencies:
     logs: MovableLogs
-    following: FollowerFetching
+    following: ReplicaFetchers
     clock: Clock
     tasks: TaskScope
     quota: ReplicationQuota
