@@ -1,4 +1,4 @@
-"""Which internal topics the controller creates before anybody needs them (`barnabas.internal.topics.create.enable`). Pure.
+"""Which internal topics the controller creates before they are needed (`barnabas.internal.topics.create.enable`). Pure.
 
 Rules: a topic that is missing is created as soon as there are brokers for all its replicas; brokers that are shutting down do
 not count. A topic that is being deleted is not missing yet.

@@ -5,7 +5,7 @@ transactional id) is checked before the handler runs, and its failure refuses th
 (the topics of a Produce) is filtered by the handler, because the rest of the request goes on; its row says so with
 `is_filtered`, and names what the handler asks for.
 
-Invariant: every API has an `Access`; `NOTHING` says that anybody who is connected may ask.
+Invariant: every API has an `Access`; `NOTHING` says that any connected client may ask.
 Source: Kafka KafkaApis (the checks of each handler), AclOperation, ResourceType.
 """
 

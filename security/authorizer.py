@@ -19,7 +19,7 @@ class Authorizer(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether everything is allowed to everybody: then callers need not ask for one resource after the other."""
+        """Whether everything is allowed to all: then callers need not ask for one resource after the other."""
 
     @property
     def changes_count(self) -> int:

@@ -5,7 +5,7 @@ encrypted password in base64, and the password's length. It says all that decodi
 decoded whatever the settings are now.
 
 Rules: ciphers are AES in the modes CBC (with padding), GCM and CTR; key derivations are PBKDF2 with an HMAC. A text
-may come from anybody who may write to the store: each of its numbers has a limit.
+may come from any client that may write to the store: each of its numbers has a limit.
 Invariant: no error of this module contains a secret, a password or an encrypted password.
 Source: Kafka PasswordEncoder, EncryptingPasswordEncoder, IvParamsEncoder, GcmParamsEncoder.
 """

@@ -100,7 +100,7 @@ class NoMeter:
 
 
 class OpenGate:
-    """The gate of a broker without authorisation and quotas: everybody may do everything."""
+    """The gate of a broker without authorisation and quotas: every client may do everything."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Unsecured bearer tokens: anybody can write one. For development, and only where the settings name them. Pure.
+"""Unsecured bearer tokens: any client can write one. For development, and only where the settings name them. Pure.
 
 Rules: a token has the algorithm `none` and an empty signature. It must have an expiry time and the claim that names the
 principal. Options of the login module, as in Apache Kafka: `unsecuredValidatorPrincipalClaimName`,

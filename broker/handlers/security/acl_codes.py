@@ -1,7 +1,7 @@
 """From the codes of ACL requests to ACLs and filters, and back. Pure.
 
-Rules: a code of 0 closes the connection, as in Kafka, where it is a request that no client can make. In a filter, a code that
-nobody knows selects nothing. To create an ACL takes exact types.
+Rules: a code of 0 closes the connection, as in Kafka, where it is a request that no client can make. In a filter, an
+unknown code selects nothing. To create an ACL takes exact types.
 Source: Kafka CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest (normalizeAndValidate), AclApis, SecurityUtils.
 """
 
@@ -42,7 +42,7 @@ def check_known(api_name: str, *codes: int) -> None:
 
 
 def acl_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter | None:
-    """Return the filter; None if it selects nothing, by a code that nobody knows."""
+    """Return the filter; None if it selects nothing, by an unknown code."""
     if (
         asked.resource_type_filter not in _RESOURCE_TYPES | {ANY}
         or asked.pattern_type_filter not in _PATTERN_TYPES

@@ -1,7 +1,7 @@
 """The mechanism OAUTHBEARER of a listener: which tokens it accepts, by its settings.
 
-Signed tokens need `sasl.oauthbearer.jwks.endpoint.url`. Unsecured tokens, which anybody can write, are accepted only where the
-settings name them: by an option of the login module that begins with `unsecured`, or by the class of Kafka's handler for them.
+Signed tokens need `sasl.oauthbearer.jwks.endpoint.url`. Unsecured tokens, which any client can write, are accepted only where
+the settings name them: by an option of the login module that begins with `unsecured`, or by Kafka's handler class for them.
 
 Rules: no IO. Every mistake in the settings is a ConfigError that names the setting.
 Source: Kafka OAuthBearerValidatorCallbackHandler, OAuthBearerUnsecuredValidatorCallbackHandler; KIP-255, KIP-768.
