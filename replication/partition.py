@@ -53,8 +53,6 @@ __all__ = ["NO_EPOCH", "NO_LEADER", "Partition", "WakeUps"]
 
 logger = logging.getLogger(__name__)
 
-_NO_OFFSETS = (-1, -1)
-
 
 class Partition:
     """One partition. Life cycle: created by the first LeaderAndIsr that names it, dropped by StopReplica or with its log
@@ -62,7 +60,8 @@ class Partition:
 
     __slots__ = (
         "_context",
-        "_leader_offsets",
+        "_leader_high_watermark",
+        "_leader_log_start_offset",
         "assignment",
         "last_stable_offset",
         "leader",
@@ -82,8 +81,8 @@ class Partition:
         # Read-only; a request that has to wait uses `own_waiters`.
         self.waiters = NO_WAITERS
         self.leader: LeaderState | None = None
-        # The leader's high watermark and log start in its last response to this follower.
-        self._leader_offsets = _NO_OFFSETS
+        # Of the leader's last response to this follower, -1 before the first.
+        self._leader_high_watermark = self._leader_log_start_offset = -1
         # Called on a follower when the log start has risen, which the leader must know. Ends with the time as follower.
         self.on_shortened: Callable[[Partition], None] | None = None
         self.last_stable_offset = log.commit(log.high_watermark)
@@ -145,7 +144,8 @@ class Partition:
             previous=leader,
             now_ms=now_ms,
         )
-        self._leader_offsets, self.on_shortened = _NO_OFFSETS, None
+        self._leader_high_watermark = self._leader_log_start_offset = -1
+        self.on_shortened = None
         log.epochs.assign(state.leader_epoch, log.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
         self._release_deletions()  # a removed replica is not waited for
@@ -161,7 +161,7 @@ class Partition:
         changed = was_leader or state.leader_epoch > self.assignment.leader_epoch
         self.assignment = PartitionAssignment.of(state)
         self.leader = None
-        self._leader_offsets = _NO_OFFSETS
+        self._leader_high_watermark = self._leader_log_start_offset = -1
         if was_leader:
             self.waiters.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif changed:
@@ -291,7 +291,8 @@ class Partition:
             )
             if log.failure is not None:  # the write failed immediately
                 raise log.failure.again()
-        self._leader_offsets = leader_high_watermark, leader_log_start_offset
+        self._leader_high_watermark = leader_high_watermark
+        self._leader_log_start_offset = leader_log_start_offset
         self._take_over_leader_offsets()
 
     def _on_copied(self, error: KafkaError | None) -> None:
@@ -301,14 +302,13 @@ class Partition:
 
     def _take_over_leader_offsets(self) -> None:
         """Apply the leader's high watermark and log start, each as far as this log reaches by now."""
-        leader_high_watermark, leader_log_start_offset = self._leader_offsets
-        if leader_high_watermark < 0:
+        if self._leader_high_watermark < 0:
             return  # what was written came from an earlier leader
         log = self.log
-        high_watermark = max(min(leader_high_watermark, log.log_end_offset), log.log_start_offset)
+        high_watermark = max(min(self._leader_high_watermark, log.log_end_offset), log.log_start_offset)
         if high_watermark != log.high_watermark:
             self.commit(high_watermark)
-        log_start_offset = min(leader_log_start_offset, high_watermark)
+        log_start_offset = min(self._leader_log_start_offset, high_watermark)
         if log_start_offset > log.log_start_offset:
             log.retention.raise_log_start_offset(log_start_offset)
             self.truncated()

@@ -169,7 +169,7 @@ def _copies_on_as_leader(patches: Patches) -> None:
 
 def _watermark_unbounded(patches: Patches) -> None:
     def take_over(self: Partition) -> None:
-        self.commit(self._leader_offsets[0])
+        self.commit(self._leader_high_watermark)
 
     patches.replace(Partition, "_take_over_leader_offsets", lambda original: take_over)
 
