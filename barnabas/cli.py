@@ -129,7 +129,7 @@ def run_tool(arguments: list[str], *, completes: bool = False) -> int:
         if completes:
             all_commands()
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "confluent_kafka", "kafka", "rich"):
+        if error.name not in ("click", "confluent_kafka", "rich"):
             raise
         if completes:
             return 1  # nobody reads what it says

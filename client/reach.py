@@ -16,10 +16,12 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from client.settings.files import context_of
+from client.settings.values import ClientSettings
 from protocol.errors import ErrorCode
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -56,9 +58,10 @@ class Access:
     mechanism: str | None
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any]) -> Access:
-        """Of the settings of a client, as kafka-python names them."""
-        return cls(arguments["security_protocol"], arguments.get("ssl_context"), arguments.get("sasl_mechanism"))
+    def of(cls, settings: ClientSettings) -> Access:
+        """Raises SettingsError."""
+        context = None if settings.tls is None else context_of(settings.tls)
+        return cls(settings.protocol, context, None if settings.login is None else settings.login.mechanism)
 
 
 class _Unreached(Exception):

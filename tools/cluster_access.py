@@ -1,8 +1,8 @@
-"""How a command reaches a cluster, and as whom: its options and files, in the forms of the client libraries.
+"""How a command reaches a cluster, and as whom: its options and files, for records in the form of librdkafka.
 
-Rules: keys and certificates of every format become PEM, and bearer tokens a callback, which both libraries take. What they
-cannot do is refused by name.
-Source: librdkafka CONFIGURATION.md, confluent-kafka `oauth_cb`, kafka-python `sasl_oauth_token_provider`.
+Rules: for records, keys and certificates of every format become PEM, and bearer tokens a callback. What the library cannot do
+is refused by name.
+Source: librdkafka CONFIGURATION.md, confluent-kafka `oauth_cb`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from client.settings.bearer_tokens import BearerTokens
 from client.settings.command_line import DEFAULTS, client_properties
-from client.settings.files import context_of, read_tls
+from client.settings.files import read_tls
 from client.settings.parsing import parse_client, warnings_about
 from client.settings.values import BearerSettings, ClientSettings, LoginSettings, SettingsError, TlsSettings
 
@@ -52,26 +52,6 @@ class ClusterAccess:
     @property
     def timeout_ms(self) -> int:
         return self.client.request_timeout_ms
-
-    def for_admin(self) -> dict[str, Any]:
-        """Return the arguments of kafka-python's admin client. Raises SettingsError."""
-        arguments: dict[str, Any] = {
-            "bootstrap_servers": self.bootstrap_servers.split(","),
-            "client_id": self.client.client_id,
-            "security_protocol": self.client.protocol,
-            "request_timeout_ms": self.timeout_ms,
-            "bootstrap_timeout_ms": self.timeout_ms,
-        }
-        login = _checked(self.client.login)
-        if login is not None:
-            arguments["sasl_mechanism"] = login.mechanism
-            if login.bearer is None:
-                arguments |= {"sasl_plain_username": login.username, "sasl_plain_password": login.password}
-            else:
-                arguments["sasl_oauth_token_provider"] = _token_provider(login.bearer)
-        if self.client.tls is not None:
-            arguments["ssl_context"] = context_of(self.client.tls)
-        return arguments
 
     def for_records(self) -> dict[str, Any]:
         """Return the settings of librdkafka's producer, consumer and admin client. Raises SettingsError."""
@@ -117,20 +97,6 @@ def _checked(login: LoginSettings | None) -> LoginSettings | None:
             "sasl.jaas.config has tokenauth=true, a delegation token, which the library for records does not take"
         )
     return login
-
-
-def _token_provider(bearer: BearerSettings) -> Any:
-    """Return what kafka-python wants."""
-    from kafka.net.sasl.oauth import AbstractTokenProvider  # noqa: PLC0415  a tenth of a second
-
-    class TokenProvider(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
-        def token(self) -> str:
-            return _tokens.current(bearer).text
-
-        def extensions(self) -> dict[str, str]:
-            return dict(bearer.extensions)
-
-    return TokenProvider()
 
 
 def _new_token(bearer: BearerSettings, _config: str) -> tuple[str, float, str, dict[str, str]]:

@@ -24,9 +24,7 @@ from client.event_loop.connector import Connector
 from client.event_loop.settings import connector_of
 from client.reach import Access, is_final, unreached_text
 from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE, client_properties
-from client.settings.files import context_of
 from client.settings.parsing import parse_client, warnings_about
-from client.settings.values import ClientSettings
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
@@ -246,19 +244,13 @@ async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
             for warning in warnings_about(properties):
                 print_problem(f"barnabas: warning: {warning}")
             connector = connector_of(settings, network, system_randomness())
-            yield ServedUsers(connector, settings.servers, _access(settings), tasks)
+            yield ServedUsers(connector, settings.servers, Access.of(settings), tasks)
             return
         async with _embedded(options.data_dir, tasks) as store:
             yield StoredUsers(store)
     finally:
         await tasks.close()
         network.close()
-
-
-def _access(settings: ClientSettings) -> Access:
-    """Raises SettingsError."""
-    context = None if settings.tls is None else context_of(settings.tls)
-    return Access(settings.protocol, context, None if settings.login is None else settings.login.mechanism)
 
 
 @asynccontextmanager

@@ -30,6 +30,7 @@ from protocol.messages.offset_delete import (
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.primitives import DecodeError
 from protocol.stored.consumer_protocol import ConsumerProtocolAssignment
+from protocol.stored.stored import VERSION_BYTES, stored_version
 from protocol.topic_partition import TopicPartition
 
 CONSUMER = "consumer"
@@ -78,12 +79,16 @@ def describe(groups: Collection[str]) -> Steps[dict[str, CoordinatedGroup | Kafk
 
 
 def assigned(member: DescribedGroupMember, group: DescribedGroup) -> list[TopicPartition]:
-    """Return what a member of a group of consumers reads. Raises DecodeError for what is not in their form."""
+    """Return what a member of a group of consumers reads. Raises DecodeError for what is not in their form: leaders assign
+    whatever bytes they like."""
     if group.protocol_type not in ("", CONSUMER):
         raise DecodeError(f"the group's protocol type is {group.protocol_type}")
-    if not member.member_assignment:
+    content = member.member_assignment
+    if not content:
         return []
-    assignment = ConsumerProtocolAssignment.decode_stored(member.member_assignment)
+    # A later version has only more behind what is known of it.
+    version = min(stored_version(content), ConsumerProtocolAssignment.max_version)
+    assignment, _ = ConsumerProtocolAssignment.decoder(version)(content, VERSION_BYTES, len(content))
     return [(topic.topic, each) for topic in assignment.assigned_partitions for each in topic.partitions]
 
 

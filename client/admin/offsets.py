@@ -21,6 +21,20 @@ NO_OFFSET: Final = -1
 _CONSUMER: Final = -1
 
 
+def offsets_request(times: Mapping[TopicPartition, int], *, is_committed_only: bool = False) -> ListOffsetsRequest:
+    """Return the request about partitions of one leader."""
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(partition_index=each, timestamp=times[topic, each]) for each in partitions
+            ],
+        )
+        for topic, partitions in by_topic(times).items()
+    ]
+    return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=int(is_committed_only), topics=topics)
+
+
 def offsets(
     times: Mapping[TopicPartition, int], *, is_committed_only: bool = False
 ) -> Steps[dict[TopicPartition, int | KafkaError]]:
@@ -28,16 +42,7 @@ def offsets(
     `is_committed_only` the end is that of what open transactions do not hide."""
 
     def request_of(keys: list[TopicPartition]) -> ListOffsetsRequest:
-        topics = [
-            ListOffsetsTopic(
-                name=topic,
-                partitions=[
-                    ListOffsetsPartition(partition_index=each, timestamp=times[topic, each]) for each in partitions
-                ],
-            )
-            for topic, partitions in by_topic(keys).items()
-        ]
-        return ListOffsetsRequest(replica_id=_CONSUMER, isolation_level=int(is_committed_only), topics=topics)
+        return offsets_request({key: times[key] for key in keys}, is_committed_only=is_committed_only)
 
     def read(response: Any) -> Rows[TopicPartition, int]:
         for topic in response.topics:

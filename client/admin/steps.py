@@ -53,6 +53,11 @@ class ByVersion(NamedTuple):
 AnyRequest = Request | ByVersion
 
 
+def kind_of(request: AnyRequest) -> type[Request]:
+    """Return the class of a request."""
+    return type(request) if isinstance(request, Request) else request.kind
+
+
 class AskPlaces(NamedTuple):
     """Send requests to places side by side."""
 

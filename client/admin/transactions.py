@@ -59,19 +59,21 @@ def describe(transactional_ids: Collection[str]) -> Steps[dict[str, CoordinatedT
     }
 
 
+def producers_request(keys: Iterable[TopicPartition]) -> DescribeProducersRequest:
+    """Return the request about partitions of one leader."""
+    rows = [TopicRequest(name=topic, partition_indexes=each) for topic, each in by_topic(keys).items()]
+    return DescribeProducersRequest(topics=rows)
+
+
 def producers(keys: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, list[ProducerState] | KafkaError]]:
     """Return the producers that each partition knows."""
-
-    def request_of(some: list[TopicPartition]) -> DescribeProducersRequest:
-        rows = [TopicRequest(name=topic, partition_indexes=each) for topic, each in by_topic(some).items()]
-        return DescribeProducersRequest(topics=rows)
 
     def read(response: Any) -> Rows[TopicPartition, list[ProducerState]]:
         for topic in response.topics:
             for row in topic.partitions:
                 yield (topic.name, row.partition_index), row.error_code, row.error_message, row.active_producers
 
-    return (yield from rows_of(keys, located(KeyKind.LEADER), request_of, read))
+    return (yield from rows_of(keys, located(KeyKind.LEADER), producers_request, read))
 
 
 def abort(key: TopicPartition, producer: ProducerState) -> Steps[None]:

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from client.admin.offsets import offsets as offsets_at
-from client.admin.steps import AnyRequest, AskPlaces, KeyKind, Locate, Place, Steps
+from client.admin.steps import AnyRequest, AskPlaces, KeyKind, Locate, Place, Steps, kind_of
 from client.blocking.attempts import Attempts, Surroundings
 from client.blocking.connection import BrokerConnection
 from client.blocking.connections import Connect, Connections
@@ -34,7 +34,7 @@ from client.settings.values import ClientSettings
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.schema import Request, Response
+from protocol.schema import Response
 from protocol.topic_partition import TopicPartition
 
 UNKNOWN_S: Final = 10.0
@@ -372,11 +372,6 @@ class ClusterClient:
         address = self.view.address(broker_id)
         assert address is not None
         return address
-
-
-def kind_of(request: AnyRequest) -> type[Request]:
-    """Return the class of a request."""
-    return type(request) if isinstance(request, Request) else request.kind
 
 
 def _here(run: Callable[[], None]) -> None:

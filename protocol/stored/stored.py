@@ -12,22 +12,22 @@ from typing import Self
 from protocol.primitives import Buffer, DecodeError
 from protocol.schema import VersionedMessage
 
-_PREFIX_BYTES = 2
+VERSION_BYTES = 2
 
 
 class Stored(VersionedMessage):
     def encode_stored(self, version: int) -> bytes:
         """The message behind its version. Raises EncodeError."""
-        return b"".join(type(self).encoder(version)(self, version.to_bytes(_PREFIX_BYTES, "big", signed=True)))
+        return b"".join(type(self).encoder(version)(self, version.to_bytes(VERSION_BYTES, "big", signed=True)))
 
     @classmethod
     def decode_stored(cls, data: Buffer) -> Self:
         """The opposite of `encode_stored`. Raises DecodeError, also for a version that this class lacks."""
-        return cls.decode(data, stored_version(data), _PREFIX_BYTES)
+        return cls.decode(data, stored_version(data), VERSION_BYTES)
 
 
 def stored_version(data: Buffer) -> int:
     """The version in front of a stored message. Raises DecodeError."""
-    if len(data) < _PREFIX_BYTES:
+    if len(data) < VERSION_BYTES:
         raise DecodeError("the input is too short for a version")
-    return int.from_bytes(data[:_PREFIX_BYTES], "big", signed=True)
+    return int.from_bytes(data[:VERSION_BYTES], "big", signed=True)

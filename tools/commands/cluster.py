@@ -1,7 +1,7 @@
 """`barnabas cluster`: whether a cluster is well, on one screen.
 
 Rules: each problem names its object, its cause, since when, and the next command. Healthy is exit code 0, a problem 1; notices
-are no problem. A look takes less than ten seconds, whatever hangs.
+are no problem. A check takes less than ten seconds, whatever hangs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def show_health(
     try:
         while True:
             try:
-                view = _look(cluster, window_ms, addresses, view, begun_ms)
+                view = _collect(cluster, window_ms, addresses, view, begun_ms)
             except Unreachable:
                 if not watch:
                     raise
@@ -90,14 +90,14 @@ def show_health(
         return code
 
 
-def _look(
+def _collect(
     cluster: Cluster, window_ms: int, addresses: Sequence[Address], previous: ClusterView | None, begun_ms: int
 ) -> ClusterView:
-    """Raises Unreachable, KafkaException when the brokers refuse the login."""
-    from tools.health.look import CONNECT_LIMIT_MS, LIMIT_MS, look  # noqa: PLC0415
+    """Raises Unreachable, LoginRefused, SettingsError."""
     from tools.health.requests import BrokerRequests  # noqa: PLC0415
+    from tools.health.view_collection import LIMIT_MS, collect_view  # noqa: PLC0415
 
-    requests = BrokerRequests(cluster.settings, cluster.clock, CONNECT_LIMIT_MS)
+    requests = BrokerRequests(cluster.settings.client, cluster.clock)
     try:
         with ThreadPoolExecutor(1) as pool:
             pages = [pool.submit(read_pages, addresses)]
@@ -106,16 +106,11 @@ def _look(
                 if not addresses:
                     pages.append(pool.submit(read_pages, told_addresses(brokers)))
 
-            asked_ms = cluster.clock.monotonic_ms()
-            try:
-                limit_ms = LIMIT_MS - (asked_ms - begun_ms)
-                with cluster.waits.connecting(_LOOKS):
-                    view = look(requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told)
-            except Unreachable:
-                is_refused = cluster.clock.monotonic_ms() - asked_ms < CONNECT_LIMIT_MS  # and does not hang
-                if is_refused and cluster.settings.client.protocol != "PLAINTEXT":
-                    cluster.connect()  # says why
-                raise
+            limit_ms = LIMIT_MS - (cluster.clock.monotonic_ms() - begun_ms)
+            with cluster.waits.connecting(_LOOKS):
+                view = collect_view(
+                    requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told
+                )
             found = {address: page for each in pages for address, page in each.result().items()}
             own = {address: page for address, page in found.items() if page["cluster_id"] == view.cluster_id}
             silent = [f"since when: {host}:{port} has no page /health of this cluster" for host, port in addresses

@@ -48,7 +48,7 @@ def silent(view: ClusterView) -> Iterator[Problem]:
 
 
 def _next_for_silent(broker: BrokerView) -> str:
-    if "SSL:" in (broker.error or ""):
+    if "certificate" in (broker.error or ""):
         return (
             f"check the certificate of broker {broker.broker_id} (ssl.keystore.location), and whom this command trusts"
         )
@@ -194,7 +194,7 @@ def certificates_end(view: ClusterView) -> Iterator[Problem]:
 
 
 def disagreeing(view: ClusterView) -> Iterator[Problem]:
-    """Brokers that say something else than most, in every look."""
+    """Brokers that say something else than most, in each statement."""
     speaking = [broker for broker in view.brokers.values() if broker.statements]
     if len(speaking) < 2:
         return

@@ -1,185 +1,182 @@
 """Single requests to chosen brokers, all brokers side by side, each bounded in time: one that hangs keeps nobody waiting.
 
-Rules: a request that is not answered in time, or refused, is an `Unanswered` in the place of its answer; nothing is retried.
-The connections are kept for the next round. The client library (kafka-python) does the connecting, TLS and SASL; its admin
-client asks one broker after the other and therefore is not used here.
+Rules: a request that is not answered in time, or refused, is an `Unanswered` in the place of its response; nothing is retried.
+The connections are kept for the next round.
 """
 
 from __future__ import annotations
 
-import logging
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Container, Generator, Iterable, Mapping
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tools.cluster_access import ClusterAccess
+from client.admin.steps import AnyRequest, kind_of
+from client.blocking.connection import BrokerConnection
+from client.blocking.side_by_side import Round
+from client.cluster_view import Address
+from client.errors import LoginRefused
+from client.settings.values import ClientSettings, SettingsError
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.primitives import EncodeError
+from protocol.schema import Response
 from tools.failures import Unreachable
 from tools.health.view import Validity
 
 if TYPE_CHECKING:
     from runtime.clock import Clock
 
-MAX_ANSWER_BYTES = 100_000_000
 PROBES = 3
+
+R = TypeVar("R", bound=Response)
 
 
 class Unanswered(Exception):
     """A broker has not answered a request; the text is why. `is_final`: nor will it answer another."""
 
-    is_final = True
+    def __init__(self, text: str, *, is_final: bool = True) -> None:
+        super().__init__(text)
+        self.is_final = is_final
 
 
 class BrokerRequests:
-    """Opened by the constructor; `close` once. All limits are milliseconds for everything that a call asks."""
+    """Connects when it is first asked; `close` once. All limits are milliseconds for everything that a call asks."""
 
-    def __init__(self, settings: ClusterAccess, clock: Clock, connect_limit_ms: int) -> None:
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its errors are told here
-        from kafka.net.manager import KafkaConnectionManager  # noqa: PLC0415  a tenth of a second
-        from kafka.net.selector import NetworkSelector  # noqa: PLC0415
-
+    def __init__(self, settings: ClientSettings, clock: Clock) -> None:
+        self._settings = settings
         self._clock = clock
-        self._apis: frozenset[int] = frozenset()
-        self._net = NetworkSelector(client_id=settings.client.client_id)
-        self._manager = KafkaConnectionManager(
-            self._net,
-            **settings.for_admin()
-            | {
-                "receive_message_max_bytes": MAX_ANSWER_BYTES,
-                "socket_connection_setup_timeout_ms": connect_limit_ms,
-                "reconnect_backoff_max_ms": connect_limit_ms,
-            },
-        )
-        self._net.start()
+        self._addresses: dict[int, Address] = {}
+        self._kept: dict[Address, _MeasuredConnection] = {}
+        self._apis: Container[int] = ()
 
     def close(self) -> None:
-        self._net.run(self._manager.close)
-        self._net.close()
+        while self._kept:
+            self._kept.popitem()[1].close()
 
-    def connect(self, request: Any, limit_ms: int) -> Any:
-        """Send a Metadata request to all bootstrap servers; return the first answer, and know its brokers from then on.
-        Raises Unreachable."""
-        answer = self._net.run(self._first_answer, request, limit_ms)
-        self._manager.cluster.update_metadata(answer)
-        versions = self._manager.broker_version_data
-        self._apis = frozenset() if versions is None else frozenset(versions.api_versions or ())
-        self._manager.broker_version_data = None  # each broker is asked for its own: they may differ
-        return answer
+    def connect(self, request: MetadataRequest, limit_ms: int) -> MetadataResponse:
+        """Ask all bootstrap servers; return the first response, and know its brokers from then on. Raises Unreachable,
+        LoginRefused, SettingsError."""
+        asked = {number: (server, request) for number, server in enumerate(self._settings.servers)}
+        refusals = []
+        with closing(self._outcomes(asked, limit_ms)) as outcomes:
+            for number, response in outcomes:
+                if isinstance(response, MetadataResponse):
+                    self._addresses = {each.node_id: (each.host, each.port) for each in response.brokers}
+                    self._apis = self._kept[self._settings.servers[number]].apis
+                    return response
+                if isinstance(response, LoginRefused | SettingsError):
+                    refusals.append(response)
+        raise refusals[0] if refusals else Unreachable
 
     def has_api(self, api_key: int) -> bool:
         """Whether the broker that answered first has an API."""
         return api_key in self._apis
 
-    def ask(self, asked: Mapping[int, Sequence[Any]], limit_ms: int) -> dict[int, list[Any]]:
-        """Return the answers of each broker to its requests, in their order; an `Unanswered` where there is none."""
-        found: dict[int, list[Any]] = self._net.run(self._ask_all, asked, limit_ms)
-        return found
+    def ask_each(self, asked: Mapping[int, AnyRequest], limit_ms: int) -> dict[int, Any]:
+        """Return the response of each broker to its request; an `Unanswered` where there is none."""
+        known = {broker: (self._addresses[broker], each) for broker, each in asked.items() if broker in self._addresses}
+        found = dict.fromkeys(asked, TimeoutError()) | dict(self._outcomes(known, limit_ms))
+        return {broker: _unanswered(each) if isinstance(each, Exception) else each for broker, each in found.items()}
 
-    def probe(self, brokers: Sequence[int], limit_ms: int) -> dict[int, float | Unanswered]:
+    def probe(self, brokers: Iterable[int], limit_ms: int) -> dict[int, float | Unanswered]:
         """Return how long the fastest of a few small requests took each broker, in milliseconds, once it was connected."""
-        found: dict[int, float | Unanswered] = self._net.run(self._probe_all, brokers, limit_ms)
-        return found
+        until_ms = self._clock.monotonic_ms() + limit_ms
+        asked = list(brokers)
+        fastest_ms: dict[int, float] = {}
+        silent: dict[int, Unanswered] = {}
+        for _ in range(PROBES):
+            left_ms = until_ms - self._clock.monotonic_ms()
+            asked = [each for each in asked if each not in silent and fastest_ms.get(each, left_ms) <= left_ms]
+            for broker, response in self.ask_each(dict.fromkeys(asked, MetadataRequest(topics=[])), left_ms).items():
+                if isinstance(response, Unanswered):
+                    silent[broker] = response
+                else:
+                    took_ms = self._kept[self._addresses[broker]].took_ms
+                    fastest_ms[broker] = min(fastest_ms.get(broker, took_ms), took_ms)
+        return fastest_ms | silent
 
     def certificates(self, brokers: Iterable[int]) -> dict[int, Validity]:
         """Return from when to when the certificates of brokers are valid, of those that are connected over TLS."""
-        found: dict[int, Validity] = self._net.run(self._certificates_of, brokers)
-        return found
+        kept = {broker: self._kept.get(self._addresses[broker]) for broker in brokers}
+        return {
+            broker: each.validity for broker, each in kept.items() if each is not None and each.validity is not None
+        }
 
-    async def _certificates_of(self, brokers: Iterable[int]) -> dict[int, Validity]:
-        found = {}
-        for broker in brokers:
-            connection = self._manager.get_connection(broker, refresh_metadata_on_err=False)
-            sock = getattr(connection.transport, "_sock", None)
-            certificate = sock.getpeercert() if isinstance(sock, ssl.SSLSocket) else None
-            if certificate:
-                first, last = (ssl.cert_time_to_seconds(str(certificate[name])) for name in ("notBefore", "notAfter"))
-                found[broker] = Validity(first * 1000, last * 1000)
-        return found
-
-    async def _first_answer(self, request: Any, limit_ms: int) -> Any:
-        from kafka.future import Future  # noqa: PLC0415
-        from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
-
-        servers = [server.node_id for server in self._manager.cluster.bootstrap_brokers()]
-        first, left = Future(), len(servers)
-
-        async def ask(server: Any) -> None:
-            nonlocal left
-            try:
-                creates = request.allow_auto_topic_creation
-                asked = MetadataRequest(topics=request.topics, allow_auto_topic_creation=creates)
-                answer = await self._one(server, asked, limit_ms)
-                if not first.is_done:
-                    first.success(answer)
-            except Unanswered:
-                pass  # another may answer; `left` counts it
-            left -= 1
-            if not left and not first.is_done:
-                first.failure(Unreachable())
-
-        for server in servers:
-            self._manager.call_soon(ask, server)
-        return await first
-
-    async def _ask_all(self, asked: Mapping[int, Sequence[Any]], limit_ms: int) -> dict[int, list[Any]]:
+    def _outcomes(
+        self, asked: Mapping[int, tuple[Address, AnyRequest]], limit_ms: int
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Ask all side by side, and yield each response, or why there is none, as they come, until the time is over."""
         until_ms = self._clock.monotonic_ms() + limit_ms
+        limit_s = max(0, limit_ms) / 1000
 
-        async def ask(broker: int, requests: Sequence[Any]) -> list[Any]:
-            answers: list[Any] = []
-            for request in requests:
-                try:
-                    answers.append(await self._one(broker, request, until_ms - self._clock.monotonic_ms()))
-                except Unanswered as error:
-                    answers.append(error)
-            return answers
+        def left_s() -> float:
+            return max(0, until_ms - self._clock.monotonic_ms()) / 1000
 
-        running = {broker: self._manager.call_soon(ask, broker, requests) for broker, requests in asked.items()}
-        return {broker: await future for broker, future in running.items()}
+        def ask(request: AnyRequest, connection: BrokerConnection) -> Response:
+            return connection.ask(request, kind_of(request).response_type, left_s())
 
-    async def _probe_all(self, brokers: Sequence[int], limit_ms: int) -> dict[int, float | Unanswered]:
-        from kafka.protocol.metadata import MetadataRequest  # noqa: PLC0415
-
-        until_ms = self._clock.monotonic_ms() + limit_ms
-
-        async def probe(broker: int) -> float | Unanswered:
-            begun_ms = self._clock.monotonic_ms()
-            try:
-                await self._one(broker, MetadataRequest(topics=[]), until_ms - begun_ms)
-            except Unanswered as error:
-                return error
-            fastest_ms = float(self._clock.monotonic_ms() - begun_ms)  # with the connection
-            for _ in range(PROBES):
-                begun_ms = self._clock.monotonic_ms()
-                if begun_ms + fastest_ms > until_ms:
-                    break
-                try:
-                    await self._one(broker, MetadataRequest(topics=[]), until_ms - begun_ms)
-                except Unanswered as error:
-                    return error
-                fastest_ms = min(fastest_ms, self._clock.monotonic_ms() - begun_ms)
-            return fastest_ms
-
-        running = {broker: self._manager.call_soon(probe, broker) for broker in brokers}
-        return {broker: await future for broker, future in running.items()}
-
-    async def _one(self, broker: Any, request: Any, limit_ms: int) -> Any:
-        """Raises Unanswered, caused by the error of the client library."""
-        from kafka.errors import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError  # noqa: PLC0415
-
+        round_ = Round()
+        for key, (address, request) in asked.items():
+            run = round_.task(
+                key,
+                self._usable(address),
+                partial(_MeasuredConnection, *address, self._settings, first_s=limit_s, most_s=limit_s),
+                partial(ask, request),
+            )
+            threading.Thread(target=run, daemon=True).start()
         try:
-            if limit_ms <= 0:
-                raise KafkaTimeoutError("no time was left")
-            connection = self._manager.get_connection(broker, refresh_metadata_on_err=False)
-            return await self._manager.wait_for(connection.send_request(request, limit_ms), limit_ms)
-        except (KafkaError, OSError) as error:
-            unanswered = Unanswered(_told(error))
-            unanswered.is_final = not isinstance(error, IncompatibleBrokerVersion)
-            raise unanswered from error
+            while round_.waits_for and (found := round_.next(left_s())) is not None:
+                if isinstance(found.connection, _MeasuredConnection):
+                    self._kept[asked[found.broker_id][0]] = found.connection
+                if not isinstance(found.value, Response | OSError | KafkaError | LoginRefused | SettingsError):
+                    raise found.value
+                yield found.broker_id, found.value
+        finally:
+            round_.abandon()
+
+    def _usable(self, address: Address) -> _MeasuredConnection | None:
+        """Return the connection that was kept, for its thread."""
+        connection = self._kept.pop(address, None)
+        if connection is not None and not connection.is_usable:
+            connection.close()
+            return None
+        return connection
 
 
-def _told(error: Exception) -> str:
-    if type(error).__name__ in ("KafkaTimeoutError", "RequestTimedOutError"):
-        return "no answer in time"
-    if type(error).__name__ == "IncompatibleBrokerVersion":
-        return "the broker is too old for this request"
-    name = type(error).__name__
-    return str(error).removeprefix(f"{name}: ") or name
+class _MeasuredConnection(BrokerConnection):
+    """A connection that knows how long the last response has taken, which APIs its broker has, and its certificate."""
+
+    took_ms = 0.0
+
+    def ask(self, request: AnyRequest, response_type: type[R], timeout_s: float | None = None) -> R:
+        begun_s = self._clock()
+        try:
+            response = super().ask(request, response_type, timeout_s)
+        except EncodeError as error:  # the newest version that the broker knows cannot say it
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
+        self.took_ms = (self._clock() - begun_s) * 1000
+        return response
+
+    @property
+    def apis(self) -> Container[int]:
+        return self._versions
+
+    @property
+    def validity(self) -> Validity | None:
+        """From when to when the certificate is valid; None without TLS, and for one that is not checked."""
+        certificate = self._socket.getpeercert() if isinstance(self._socket, ssl.SSLSocket) else None
+        if not certificate:
+            return None
+        first, last = (ssl.cert_time_to_seconds(str(certificate[name])) for name in ("notBefore", "notAfter"))
+        return Validity(first * 1000, last * 1000)
+
+
+def _unanswered(error: Exception) -> Unanswered:
+    if isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError):
+        return Unanswered("no answer in time")
+    if isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION:
+        return Unanswered("the broker is too old for this request", is_final=False)
+    return Unanswered(getattr(error, "strerror", None) or str(error))

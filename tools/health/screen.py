@@ -55,7 +55,7 @@ def _brokers(view: ClusterView) -> str:
 def lines(
     view: ClusterView, found: Sequence[Finding], *, shows_all: bool = False, shows_time: bool = False
 ) -> Iterator[str]:
-    """With `shows_time` the first line begins with the time of the look."""
+    """With `shows_time` the first line begins with the time of the view."""
     found = found if shows_all else by_cause(found)
     counts = Counter(each.problem.severity for each in found)
     told = "healthy" if is_healthy(found) else "unhealthy"

@@ -1,4 +1,4 @@
-"""The settings of topics and brokers that a look reads, by name. Pure."""
+"""The settings of topics and brokers that a view has, by name. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one look at a cluster has shown, as the checks read it. Pure.
+"""What has been collected of a cluster, as the checks read it. Pure.
 
 Rules: what is not known is None, or is absent, and `unseen` says why; nothing is assumed. Times are milliseconds since 1970.
 """
@@ -15,9 +15,6 @@ Key = tuple[str, int]
 
 TOPIC_SETTINGS = "settings of topics"
 """What a broker is asked for that it reads from ZooKeeper, where the cluster has one."""
-
-STORAGE_ERROR = 56
-"""The code KAFKA_STORAGE_ERROR, which a log directory has that is offline."""
 
 
 def name_of(key: Key) -> str:
@@ -126,7 +123,7 @@ class Validity:
 @dataclass(frozen=True, slots=True)
 class BrokerView:
     """A registered broker. `round_trip_ms` is the fastest of a few answers, None when none came within `waited_ms`.
-    `statements` are of one look after the other. `settings` are those the checks read, `shared_settings`
+    `statements` are one behind the other. `settings` are those the checks read, `shared_settings`
     the names of those whose values are set for all brokers. `certificate` is that of its listener,
     None without TLS."""
 
@@ -158,7 +155,7 @@ class Stall:
 @dataclass(frozen=True, slots=True)
 class LagView:
     """A partition that a group has committed; `start` and `end` are those of its log. `stood_ms` is how long its offset was
-    seen to stand, None when it moved or was not looked at again; `oldest_unread_ms` the timestamp of the first record that
+    seen to stand, None when it moved or was not observed; `oldest_unread_ms` the timestamp of the first record that
     is not read."""
 
     topic: str
@@ -231,7 +228,7 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentView:
-    """`stood_ms` is how long the replicas that are added did not grow; None: they grew, or were not looked at again."""
+    """`stood_ms` is how long the replicas that are added did not grow; None: they grew, or were not observed."""
 
     key: Key
     replicas: tuple[int, ...]
@@ -244,7 +241,7 @@ class ReassignmentView:
 class ClusterView:
     """`controller` is None while there is none. `absent` are topics that were asked for by name and do not exist.
     `topic_settings` has the settings that the checks read. `began` has what brokers tell of starts, by condition and name.
-    `unseen` are the parts that were not looked at, with the reason."""
+    `unseen` are the parts that were not seen, with the reason."""
 
     brokers: Mapping[int, BrokerView]
     controller: int | None

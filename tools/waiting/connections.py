@@ -1,6 +1,6 @@
 """Whether the brokers of a command are reached, and which of them came back.
 
-Rules: the client libraries tell of lost connections, also of those that a broker has closed because they were idle; so each
+Rules: the client library names lost connections, also of those that a broker has closed because they were idle; so each
 broker is tried before it is called lost, and again until it answers, which is said.
 """
 
@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from client.reach import Access, why_unreached
-from tools.waiting.watch import Told
+from tools.waiting.watch import Cause
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -52,8 +52,8 @@ class Connections:
             if not self._lost:
                 self._hurry()
 
-    def told(self, *, is_suspect: bool = False) -> Told | None:
-        """Return which brokers are lost; None where a client has told of none, unless they are suspected anyway."""
+    def cause(self, *, is_suspect: bool = False) -> Cause | None:
+        """Return which brokers are lost; None where a client has named none, unless they are suspected anyway."""
         if not (self._is_suspect or self._lost or is_suspect):
             return None
         self._is_suspect = False
@@ -69,7 +69,7 @@ class Connections:
         if not lost:
             return None
         causes = f"{'; '.join(lost.values())} ({_names(lost)})"
-        return Told(f"connection lost, retrying: {causes}", causes, is_lost=True)
+        return Cause(f"connection lost, retrying: {causes}", causes, is_lost=True)
 
 
 def _names(brokers: Iterable[int]) -> str:

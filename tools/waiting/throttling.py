@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tools.waiting.watch import Told
+from tools.waiting.watch import Cause
 
 if TYPE_CHECKING:
     from runtime.clock import Clock
@@ -30,5 +30,5 @@ class Throttling:
                 f"broker {event.broker_id} delays its answers by {event.throttle_time:.1f} s, because of a quota"
             )
 
-    def told(self) -> Told | None:
-        return Told(self._text, self._text) if self._clock.monotonic_ms() < self._until_ms else None
+    def cause(self) -> Cause | None:
+        return Cause(self._text, self._text) if self._clock.monotonic_ms() < self._until_ms else None

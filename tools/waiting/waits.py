@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from client.reach import Access, is_final, unreached_text
+from client.errors import LoginRefused
+from client.reach import Access, unreached_text
 from client.settings.values import SettingsError
 from tools.failures import Unreachable, name_of, told
 from tools.waiting.connections import Connections
 from tools.waiting.hindrances import group_hindrance, read_hindrance, write_hindrance
-from tools.waiting.questions import Questions
 from tools.waiting.throttling import Throttling
-from tools.waiting.watch import Told, Watch
+from tools.waiting.watch import Cause, Watch
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as RecordsError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
     from runtime.status_line import StatusLine
     from tools.cluster_access import ClusterAccess
+    from tools.waiting.state_queries import StateQueries
 
 _TIMED_OUT = ("_TIMED_OUT", "_MSG_TIMED_OUT", "_TIMED_OUT_QUEUE", "REQUEST_TIMED_OUT")
 
@@ -40,21 +41,22 @@ class Waits:
         self._access: Access | None = None
         self._unreached: str | None = None
         self._is_reached = False
-        self._questions = Questions(settings, clock)
+        self._clock = clock
+        self._state: StateQueries | None = None
         self.watch = Watch(clock, line)
         self._connections = Connections(self.access, brokers, self.watch.hurry, line.say)
         self._throttling = Throttling(clock)
         self.moved = self.watch.moved
 
     def close(self) -> None:
-        if self.watch.close():
-            self._questions.close()
+        if self.watch.close() and self._state is not None:
+            self._state.close()
 
     def access(self) -> Access | None:
-        """Return how addresses are tried; None where that cannot be: one of the client libraries may do what ours cannot."""
+        """Return how addresses are tried; None where the settings name a store that cannot be read."""
         if self._access is None:
             with contextlib.suppress(SettingsError):
-                self._access = Access.of(self._settings.for_admin())
+                self._access = Access.of(self._settings.client)
         return self._access
 
     def callbacks(self) -> dict[str, Any]:
@@ -67,11 +69,6 @@ class Waits:
         if self._unreached is None and access is not None:
             self._unreached = unreached_text(self._settings.bootstrap_servers.rstrip(",").split(","), access)
         return self._unreached
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Return whether it is known that no broker will answer."""
-        return self._unreached is not None and all(map(is_final, self._unreached.split("; ")))
 
     def told(self, error: KafkaError | RecordsError) -> str:
         """Return the text of an error: where it says only that the time is over, with the cause of the wait."""
@@ -108,54 +105,62 @@ class Waits:
 
     # --- why ---
 
-    def _why_not_connected(self, then: str | None) -> Told | None:
+    @property
+    def _queries(self) -> StateQueries:
+        if self._state is None:
+            from tools.waiting.state_queries import StateQueries  # noqa: PLC0415  few commands wait
+
+            self._state = StateQueries(self._settings.client, self._clock)
+        return self._state
+
+    def _why_not_connected(self, then: str | None) -> Cause | None:
         if not self._is_reached:
             self._unreached = None
             why = self.why_unreached()
             if why is not None:
-                return Told(f"no connection yet, retrying: {why}", why)
+                return Cause(f"no connection yet, retrying: {why}", why)
             self._is_reached = True
-        return None if then is None else Told(then, is_vague=True)
+        return None if then is None else Cause(then, is_vague=True)
 
-    def _why_no_answer(self, group: str | None) -> Told | None:
+    def _why_no_answer(self, group: str | None) -> Cause | None:
         return self._first(lambda: self._admin_hindrance(group), "the cluster", "waiting for an answer")
 
-    def _why_not_written(self, topic: str, waiting: int, *, needs_all: bool) -> Told | None:
+    def _why_not_written(self, topic: str, waiting: int, *, needs_all: bool) -> Cause | None:
         if not waiting:
-            return self._connections.told()
+            return self._connections.cause()
         return self._first(
-            lambda: write_hindrance(self._questions.topic(topic), needs_all=needs_all),
+            lambda: write_hindrance(self._queries.topic(topic), needs_all=needs_all),
             f"the leaders of {topic}", "waiting for acknowledgements",
         )  # fmt: skip
 
-    def _why_not_read(self, topic: str, left: Collection[int] | None) -> Told | None:
+    def _why_not_read(self, topic: str, left: Collection[int] | None) -> Cause | None:
         if left is not None and not left:
-            idle = Told(f"at the end of {topic}: waiting for new records")
-            return self._connections.told() or self._throttling.told() or idle
+            idle = Cause(f"at the end of {topic}: waiting for new records")
+            return self._connections.cause() or self._throttling.cause() or idle
         return self._first(
-            lambda: read_hindrance(self._questions.topic(topic), left), f"the leaders of {topic}", "waiting for records"
+            lambda: read_hindrance(self._queries.topic(topic), left), f"the leaders of {topic}", "waiting for records"
         )
 
-    def _why_not_joined(self, group: str) -> Told | None:
+    def _why_not_joined(self, group: str) -> Cause | None:
         def why() -> str:
-            return group_hindrance(self._questions.group(group)) or f"group {group} has assigned none yet"
+            return group_hindrance(self._queries.group(group)) or f"group {group} has assigned none yet"
 
         return self._first(why, f"the coordinator of group {group}", "waiting for partitions")
 
     def _admin_hindrance(self, group: str | None) -> str | None:
-        if not self._questions.has_controller():
+        if not self._queries.has_controller():
             return "the cluster has no controller"
-        return None if group is None else group_hindrance(self._questions.group(group))
+        return None if group is None else group_hindrance(self._queries.group(group))
 
-    def _first(self, hindrance: Callable[[], str | None], asked: str, waits: str) -> Told:
+    def _first(self, hindrance: Callable[[], str | None], asked: str, waits: str) -> Cause:
         """Return which brokers are lost and what the cluster says; `asked` is who does not answer, `waits` what is done."""
-        lost = self._connections.told(is_suspect=True)
+        lost = self._connections.cause(is_suspect=True)
         try:
             why = None if self._connections.are_all_lost else hindrance()
-        except (Unreachable, SettingsError):
+        except (Unreachable, LoginRefused, SettingsError):
             why = None
-        throttled = self._throttling.told()
+        throttled = self._throttling.cause()
         if why is None:
-            return lost or throttled or Told(f"waiting for an answer of {asked}", is_vague=True)
+            return lost or throttled or Cause(f"waiting for an answer of {asked}", is_vague=True)
         text = f"{waits}: {why}"
-        return Told(text, why) if lost is None else Told(f"{lost.text}; {text}", f"{lost.why}; {why}", is_lost=True)
+        return Cause(text, why) if lost is None else Cause(f"{lost.text}; {text}", f"{lost.why}; {why}", is_lost=True)

@@ -17,9 +17,9 @@ from tests.tools.health.test_since import served
 from tools.cluster_access import ClusterAccess
 from tools.command import main
 from tools.commands import cluster
-from tools.health.look import CONNECT_LIMIT_MS, look
 from tools.health.requests import BrokerRequests
 from tools.health.since import Address, read_pages
+from tools.health.view_collection import collect_view
 
 TIMEOUT_S = 60
 
@@ -68,14 +68,14 @@ def test_a_lag_that_shrinks_is_no_problem_and_since_when_is_read_from_the_record
             consumer.subscribe(["orders"])
             messages = consumer.consume(1, TIMEOUT_S)
             consumer.commit(message=messages[0], asynchronous=False)
-            look = ["cluster", "health", "--bootstrap-server", servers, "--json", "--window-ms"]
-            assert main([*look, "0"]) == 1
+            health = ["cluster", "health", "--bootstrap-server", servers, "--json", "--window-ms"]
+            assert main([*health, "0"]) == 1
             [problem] = json.loads(capfd.readouterr().out)["problems"]
             assert (problem["check"], problem["severity"]) == ("stuck group", "error")
             assert problem["since"] == "2023-11-14T22:13:20.001Z", "the second record is the first that is not read"
             consumer.commit(message=consumer.consume(1, TIMEOUT_S)[0], asynchronous=False)
             consumer.commit(message=consumer.consume(1, TIMEOUT_S)[0], asynchronous=False)
-            assert main([*look, "0"]) == 0
+            assert main([*health, "0"]) == 0
             assert json.loads(capfd.readouterr().out)["problems"] == []
         finally:
             consumer.close()
@@ -110,9 +110,9 @@ def test_what_a_user_may_not_see_is_said(capfd: pytest.CaptureFixture[str]) -> N
 def test_the_validity_of_a_brokers_certificate_is_seen() -> None:
     with EmbeddedBroker(security="sasl_ssl", users=["alice"]) as broker:
         access = ClusterAccess.of(broker.security.java_settings("alice"), broker.bootstrap_servers)
-        requests = BrokerRequests(access, SystemClock(), CONNECT_LIMIT_MS)
+        requests = BrokerRequests(access.client, SystemClock())
         try:
-            found = look(requests, SystemClock(), 0).brokers[0].certificate
+            found = collect_view(requests, SystemClock(), 0).brokers[0].certificate
         finally:
             requests.close()
         assert found is not None

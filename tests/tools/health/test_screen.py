@@ -62,7 +62,7 @@ def test_a_time_that_the_calendar_does_not_have_is_its_number() -> None:
     assert shown["problems"][0]["since"] == "1700000000123456 (beyond the calendar)"
 
 
-def test_a_watch_shows_the_time_of_each_look() -> None:
+def test_a_watch_shows_the_time_of_each_view() -> None:
     assert next(lines(VIEW, [], shows_time=True)).startswith("2023-11-14T22:13:20.000Z cluster c-1: healthy; ")
 
 

@@ -10,7 +10,7 @@ from client.reach import Access
 from tests.doubles.clock import ManualClock
 from tools.waiting.connections import Connections
 from tools.waiting.throttling import LASTS_MS, Throttling
-from tools.waiting.watch import Told
+from tools.waiting.watch import Cause
 
 LOST = KafkaError(KafkaError._TRANSPORT)
 
@@ -33,15 +33,15 @@ class Stage:
         return {server: f"{server} is down" if server in self.down else None for server in servers}
 
     def text(self) -> str | None:
-        told = self.connections.told()
-        assert told is None or told.is_lost
-        return None if told is None else told.text
+        cause = self.connections.cause()
+        assert cause is None or cause.is_lost
+        return None if cause is None else cause.text
 
 
 def test_brokers_are_tried_when_a_client_has_lost_one() -> None:
     stage = Stage()
     assert stage.text() is None
-    assert stage.tried == 0, "nobody has told of an error"
+    assert stage.tried == 0, "no client has named an error"
     stage.connections.on_error(KafkaError(KafkaError.REQUEST_TIMED_OUT))
     assert stage.hurried == 0
     stage.connections.on_error(LOST)
@@ -71,14 +71,14 @@ def test_a_broker_is_lost_until_it_answers() -> None:
     assert stage.tried == tried
 
 
-def test_a_quota_is_told_while_it_delays() -> None:
+def test_a_quota_is_shown_while_it_delays() -> None:
     clock = ManualClock()
     throttling = Throttling(clock)
     throttling.on_throttle(SimpleNamespace(broker_id=1, throttle_time=0.0))
-    assert throttling.told() is None
+    assert throttling.cause() is None
     throttling.on_throttle(SimpleNamespace(broker_id=1, throttle_time=1.25))
     text = "broker 1 delays its answers by 1.2 s, because of a quota"
     clock.now_ms += 1250 + LASTS_MS - 1
-    assert throttling.told() == Told(text, text)
+    assert throttling.cause() == Cause(text, text)
     clock.now_ms += 1
-    assert throttling.told() is None
+    assert throttling.cause() is None
