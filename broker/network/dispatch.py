@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from broker.network.deferred import CloseConnection, Deferred
-from broker.network.error_responses import error_response
+from broker.network.error_responses import TOP_LEVEL, Errors
 from broker.network.gate import Gate, OpenGate
 from broker.network.large_requests import Undecoded
 from broker.network.request_context import RequestContext
@@ -33,6 +33,7 @@ from protocol.schema import Request, Response
 from security.access import Access, Requirement
 
 if TYPE_CHECKING:
+    from broker.observability.audited_request import Audit
     from runtime.disk.filesystem import Buffer
     from runtime.tasks import TaskScope
 
@@ -47,9 +48,15 @@ HandlerFunction = Callable[[Any, RequestContext], Any]
 
 
 def handles(
-    request_type: type[R], access: Requirement | Access, versions: str | None = None
+    request_type: type[R],
+    access: Requirement | Access,
+    versions: str | None = None,
+    *,
+    errors: Errors = TOP_LEVEL,
+    audit: Audit | None = None,
 ) -> Callable[[HandlerFunction], Handler[R]]:
-    """Mark a handler of `request_type`, which needs `access`; `versions` narrows what the message class knows."""
+    """Mark a handler of `request_type`, which needs `access`; `versions` narrows what the message class knows. `errors` is the
+    form of the response to a request that failed as a whole; an API of administration has an `audit`."""
     served = Versions.parse(versions) if versions else Versions(request_type.min_version, request_type.max_version)
     assert request_type.min_version <= served.first <= served.last <= request_type.max_version, (
         f"{request_type.__name__} has no versions {versions}"
@@ -58,7 +65,7 @@ def handles(
     def mark(function: HandlerFunction) -> Handler[R]:
         overlaps = not inspect.iscoroutinefunction(function)
         needs = (access,) if isinstance(access, Requirement) else access
-        return Handler(request_type, function, served.first, served.last, overlaps, needs)
+        return Handler(request_type, function, served.first, served.last, overlaps, needs, errors, audit)
 
     return mark
 
@@ -226,7 +233,7 @@ def _resume(
 
 
 def _refuse(route: Route, request: Request, error: ErrorCode, message: str | None) -> Outcome:
-    response = error_response(request, route.version, error, message)
+    response = route.handler.errors(request, route.version, error, message)
     if response is None:
         text = KafkaError(error, message)
         return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error: {text}")
@@ -243,7 +250,7 @@ def _fail(route: Route, request: Request, context: RequestContext, error: Except
         context.listener,
         exc_info=error,
     )
-    response = error_response(request, route.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    response = route.handler.errors(request, route.version, ErrorCode.UNKNOWN_SERVER_ERROR, None)
     if response is None:
         return CloseConnection(f"{route.handler.api_name} failed, and no response can carry an error")
     return response

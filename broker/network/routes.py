@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from broker.network.error_responses import TOP_LEVEL, Errors
 from broker.network.large_requests import Undecoded, small_only
 from protocol.codec.bounds import heaviest_element
 from protocol.header import request_header_version, response_header_version
@@ -31,6 +32,7 @@ from protocol.messages.update_metadata import UpdateMetadataRequest
 from protocol.schema import Message, Request, Response
 
 if TYPE_CHECKING:
+    from broker.observability.audited_request import Audit
     from runtime.disk.filesystem import Buffer
     from security.access import Access
 
@@ -71,6 +73,10 @@ class Handler(Generic[R]):
     overlaps: bool
     access: Access
     """What the request needs; checked by the gate, or filtered by the handler."""
+    errors: Errors = TOP_LEVEL
+    """Makes the response to a request that failed as a whole."""
+    audit: Audit | None = None
+    """Of an API of administration: what the audit log says of a request."""
     fast_path: Callable[[], Any] | None = None
     """Makes a `broker.network.dispatch.FastPath` for each connection that sends such requests."""
 

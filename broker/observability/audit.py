@@ -17,7 +17,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from broker.observability.audited_apis import AUDITED, AuditedApi
 from protocol.errors import ErrorCode, KafkaError
 from runtime.slices import Slices
 from security.denial import Cause, Denied, resolution
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from broker.network.client_connection import ClientConnection, RequestFacts
     from broker.network.routes import Handler
     from broker.observability.audit_file import AuditFile
+    from broker.observability.audited_request import Audit
     from runtime.clock import Clock
     from security.access import Operation, ResourceType
 
@@ -129,12 +129,9 @@ class AuditLog:
         """Return the handlers, with those of administration wrapped if there is a file."""
         if self.file is None:
             return list(handlers)
-        return [
-            handler if (row := AUDITED.get(handler.api_key)) is None else self._audited(handler, row)
-            for handler in handlers
-        ]
+        return [handler if handler.audit is None else self._audited(handler, handler.audit) for handler in handlers]
 
-    def _audited(self, handler: Handler[Any], row: AuditedApi) -> Handler[Any]:
+    def _audited(self, handler: Handler[Any], row: Audit) -> Handler[Any]:
         function = handler.function
 
         async def audited(request: Any, context: RequestFacts) -> Any:
@@ -154,7 +151,7 @@ class AuditLog:
     async def _acted(
         self,
         handler: Handler[Any],
-        row: AuditedApi,
+        row: Audit,
         request: Any,
         context: RequestFacts,
         results: Iterable[tuple[str, int]],

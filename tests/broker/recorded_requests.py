@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from broker.handlers.brokers.api_versions import api_versions
+from broker.handlers.records.produce import produce_errors
 from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
@@ -20,7 +21,7 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.schema import Response
+from protocol.schema import Message, Response
 from security.access import NOTHING
 
 V = 9  # of Produce, flexible
@@ -62,7 +63,7 @@ class Log:
         self.abandoned: list[int] = []
         self.contexts: list[RequestContext] = []
 
-        @handles(ProduceRequest, NOTHING)
+        @handles(ProduceRequest, NOTHING, errors=produce_errors)
         def produce(
             request: ProduceRequest, context: RequestContext
         ) -> ProduceResponse | Deferred[ProduceResponse] | None:
@@ -96,3 +97,17 @@ class Log:
         for waiting, deferred in self.waiting:
             if waiting == number:
                 deferred.complete(produced(number))
+
+
+def filled(message_type: type[Message]) -> Any:
+    """Return a message with one element in each array."""
+    values: dict[str, Any] = {}
+    texts = {"string": "text", "bytes_": b"", "records": None, "bool_": False, "uuid": b"\0" * 16, "float64": 1.0}
+    for field in message_type.__fields__:
+        if field.kind == "array":
+            element = field.element
+            is_message = isinstance(element, type) and issubclass(element, Message)
+            values[field.name] = [filled(element) if is_message else "text" if element == "string" else 0]  # type: ignore[arg-type]
+        else:
+            values[field.name] = texts.get(field.kind, 0)
+    return message_type(**values)

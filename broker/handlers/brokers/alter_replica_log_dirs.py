@@ -9,8 +9,11 @@ Source: KIP-113; Kafka KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManage
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -18,31 +21,49 @@ from protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from protocol.topic_partition import TopicPartition
 from security.access import Operation, on_cluster
 
 
-@handles(AlterReplicaLogDirsRequest, on_cluster(Operation.ALTER))
-async def alter_replica_log_dirs(
-    request: AlterReplicaLogDirsRequest, context: RequestContext
-) -> AlterReplicaLogDirsResponse:
-    wanted = {
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
+    """Return the directory of each partition: the last one that is given."""
+    return {
         (topic.name, partition): directory.path
         for directory in request.dirs
         for topic in directory.topics
         for partition in topic.partitions
     }
+
+
+def _response(errors: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    async with context.services.serial_queue.begin(len(wanted)) as slices:
-        async for (topic, partition), path in slices.over(wanted.items()):
-            results.setdefault(topic, []).append(
-                AlterReplicaLogDirPartitionResult(
-                    partition_index=partition, error_code=await _move(topic, partition, path, context)
-                )
-            )
+    for (topic, partition), error in errors.items():
+        row = AlterReplicaLogDirPartitionResult(partition_index=partition, error_code=error)
+        results.setdefault(topic, []).append(row)
     return AlterReplicaLogDirsResponse(
         throttle_time_ms=0,
         results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=rows) for name, rows in results.items()],
     )
+
+
+def _refused(
+    request: AlterReplicaLogDirsRequest, _version: int, code: ErrorCode, _message: str | None
+) -> AlterReplicaLogDirsResponse:
+    return _response(dict.fromkeys(_wanted(request), code))
+
+
+@handles(
+    AlterReplicaLogDirsRequest,
+    on_cluster(Operation.ALTER),
+    errors=_refused,
+    audit=audit(Operation.ALTER, "PARTITION", "dirs.topics.partitions", "results.partitions"),
+)
+async def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    wanted = _wanted(request)
+    async with context.services.serial_queue.begin(len(wanted)) as slices:
+        return _response({each: await _move(*each, path, context) async for each, path in slices.over(wanted.items())})
 
 
 async def _move(topic: str, index: int, path: str, context: RequestContext) -> ErrorCode:

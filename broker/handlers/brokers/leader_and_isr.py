@@ -10,24 +10,30 @@ Source: KIP-380, KIP-516; Kafka KafkaApis.handleLeaderAndIsrRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_rows import leader_and_isr as refused
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from security.access import Operation, on_cluster
 
 _ANSWERS_BY_ID_SINCE = 5
 
 
-@handles(LeaderAndIsrRequest, on_cluster(Operation.CLUSTER_ACTION))
+@handles(
+    LeaderAndIsrRequest,
+    on_cluster(Operation.CLUSTER_ACTION),
+    errors=ErrorForm(
+        {"topics": "topic_states", "partition_errors": "ungrouped_partition_states topic_states.partition_states"}
+    ),
+)
 async def leader_and_isr(request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse:
     control = context.services.control
     refusal = await control.refusal(request)
     if refusal is not ErrorCode.NONE:
-        return refused(request, context.api_version, refusal)
+        raise KafkaError(refusal)
     answer = await control.on_leader_and_isr(request)
     if answer.error_code != ErrorCode.NONE:
-        return refused(request, context.api_version, answer.error_code)
+        raise KafkaError(ErrorCode(answer.error_code))
     if context.api_version >= _ANSWERS_BY_ID_SINCE:
         return LeaderAndIsrResponse(error_code=answer.error_code, topics=answer.topics)
     return LeaderAndIsrResponse(error_code=answer.error_code, partition_errors=answer.partition_errors)

@@ -9,13 +9,20 @@ Source: KIP-380, KIP-570; Kafka KafkaApis.handleStopReplicaRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from security.access import Operation, on_cluster
 
 
-@handles(StopReplicaRequest, on_cluster(Operation.CLUSTER_ACTION))
+@handles(
+    StopReplicaRequest,
+    on_cluster(Operation.CLUSTER_ACTION),
+    errors=ErrorForm(
+        {"partition_errors": "ungrouped_partitions topics.partition_indexes topic_states.partition_states"}
+    ),
+)
 async def stop_replica(request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse:
     control = context.services.control
     refusal = await control.refusal(request)

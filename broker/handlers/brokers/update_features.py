@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from security.access import Operation, on_cluster
 
 
-@handles(UpdateFeaturesRequest, on_cluster(Operation.ALTER, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message))
+@handles(
+    UpdateFeaturesRequest,
+    on_cluster(Operation.ALTER, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message),
+    audit=audit(Operation.ALTER, "FEATURE", "feature_updates", "results"),
+)
 async def update_features(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     try:
         return await context.services.controller.update_features(request, context.api_version)

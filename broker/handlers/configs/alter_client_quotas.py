@@ -13,7 +13,9 @@ from ipaddress import AddressValueError, IPv4Address
 
 from broker.handlers.configs.config_resources import refused, store_refusal
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from metadata.client_quotas import DEFAULT, QuotaEntity, QuotaKind, quota_kind, quota_text
 from metadata.store.port import StoreError
 from metadata.store.sanitized_names import sanitized
@@ -32,8 +34,15 @@ from security.access import Operation, on_cluster
 USER, CLIENT_ID, ADDRESS = "user", "client-id", "ip"
 
 
+def _entity_name(row: RequestEntryData | ResponseEntryData) -> str:
+    return " ".join(f"{each.entity_type} {each.entity_name or '<default>'}" for each in row.entity)
+
+
 @handles(
-    AlterClientQuotasRequest, on_cluster(Operation.ALTER_CONFIGS, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message)
+    AlterClientQuotasRequest,
+    on_cluster(Operation.ALTER_CONFIGS, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message),
+    errors=ErrorForm({"entries": "entries"}),
+    audit=audit(Operation.ALTER_CONFIGS, "QUOTA", "entries", "entries", _entity_name),
 )
 async def alter_client_quotas(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     results: dict[frozenset[tuple[str, str | None]], ResponseEntryData] = {}

@@ -9,6 +9,7 @@ Source: KIP-133, KIP-226; Kafka ConfigAdminManager.preprocess, ZkAdminManager.al
 from __future__ import annotations
 
 from broker.handlers.configs.config_resources import (
+    AUDIT,
     ConfigAccess,
     ConfigResourceType,
     check_entries,
@@ -36,6 +37,7 @@ from security.access import Operation, ResourceType, on_each
 @handles(
     AlterConfigsRequest,
     (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+    audit=AUDIT,
 )
 async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)

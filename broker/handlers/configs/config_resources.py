@@ -8,9 +8,10 @@ from __future__ import annotations
 import enum
 import logging
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from broker.observability.audited_request import audit
 from broker.settings.stored_passwords import PasswordsRefused
 from config.errors import ConfigError
 from config.java_values import java_integer
@@ -43,6 +44,19 @@ class ConfigResourceType(enum.IntEnum):
     @classmethod
     def _missing_(cls, _value: object) -> ConfigResourceType:
         return cls.UNKNOWN
+
+
+def _resource_name(row: Any) -> str:
+    kind = {2: "topic", 4: "broker", 8: "broker-logger"}.get(row.resource_type, str(row.resource_type))
+    return f"{kind} {row.resource_name}"
+
+
+def _asked(request: Any) -> Iterator[str]:
+    return (f"{_resource_name(row)}: {', '.join(each.name for each in row.configs)}" for row in request.resources)
+
+
+AUDIT = audit(Operation.ALTER_CONFIGS, "CONFIGS", _asked, "responses", _resource_name)
+"""Of the requests that alter settings."""
 
 
 def refused(message: str) -> KafkaError:

@@ -14,6 +14,7 @@ import enum
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.handlers.configs.config_resources import (
+    AUDIT,
     ConfigAccess,
     ConfigResourceType,
     check_entries,
@@ -55,6 +56,7 @@ class AlterOperation(enum.IntEnum):
 @handles(
     IncrementalAlterConfigsRequest,
     (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+    audit=AUDIT,
 )
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: RequestContext

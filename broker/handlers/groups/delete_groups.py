@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from security.access import Operation, ResourceType, on_each
 
 
-@handles(DeleteGroupsRequest, on_each(Operation.DELETE, ResourceType.GROUP))
+@handles(
+    DeleteGroupsRequest,
+    on_each(Operation.DELETE, ResourceType.GROUP),
+    audit=audit(Operation.DELETE, "GROUP", "groups_names", "results"),
+)
 async def delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     may_delete = context.may(Operation.DELETE, ResourceType.GROUP)
     distinct = dict.fromkeys(request.groups_names)

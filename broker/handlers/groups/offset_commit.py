@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from broker.handlers.groups.legacy_offsets import commit_legacy_offset
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from coordinator.group.offset_commits import metadata_is_too_large
 from metadata.image import ClusterImage
@@ -33,6 +34,7 @@ from security.access import Operation, ResourceType, on_each, on_named
 @handles(
     OffsetCommitRequest,
     (on_named(Operation.READ, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
+    errors=ErrorForm({"topics": "topics"}),
 )
 async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
     services = context.services

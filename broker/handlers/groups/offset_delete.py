@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import (
@@ -27,9 +28,18 @@ from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each, on_named
 
 
+def _results(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> list[tuple[str, int]]:
+    return [
+        (f"{request.group_id} {topic.name}-{row.partition_index}", row.error_code)
+        for topic in response.topics
+        for row in topic.partitions
+    ]
+
+
 @handles(
     OffsetDeleteRequest,
     (on_named(Operation.DELETE, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
+    audit=audit(Operation.DELETE, "OFFSET", "topics.partitions", _results),
 )
 async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
     services = context.services

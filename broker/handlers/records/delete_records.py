@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import (
@@ -35,7 +36,11 @@ _Wait: TypeAlias = Wait[DeleteRecordsPartitionResult]
 _Followers: TypeAlias = DelayedOperation[DeleteRecordsPartitionResult]
 
 
-@handles(DeleteRecordsRequest, on_each(Operation.DELETE, ResourceType.TOPIC))
+@handles(
+    DeleteRecordsRequest,
+    on_each(Operation.DELETE, ResourceType.TOPIC),
+    audit=audit(Operation.DELETE, "PARTITION", "topics.partitions", "topics.partitions"),
+)
 async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     services = context.services
     may_delete = context.may(Operation.DELETE, ResourceType.TOPIC)

@@ -32,6 +32,7 @@ from broker.handlers.records.produce_checks import (
 from broker.handlers.transactions.transaction_start import TransactionStart
 from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import DENIAL_TEXTS_MAX, RequestContext
 from metadata.image import INTERNAL_TOPICS
@@ -56,6 +57,7 @@ from storage.log.validation import LongValidation, RequestRejected, ValidatedRec
 
 if TYPE_CHECKING:
     from broker.services import Services
+    from protocol.schema import Response
     from replication.partition import Partition
     from runtime.disk.filesystem import Buffer
     from storage.log.producers.transaction_verifications import VerificationGuard
@@ -88,6 +90,13 @@ _make_response = ProduceResponse.maker()
 _make_topic = TopicProduceResponse.maker()
 _make_row = PartitionProduceResponse.maker()
 
+_in_rows = ErrorForm({"responses": "topic_data"}, base_offset=NO_OFFSET)
+
+
+def produce_errors(request: ProduceRequest, version: int, code: ErrorCode, message: str | None) -> Response | None:
+    """None for a request without acknowledgement: its client learns of errors by the end of the connection."""
+    return None if request.acks == NO_ANSWER else _in_rows(request, version, code, message)
+
 
 @handles(
     ProduceRequest,
@@ -96,6 +105,7 @@ _make_row = PartitionProduceResponse.maker()
         on_each(Operation.WRITE, ResourceType.TOPIC),
     ),
     versions="3-11",
+    errors=produce_errors,
 )
 def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append to the partitions, and respond. Raises CloseConnection for an error if there is no response."""

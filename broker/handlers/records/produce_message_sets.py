@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.handlers.records.produce import ProduceAppend
+from broker.handlers.records.produce import ProduceAppend, produce_errors
 from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
@@ -38,7 +38,7 @@ SMALLEST_USUAL_RECORD_BYTES = 64
 SMALLEST_COMPRESSED_RECORD_BYTES = 1
 
 
-@handles(ProduceRequest, on_each(Operation.WRITE, ResourceType.TOPIC), versions="0-2")
+@handles(ProduceRequest, on_each(Operation.WRITE, ResourceType.TOPIC), versions="0-2", errors=produce_errors)
 async def produce_message_sets(
     request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:

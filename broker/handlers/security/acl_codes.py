@@ -11,7 +11,7 @@ from broker.network.deferred import CloseConnection
 from metadata.store.acls import is_possible_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_acls import AclCreation
-from protocol.messages.delete_acls import DeleteAclsFilter
+from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl
 from protocol.messages.describe_acls import DescribeAclsRequest
 from security.access import CLUSTER_NAME, Operation, ResourceType
 from security.acls.entries import (
@@ -33,6 +33,17 @@ _PATTERN_TYPES = frozenset(map(int, PatternType))
 _OPERATIONS = frozenset(map(int, Operation))
 _PERMISSIONS = frozenset(map(int, PermissionType))
 _IN_FILTERS = frozenset((PatternType.ANY, PatternType.MATCH))
+
+
+def acl_name(row: AclCreation | DeleteAclsMatchingAcl, pattern_type: int) -> str:
+    """Return what the audit log calls an ACL."""
+    resource_type, pattern = _code_name(ResourceType, row.resource_type), _code_name(PatternType, pattern_type)
+    operation, permission = _code_name(Operation, row.operation), _code_name(PermissionType, row.permission_type)
+    return f"{resource_type}:{pattern}:{row.resource_name} {row.principal} {row.host} {operation} {permission}"
+
+
+def _code_name(codes: type[ResourceType | Operation | PermissionType | PatternType], code: int) -> str:
+    return codes(code).name if code in codes._value2member_map_ else str(code)
 
 
 def check_known(api_name: str, *codes: int) -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from broker.handlers.configs.config_resources import store_refusal
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from broker.settings.scram_users import user_path
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
@@ -32,7 +33,11 @@ from security.sasl.scram import MAX_ITERATIONS, MECHANISMS_BY_CODE, MIN_ITERATIO
 Row = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-@handles(AlterUserScramCredentialsRequest, on_each(Operation.ALTER, ResourceType.CLUSTER))
+@handles(
+    AlterUserScramCredentialsRequest,
+    on_each(Operation.ALTER, ResourceType.CLUSTER),
+    audit=audit(Operation.ALTER, "USER", "deletions upsertions", "results"),
+)
 async def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:

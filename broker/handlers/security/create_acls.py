@@ -8,16 +8,33 @@ Source: Kafka AclApis.handleCreateAcls, AclAuthorizer.createAcls; KIP-140, KIP-2
 
 from __future__ import annotations
 
-from broker.handlers.security.acl_codes import check_is_exact, check_known, new_acl
+from collections.abc import Iterator
+
+from broker.handlers.security.acl_codes import acl_name, check_is_exact, check_known, new_acl
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from security.access import Operation, on_cluster
 from security.acls.entries import AclBinding
 
 
-@handles(CreateAclsRequest, on_cluster(Operation.ALTER))
+def _names(request: CreateAclsRequest) -> Iterator[str]:
+    return (acl_name(row, row.resource_pattern_type) for row in request.creations)
+
+
+def _results(request: CreateAclsRequest, response: CreateAclsResponse) -> Iterator[tuple[str, int]]:
+    return zip(_names(request), (row.error_code for row in response.results), strict=True)
+
+
+@handles(
+    CreateAclsRequest,
+    on_cluster(Operation.ALTER),
+    errors=ErrorForm({"results": "creations"}),
+    audit=audit(Operation.ALTER, "ACL", _names, _results),
+)
 async def create_acls(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
     services = context.services
     creations = request.creations

@@ -11,6 +11,7 @@ from __future__ import annotations
 from broker.handlers.security.token_requests import NO_TIMESTAMP, VERSION_WITH_REQUESTER, may_ask, store_error
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -18,7 +19,15 @@ from security.access import Operation, ResourceType, on_each
 from security.principal import USER_TYPE, Principal
 
 
-@handles(CreateDelegationTokenRequest, on_each(Operation.CREATE_TOKENS, ResourceType.USER))
+def _owner(_request: CreateDelegationTokenRequest, response: CreateDelegationTokenResponse) -> list[tuple[str, int]]:
+    return [(f"{response.principal_type}:{response.principal_name}", response.error_code)]
+
+
+@handles(
+    CreateDelegationTokenRequest,
+    on_each(Operation.CREATE_TOKENS, ResourceType.USER),
+    audit=audit(Operation.CREATE_TOKENS, "DELEGATION_TOKEN", "", _owner),
+)
 async def create_delegation_token(
     request: CreateDelegationTokenRequest, context: RequestContext
 ) -> CreateDelegationTokenResponse:

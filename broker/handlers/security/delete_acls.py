@@ -9,14 +9,17 @@ Source: Kafka AclApis.handleDeleteAcls, AclAuthorizer.deleteAcls; KIP-140, KIP-2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from broker.cluster.cluster_acls import DeletedAcl
-from broker.handlers.security.acl_codes import acl_filter, check_known
+from broker.handlers.security.acl_codes import acl_filter, acl_name, check_known
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode
 from protocol.messages.delete_acls import (
+    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
@@ -26,7 +29,24 @@ from runtime.slices import Slices
 from security.access import Operation, on_cluster
 
 
-@handles(DeleteAclsRequest, on_cluster(Operation.ALTER))
+def _filter_name(row: DeleteAclsFilter) -> str:
+    return f"{row.resource_type_filter}:{row.pattern_type_filter}:{row.resource_name_filter} {row.principal_filter}"
+
+
+def _deleted(_request: DeleteAclsRequest, response: DeleteAclsResponse) -> Iterator[tuple[str, int]]:
+    for result in response.filter_results:
+        if result.error_code:
+            yield "", result.error_code
+        for row in result.matching_acls:
+            yield acl_name(row, row.pattern_type), row.error_code
+
+
+@handles(
+    DeleteAclsRequest,
+    on_cluster(Operation.ALTER),
+    errors=ErrorForm({"filter_results": "filters"}),
+    audit=audit(Operation.ALTER, "ACL", "filters", _deleted, _filter_name),
+)
 async def delete_acls(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
     services = context.services
     for each in request.filters:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from broker.handlers.configs.config_resources import store_refusal
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from broker.settings.scram_users import user_of_path, user_path
 from metadata.store.port import StoreError
@@ -25,7 +26,11 @@ from security.access import Operation, on_cluster
 from security.sasl.scram import MECHANISMS, ScramCredential
 
 
-@handles(DescribeUserScramCredentialsRequest, on_cluster(Operation.DESCRIBE, denial=None))
+@handles(
+    DescribeUserScramCredentialsRequest,
+    on_cluster(Operation.DESCRIBE, denial=None),
+    errors=ErrorForm({"results": "users"}, user=""),
+)
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:

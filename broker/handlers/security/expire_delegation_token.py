@@ -9,11 +9,12 @@ from __future__ import annotations
 from broker.handlers.security.token_requests import moved_end
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import as_a_whole, audit
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from security.access import NOTHING
+from security.access import NOTHING, Operation
 
 
-@handles(ExpireDelegationTokenRequest, NOTHING)
+@handles(ExpireDelegationTokenRequest, NOTHING, audit=audit(Operation.ALTER, "DELEGATION_TOKEN", "", as_a_whole))
 async def expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse:

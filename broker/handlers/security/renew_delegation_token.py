@@ -10,11 +10,12 @@ from __future__ import annotations
 from broker.handlers.security.token_requests import moved_end
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import as_a_whole, audit
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from security.access import NOTHING
+from security.access import NOTHING, Operation
 
 
-@handles(RenewDelegationTokenRequest, NOTHING)
+@handles(RenewDelegationTokenRequest, NOTHING, audit=audit(Operation.ALTER, "DELEGATION_TOKEN", "", as_a_whole))
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, context: RequestContext
 ) -> RenewDelegationTokenResponse:

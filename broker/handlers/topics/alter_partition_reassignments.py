@@ -9,7 +9,9 @@ Source: KIP-455; Kafka KafkaApis.handleAlterPartitionReassignmentsRequest, Kafka
 from __future__ import annotations
 
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -21,7 +23,12 @@ from protocol.topic_partition import TopicPartition
 from security.access import Operation, on_cluster
 
 
-@handles(AlterPartitionReassignmentsRequest, on_cluster(Operation.ALTER))
+@handles(
+    AlterPartitionReassignmentsRequest,
+    on_cluster(Operation.ALTER),
+    errors=ErrorForm({"responses": "topics"}),
+    audit=audit(Operation.ALTER, "PARTITION", "topics.partitions", "responses.partitions"),
+)
 async def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:

@@ -12,6 +12,7 @@ from collections import Counter
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from metadata.admin.topic_requests import NewPartitions, Outcome
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
@@ -27,7 +28,11 @@ _STRICT_SINCE = 3
 DENIAL = "The topic authorization is failed."
 
 
-@handles(CreatePartitionsRequest, on_each(Operation.ALTER, ResourceType.TOPIC))
+@handles(
+    CreatePartitionsRequest,
+    on_each(Operation.ALTER, ResourceType.TOPIC),
+    audit=audit(Operation.ALTER, "TOPIC", "topics", "results"),
+)
 async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     services = context.services
     known = services.controller.context

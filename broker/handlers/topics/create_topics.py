@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from broker.handlers.configs.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from config.layers import ConfigSource
 from config.topic import LogConfig
 from metadata.admin.topic_requests import CreatedTopic, NewTopic
@@ -48,6 +49,7 @@ DENIAL = "Authorization failed."
         on_each(Operation.CREATE, ResourceType.TOPIC),
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
     ),
+    audit=audit(Operation.CREATE, "TOPIC", "topics", "topics"),
 )
 async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     services = context.services

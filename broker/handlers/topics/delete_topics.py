@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -22,7 +23,7 @@ from protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from protocol.primitives import ZERO_UUID
+from protocol.primitives import ZERO_UUID, uuid_to_text
 from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
@@ -30,9 +31,16 @@ _STRICT_SINCE = 5
 _HIDDEN = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
+def _name(row: DeleteTopicState | DeletableTopicResult | str) -> str:
+    if isinstance(row, str):
+        return row
+    return row.name if row.name is not None else uuid_to_text(row.topic_id)
+
+
 @handles(
     DeleteTopicsRequest,
     (on_each(Operation.DELETE, ResourceType.TOPIC), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    audit=audit(Operation.DELETE, "TOPIC", "topics topic_names", "responses", _name),
 )
 async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
     version, services = context.api_version, context.services

@@ -10,7 +10,9 @@ Source: KIP-183, KIP-460; Kafka KafkaApis.handleElectLeaders.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.observability.audited_request import audit
 from controller.elections.leader_election_rules import ElectionReason
 from metadata.admin.topic_requests import Outcome
 from protocol.errors import ErrorCode, KafkaError
@@ -26,7 +28,14 @@ from security.access import Operation, on_cluster
 _REASONS = {0: ElectionReason.PREFERRED, 1: ElectionReason.UNCLEAN}
 
 
-@handles(ElectLeadersRequest, on_cluster(Operation.ALTER, denial=None))
+@handles(
+    ElectLeadersRequest,
+    on_cluster(Operation.ALTER, denial=None),
+    errors=ErrorForm({"replica_election_results": "topic_partitions"}),
+    audit=audit(
+        Operation.ALTER, "PARTITION", "topic_partitions.partitions", "replica_election_results.partition_result"
+    ),
+)
 async def elect_leaders(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     reason = _REASONS.get(request.election_type)
     if reason is None:

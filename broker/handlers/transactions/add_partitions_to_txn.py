@@ -15,10 +15,10 @@ from collections.abc import Collection, Mapping
 
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
-from broker.network.error_rows import add_partitions_to_txn as refused
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from metadata.image import is_internal
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -42,6 +42,7 @@ _FENCED_SINCE = 2
         on_each(Operation.WRITE, ResourceType.TOPIC),
         on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     ),
+    errors=ErrorForm({"results_by_topic_v3_and_below": "v3_and_below_topics"}),
 )
 async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: RequestContext
@@ -55,11 +56,11 @@ async def add_partitions_to_txn(
             topics=request.v3_and_below_topics,
         )
         if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, own.transactional_id):
-            return refused(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         results = await _results(own, context, is_client=True)
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        return refused(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,

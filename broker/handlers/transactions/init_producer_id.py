@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from coordinator.transaction.producer_registration import ProducerIdAndEpoch
 from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionResponse
@@ -30,6 +31,7 @@ _FENCED_SINCE = 4
         on_each(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
         on_each(Operation.WRITE, ResourceType.TOPIC),
     ),
+    errors=ErrorForm(producer_epoch=NO_PRODUCER_EPOCH),
 )
 async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     response = await _initialize(request, context)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
@@ -37,6 +38,7 @@ _LOADING_SINCE = 2
         on_named(Operation.READ, ResourceType.GROUP, "group_id"),
         on_each(Operation.READ, ResourceType.TOPIC),
     ),
+    errors=ErrorForm({"topics": "topics"}),
 )
 async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     services = context.services

@@ -9,6 +9,7 @@ Source: KIP-98; Kafka KafkaApis.handleWriteTxnMarkersRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
@@ -22,7 +23,11 @@ from protocol.topic_partition import TopicPartition
 from security.access import Operation, on_cluster
 
 
-@handles(WriteTxnMarkersRequest, on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION))
+@handles(
+    WriteTxnMarkersRequest,
+    on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
+    errors=ErrorForm({"markers": "markers"}),
+)
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     by_producer = await context.services.marker_appender.append(request.markers)
     return WriteTxnMarkersResponse(

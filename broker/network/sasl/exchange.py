@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.network.error_responses import error_response, unsupported_api_versions
+from broker.network.error_responses import TOP_LEVEL, unsupported_api_versions
 from broker.network.large_requests import Undecoded
 from broker.network.versions_response import versions_response
 from protocol.errors import ErrorCode, KafkaError
@@ -164,7 +164,7 @@ class SaslServerExchange:
             response = versions_response(request, version, self._client, rows, self._features_epoch)
         except KafkaError as error:
             self._state = _State.HANDSHAKE_OR_VERSIONS
-            response = error_response(request, version, error.code, error.own_message)
+            response = TOP_LEVEL(request, version, error.code, error.own_message)
             assert response is not None
         else:
             self._state = _State.HANDSHAKE
@@ -289,7 +289,7 @@ class SaslServerExchange:
         if isinstance(request, Undecoded):
             return SaslFailure(reason, is_delayed=False)
         message = f"Unexpected Kafka request of type {_java_name(name)} during SASL authentication."
-        response = error_response(request, version, ErrorCode.ILLEGAL_SASL_STATE, message)
+        response = TOP_LEVEL(request, version, ErrorCode.ILLEGAL_SASL_STATE, message)
         if response is None:
             return SaslFailure(reason, is_delayed=False)
         return SaslFailure(reason, encode_response(response, version, header.correlation_id))

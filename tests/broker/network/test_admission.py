@@ -12,7 +12,6 @@ import pytest
 from broker.handlers import ALL
 from broker.network.admission import AccessAdmission
 from broker.network.client_connection import ClientConnection
-from broker.network.error_responses import error_response, required_values
 from broker.network.gate import BrokerGate, Gate, NoMeter, OpenGate, Refusal
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler, Route
@@ -30,7 +29,7 @@ from security.acls.entries import AclEntry, PatternType, PermissionType, Resourc
 from security.principal import ANONYMOUS
 from tests.broker.handlers.records.produce_twins import Twins, error_of, on_twins, request_of, teach
 from tests.broker.harness import Broker
-from tests.broker.recorded_requests import Log, V, produce_of
+from tests.broker.recorded_requests import Log, V, filled, produce_of
 from tests.storage.logs import batch
 
 HERE = Address("127.0.0.1", 9092)
@@ -71,13 +70,13 @@ NAMED = [
 
 @pytest.mark.parametrize(("handler", "version"), NAMED)
 def test_whatever_is_refused_gets_a_response_with_the_error(handler: Handler[Any], version: int) -> None:
-    request = handler.request_type(**required_values(handler.request_type))
+    request = filled(handler.request_type)
     for field in ("group_id", "transactional_id"):
         if getattr(request, field, "") is None:
             setattr(request, field, "tx")
     first = next(requirement for requirement in handler.access if not requirement.is_filtered)
     assert admitted(handler, request, AclAuthorizer()) is first.denied
-    response = error_response(request, version, first.denied, first.denied.message)
+    response = handler.errors(request, version, first.denied, first.denied.message)
     assert response is not None
     assert response.encode(version)
 

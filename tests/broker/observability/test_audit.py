@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,10 +17,8 @@ from broker.network.routes import Handler
 from broker.observability import audit as audit_module
 from broker.observability.audit import RESOURCES_PER_LINE, AuditLog
 from broker.observability.audit_file import AuditFile
-from broker.observability.audited_apis import AUDITED
 from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -37,7 +36,6 @@ from protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from protocol.messages.delete_groups import DeleteGroupsRequest
-from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -46,24 +44,17 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.messages.offset_delete import OffsetDeleteRequest
-from protocol.schema import Message, Request, Response
+from protocol.schema import Request, Response
 from runtime.clock import SystemClock
 from runtime.network.transport import Address
-from security.access import NOTHING, Operation, ResourceType
+from security.access import Operation, ResourceType
 from security.denial import Cause, Denied
 from security.principal import Principal
+from tests.broker.recorded_requests import filled
 from tests.doubles.clock import ManualClock
 
-# Of those that change something, the ones that clients and brokers send all the time.
-NO_ADMINISTRATION = {
-    "Produce", "Fetch", "ListOffsets", "Metadata", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown",
-    "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups",
-    "ListGroups", "SaslHandshake", "ApiVersions", "InitProducerId", "OffsetForLeaderEpoch", "AddPartitionsToTxn",
-    "AddOffsetsToTxn", "EndTxn", "WriteTxnMarkers", "TxnOffsetCommit", "DescribeAcls", "DescribeConfigs", "DescribeLogDirs",
-    "SaslAuthenticate", "ListPartitionReassignments", "DescribeUserScramCredentials", "DescribeClientQuotas", "AlterPartition",
-    "DescribeCluster", "DescribeProducers", "DescribeTransactions", "ListTransactions", "AllocateProducerIds",
-    "DescribeDelegationToken", "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "Envelope",
-}  # fmt: skip
+HANDLERS = {handler.api_name: handler for handler in ALL}
+CHANGES = {Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE_TOKENS}
 SECRET = "hunter2"
 ALICE = Principal("User", "alice")
 
@@ -98,8 +89,7 @@ def handle(lines: Lines, request: Request, response: Response | Exception) -> Re
             raise response
         return response
 
-    handler: Handler[Any] = Handler(type(request), own, 0, 1, overlaps=False, access=NOTHING)
-    [audited] = log(lines).audited([handler])
+    [audited] = log(lines).audited([replace(HANDLERS[request.api_name], function=own)])
     returned: Response = asyncio.run(audited(request, context()))
     return returned
 
@@ -307,44 +297,30 @@ def test_permissions_are_logged_at_debug(caplog: pytest.LogCaptureFixture) -> No
 # --- the table ---
 
 
-def test_every_api_of_administration_is_audited() -> None:
-    names = {handler.api_name for handler in ALL if handler.api_key not in AUDITED}
-    assert names - NO_ADMINISTRATION == set(), "changes something: a row of AUDITED; else NO_ADMINISTRATION"
+def test_every_api_that_changes_resources_is_audited() -> None:
+    """Those that clients and brokers send all the time are none of administration."""
+    changing = {each.api_name for each in ALL if CHANGES & {op for need in each.access for op in need.operations}}
+    audited = {handler.api_name for handler in ALL if handler.audit is not None}
+    assert changing - audited == {"Metadata", "WriteTxnMarkers"}
+    assert audited - changing == {"RenewDelegationToken", "ExpireDelegationToken"}, "which need no right"
 
 
 def test_only_handlers_of_administration_are_wrapped_and_only_with_a_file() -> None:
     assert AuditLog().audited(ALL) == list(ALL)
     audited = log(Lines()).audited(ALL)
     for before, after in zip(ALL, audited, strict=True):
-        assert (after is before) == (before.api_key not in AUDITED)
+        assert (after is before) == (before.audit is None)
         if after is not before:
             assert inspect.iscoroutinefunction(before.function), "a wrapped handler is awaited"
             assert after.access == before.access
-    assert HeartbeatRequest.api_key not in AUDITED
-    assert AlterClientQuotasRequest.api_key in AUDITED
 
 
-def filled(message_type: type[Message]) -> Message:
-    """Return a message with one element in each array."""
-    values: dict[str, Any] = {}
-    texts = {"string": "text", "bytes_": b"", "records": None, "bool_": False, "uuid": b"\0" * 16, "float64": 1.0}
-    for field in message_type.__fields__:
-        if field.kind == "array":
-            element = field.element
-            is_message = isinstance(element, type) and issubclass(element, Message)
-            values[field.name] = [filled(element) if is_message else "text" if element == "string" else 0]  # type: ignore[arg-type]
-        else:
-            values[field.name] = texts.get(field.kind, 0)
-    return message_type(**values)
-
-
-@pytest.mark.parametrize("api_key", sorted(AUDITED))
-def test_each_row_reads_its_messages(api_key: int) -> None:
-    handlers = [request for request in Request.__subclasses__() if request.api_key == api_key]
-    request_type = handlers[0]
-    request, response = filled(request_type), filled(request_type.response_type)
-    for name in AUDITED[api_key].asked(request):
+@pytest.mark.parametrize("handler", [each for each in ALL if each.audit], ids=lambda handler: handler.api_name)
+def test_each_row_reads_its_messages(handler: Handler[Any]) -> None:
+    assert handler.audit is not None
+    request, response = filled(handler.request_type), filled(handler.request_type.response_type)
+    for name in handler.audit.asked(request):
         assert isinstance(name, str)
-    for name, code in AUDITED[api_key].done(request, response):
+    for name, code in handler.audit.done(request, response):
         assert isinstance(name, str)
         assert ErrorCode(code) is ErrorCode.NONE
