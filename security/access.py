@@ -3,7 +3,7 @@
 A handler declares its `Access` once. A `Requirement` whose resource the request names as a whole (the cluster, a group, a
 transactional id) is checked before the handler runs, and its failure refuses the request with `denied`. A resource at a time
 (the topics of a Produce) is filtered by the handler, because the rest of the request goes on; its row says so with
-`is_filtered`, and names what the handler asks for.
+`is_filtered`. For each such row the handler takes a parameter, which the gate gives: there is no other way to ask.
 
 Invariant: every API has an `Access`; `NOTHING` says that any connected client may ask.
 Source: Kafka KafkaApis (the checks of each handler), AclOperation, ResourceType.
@@ -66,8 +66,10 @@ class Requirement:
     """An operation on resources of one type: any one of `operations` suffices.
 
     `name_of` returns the name of the resource that a decoded request is about, or None when this request is about none of
-    this type. `is_filtered`: the handler checks one resource after the other, and `name_of` is not called. `denial` is the
-    error message of a response that refuses the request, if it has a place for one.
+    this type. `denial` is the error message of a response that refuses the request, if it has a place for one.
+    `is_filtered`: the handler gets `broker.network.request_context.Rights`, which decide one resource after the other, and
+    `name_of` is not called. Who may do `or_on_cluster` on the cluster, may do it on all. With `logs_denial` false, the client
+    asks for what it may see, and names nothing that it is denied.
     """
 
     operations: tuple[Operation, ...]
@@ -75,6 +77,8 @@ class Requirement:
     name_of: Callable[[Any], str | None]
     is_filtered: bool = False
     denial: str | None = None
+    or_on_cluster: Operation | None = None
+    logs_denial: bool = True
 
     @property
     def denied(self) -> ErrorCode:
@@ -105,6 +109,19 @@ def on_named(operation: Operation, resource_type: ResourceType, field: str) -> R
     return Requirement((operation,), resource_type, name_of)
 
 
-def on_each(operation: Operation, resource_type: ResourceType) -> Requirement:
+def on_each(
+    operation: Operation,
+    resource_type: ResourceType,
+    *,
+    or_on_cluster: Operation | None = None,
+    logs_denial: bool = True,
+) -> Requirement:
     """The handler filters: it needs `operation` on each resource of this type that the request names or asks for."""
-    return Requirement((operation,), resource_type, lambda _request: None, is_filtered=True)
+    return Requirement(
+        (operation,),
+        resource_type,
+        lambda _request: None,
+        is_filtered=True,
+        or_on_cluster=or_on_cluster,
+        logs_denial=logs_denial,
+    )

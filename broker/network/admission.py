@@ -2,7 +2,7 @@
 
 Rules: pure. A requirement with a named resource (the cluster, a group, a transactional id) is checked here, in the order of the
 row; the first that fails refuses the request, which `broker.network.error_responses` responds to. Filtered requirements are
-checked by the handler, one resource after the other (`RequestContext.may`).
+parameters of the handler, which decide one resource after the other (`broker.network.request_context.Rights`).
 Invariants: a request that needs something on a named resource reaches its handler only if the client may. Every request is
 decided anew: no decision outlives it.
 Source: Kafka KafkaApis, AuthHelper.authorize, authorizeClusterOperation.

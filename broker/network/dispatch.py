@@ -44,7 +44,7 @@ S = TypeVar("S", bound=Response)
 
 # What a handler, and so `Dispatch.handle`, returns. None: nothing is sent.
 Outcome = Response | CloseConnection | None
-HandlerFunction = Callable[[Any, RequestContext], Any]
+HandlerFunction = Callable[..., Any]
 
 
 def handles(
@@ -65,7 +65,12 @@ def handles(
     def mark(function: HandlerFunction) -> Handler[R]:
         overlaps = not inspect.iscoroutinefunction(function)
         needs = (access,) if isinstance(access, Requirement) else access
-        return Handler(request_type, function, served.first, served.last, overlaps, needs, errors, audit)
+        handler = Handler(request_type, function, served.first, served.last, overlaps, needs, errors, audit)
+        code, count = function.__code__, 2 + len(handler.filtered)
+        assert code.co_argcount - len(function.__defaults__ or ()) == count, (
+            f"{code.co_name} takes no {count} parameters"
+        )
+        return handler
 
     return mark
 
@@ -138,7 +143,9 @@ class Dispatch:
             return _refuse(route, request, refusal.error, refusal.message)
         try:
             if route.overlaps:
-                return cast("Outcome | Deferred[Outcome]", route.function(request, context))
+                return cast(
+                    "Outcome | Deferred[Outcome]", route.function(request, context, *context.rights(route.filtered))
+                )
             return self._drive(route, request, context)
         except KafkaError as error:
             return _refuse(route, request, error.code, error.own_message)
@@ -177,7 +184,9 @@ class Dispatch:
 
     def _drive(self, route: Route, request: Request, context: RequestContext) -> Outcome | Deferred[Outcome]:
         """Run an `async def` handler up to its first real wait; most have none and need no task."""
-        coroutine: Coroutine[Any, Any, Outcome | Deferred[Outcome]] = route.function(request, context)
+        coroutine: Coroutine[Any, Any, Outcome | Deferred[Outcome]] = route.function(
+            request, context, *context.rights(route.filtered)
+        )
         try:
             awaited = coroutine.send(None)
         except StopIteration as stop:

@@ -32,11 +32,13 @@ class ErrorForm:
     `rows` maps a field of the response to the field of the request with whose rows it answers. "topics.partitions" are the
     partitions of all topics; of several fields the one counts that the version has. A row of the response takes a field from
     the row of the request, or the row around it: that of the same name; else the first of its kind, if there must be one.
+    `is_always_sent`: also in versions that have no place for the error.
     `values` are those of other fields that say that there is no result.
     """
 
-    def __init__(self, rows: dict[str, str] | None = None, **values: object) -> None:
+    def __init__(self, rows: dict[str, str] | None = None, *, is_always_sent: bool = False, **values: object) -> None:
         self._rows = rows or {}
+        self._is_always_sent = is_always_sent or bool(rows)
         self._values = values
         self._makers: dict[tuple[type[Request], int], _Maker | None] = {}
 
@@ -53,7 +55,7 @@ class ErrorForm:
     def _maker(self, request_type: type[Request], version: int) -> _Maker | None:
         response_type = request_type.response_type
         fields = _fields(response_type, version)
-        if not self._rows and all(field.name != "error_code" for field in fields):
+        if not self._is_always_sent and all(field.name != "error_code" for field in fields):
             return None
         maker = _Maker(response_type, (), version, self._values)
         for field in fields:

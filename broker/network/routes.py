@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -34,7 +34,7 @@ from protocol.schema import Message, Request, Response
 if TYPE_CHECKING:
     from broker.observability.audited_request import Audit
     from runtime.disk.filesystem import Buffer
-    from security.access import Access
+    from security.access import Access, Requirement
 
 R = TypeVar("R", bound=Request)
 
@@ -67,18 +67,25 @@ class Handler(Generic[R]):
     """One row of the table. Callable like the function it stands for."""
 
     request_type: type[R]
-    function: Callable[[Any, Any], Any]
+    function: Callable[..., Any]
     first_version: int
     last_version: int
     overlaps: bool
     access: Access
-    """What the request needs; checked by the gate, or filtered by the handler."""
+    """What the request needs."""
     errors: Errors = TOP_LEVEL
     """Makes the response to a request that failed as a whole."""
     audit: Audit | None = None
     """Of an API of administration: what the audit log says of a request."""
     fast_path: Callable[[], Any] | None = None
     """Makes a `broker.network.dispatch.FastPath` for each connection that sends such requests."""
+
+    filtered: tuple[Requirement, ...] = field(init=False)
+    """What the handler filters: for each it takes `Rights`, behind the request and its context
+    (`broker.network.request_context`)."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "filtered", tuple(need for need in self.access if need.is_filtered))
 
     @property
     def api_key(self) -> int:
@@ -89,7 +96,7 @@ class Handler(Generic[R]):
         return self.request_type.api_name
 
     def __call__(self, request: R, context: Any) -> Any:
-        return self.function(request, context)
+        return self.function(request, context, *context.rights(self.filtered))
 
 
 class ApiVersionRow(NamedTuple):
@@ -106,6 +113,7 @@ class Route:
         "element_cost",
         "encode",
         "fast_path",
+        "filtered",
         "for_followers",
         "function",
         "handler",
@@ -127,6 +135,7 @@ class Route:
         self.handler = handler
         self.version = version
         self.function = handler.function
+        self.filtered = handler.filtered
         self.overlaps = handler.overlaps
         self.fast_path = handler.fast_path
         self.encode: Callable[[Response, bytes], list[Buffer]] = request_type.response_type.encoder(version)

@@ -134,9 +134,9 @@ class AuditLog:
     def _audited(self, handler: Handler[Any], row: Audit) -> Handler[Any]:
         function = handler.function
 
-        async def audited(request: Any, context: RequestFacts) -> Any:
+        async def audited(request: Any, context: RequestFacts, *rights: Any) -> Any:
             try:
-                response = await function(request, context)
+                response = await function(request, context, *rights)
             except Exception as error:
                 code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
                 failed = ((name, code) for name in row.asked(request))

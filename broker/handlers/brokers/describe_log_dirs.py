@@ -9,6 +9,7 @@ Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
+from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import (
@@ -19,16 +20,12 @@ from protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from runtime.slices import Slices
-from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
+from security.access import Operation, on_cluster
 from storage.description import DirectoryDescription
 
 
-@handles(DescribeLogDirsRequest, on_each(Operation.DESCRIBE, ResourceType.CLUSTER))
+@handles(DescribeLogDirsRequest, on_cluster(Operation.DESCRIBE), errors=ErrorForm(is_always_sent=True))
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
-    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        return DescribeLogDirsResponse(
-            throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[]
-        )
     services = context.services
     wanted = None
     if request.topics is not None:

@@ -20,7 +20,7 @@ from broker.handlers.configs.config_resources import (
     store_refusal,
 )
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from config.errors import ConfigError
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
@@ -39,10 +39,12 @@ from security.access import Operation, ResourceType, on_each
     (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
     audit=AUDIT,
 )
-async def alter_configs(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+async def alter_configs(
+    request: AlterConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
+) -> AlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
-    access = ConfigAccess(context, Operation.ALTER_CONFIGS)
+    access = ConfigAccess(may_on_cluster, may_on_topic)
     async for resource in Slices(context.services.clock).over(request.resources):
         code, message = ErrorCode.NONE, None
         try:

@@ -17,10 +17,10 @@ from config.errors import ConfigError
 from config.java_values import java_integer
 from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
 from protocol.errors import ErrorCode, KafkaError
-from security.access import CLUSTER_NAME, DENIED, Operation, ResourceType
+from security.access import CLUSTER_NAME, Operation
 
 if TYPE_CHECKING:
-    from broker.network.request_context import RequestContext
+    from broker.network.request_context import Rights
 
 logger = logging.getLogger(__name__)
 
@@ -64,22 +64,20 @@ def refused(message: str) -> KafkaError:
 
 
 class ConfigAccess:
-    """Whether a client may do an operation on the settings of resources: those of brokers belong to the cluster."""
+    """Whether a client may do something to the settings of resources: those of brokers belong to the cluster."""
 
-    __slots__ = ("_context", "_denies_in_words", "_may_on_cluster", "_may_on_topic", "_operation")
+    __slots__ = ("_denies_in_words", "_may_on_cluster", "_may_on_topic")
 
-    def __init__(self, context: RequestContext, operation: Operation, *, denies_in_words: bool = False) -> None:
+    def __init__(self, may_on_cluster: Rights, may_on_topic: Rights, *, denies_in_words: bool = False) -> None:
         """`denies_in_words`: errors have the general text of their code, as Apache Kafka's have in the same API."""
-        self._context = context
-        self._operation = operation
         self._denies_in_words = denies_in_words
-        self._may_on_cluster = context.may(operation, ResourceType.CLUSTER)
-        self._may_on_topic = context.may(operation, ResourceType.TOPIC)
+        self._may_on_cluster = may_on_cluster
+        self._may_on_topic = may_on_topic
 
     def check_topic(self, name: str) -> None:
         """Raises TOPIC_AUTHORIZATION_FAILED."""
         if not self._may_on_topic(name):
-            raise self._denial(ResourceType.TOPIC, name)
+            raise self._denial(self._may_on_topic, name)
 
     @property
     def is_on_cluster(self) -> bool:
@@ -88,11 +86,10 @@ class ConfigAccess:
     def check_cluster(self) -> None:
         """Raises CLUSTER_AUTHORIZATION_FAILED."""
         if not self.is_on_cluster:
-            raise self._denial(ResourceType.CLUSTER, CLUSTER_NAME)
+            raise self._denial(self._may_on_cluster, CLUSTER_NAME)
 
-    def _denial(self, resource_type: ResourceType, name: str) -> KafkaError:
-        text = DENIED[resource_type].message if self._denies_in_words else None
-        return self._context.denial(self._operation, resource_type, name, text)
+    def _denial(self, rights: Rights, name: str) -> KafkaError:
+        return rights.denial(name, rights.denied.message if self._denies_in_words else None)
 
 
 def check_names_this_broker(name: str, broker_id: int) -> None:

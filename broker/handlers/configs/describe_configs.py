@@ -22,7 +22,7 @@ from broker.handlers.configs.config_resources import (
     store_refusal,
 )
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability import logging_setup
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
@@ -55,15 +55,17 @@ READ_TOGETHER = 200
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
     ),
 )
-async def describe_configs(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    services = context.services
-    async with services.serial_queue.begin(len(request.resources)) as slices:
-        results = await _results(request, context, slices)
+async def describe_configs(
+    request: DescribeConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
+) -> DescribeConfigsResponse:
+    access = ConfigAccess(may_on_cluster, may_on_topic, denies_in_words=True)
+    async with context.services.serial_queue.begin(len(request.resources)) as slices:
+        results = await _results(request, context, access, slices)
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 async def _results(
-    request: DescribeConfigsRequest, context: RequestContext, slices: Slices
+    request: DescribeConfigsRequest, context: RequestContext, access: ConfigAccess, slices: Slices
 ) -> list[DescribeConfigsResult]:
     """Handle a request. It yields to the event loop: a request may name thousands of resources."""
     results: list[DescribeConfigsResult] = []
@@ -71,7 +73,6 @@ async def _results(
         code = ErrorCode.INVALID_REQUEST
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
-    access = ConfigAccess(context, Operation.DESCRIBE_CONFIGS, denies_in_words=True)
     bytes_left = MAX_SETTINGS_BYTES
     for first in range(0, len(request.resources), READ_TOGETHER):
         resources = request.resources[first : first + READ_TOGETHER]

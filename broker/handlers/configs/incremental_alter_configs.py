@@ -26,7 +26,7 @@ from broker.handlers.configs.config_resources import (
     store_refusal,
 )
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability import logging_setup
 from broker.observability.log_forms import LEVELS
 from config.definition import Setting, Type
@@ -59,11 +59,11 @@ class AlterOperation(enum.IntEnum):
     audit=AUDIT,
 )
 async def incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, context: RequestContext
+    request: IncrementalAlterConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
 ) -> IncrementalAlterConfigsResponse:
     twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
     rows: list[AlterConfigsResourceResponse] = []
-    access = ConfigAccess(context, Operation.ALTER_CONFIGS)
+    access = ConfigAccess(may_on_cluster, may_on_topic)
     async for resource in Slices(context.services.clock).over(request.resources):
         code, message = ErrorCode.NONE, None
         try:

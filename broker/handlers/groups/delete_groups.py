@@ -7,7 +7,7 @@ Source: Kafka KafkaApis.handleDeleteGroupsRequest; KIP-229.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -19,8 +19,9 @@ from security.access import Operation, ResourceType, on_each
     on_each(Operation.DELETE, ResourceType.GROUP),
     audit=audit(Operation.DELETE, "GROUP", "groups_names", "results"),
 )
-async def delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
-    may_delete = context.may(Operation.DELETE, ResourceType.GROUP)
+async def delete_groups(
+    request: DeleteGroupsRequest, context: RequestContext, may_delete: Rights
+) -> DeleteGroupsResponse:
     distinct = dict.fromkeys(request.groups_names)
     async with context.services.serial_queue.begin(len(distinct)) as slices:
         allowed = [group_id async for group_id in slices.over(distinct) if may_delete(group_id)]

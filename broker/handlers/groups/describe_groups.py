@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from broker.handlers.authorized_operations import authorized_operations
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from security.access import Operation, ResourceType, on_each
 
 
 @handles(DescribeGroupsRequest, on_each(Operation.DESCRIBE, ResourceType.GROUP))
-async def describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+async def describe_groups(
+    request: DescribeGroupsRequest, context: RequestContext, may_describe: Rights
+) -> DescribeGroupsResponse:
     services = context.services
     groups: list[DescribedGroup] = []
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.GROUP)
     async with services.serial_queue.begin(len(request.groups)) as slices:
         async for group_id in slices.over(request.groups):
             if not may_describe(group_id):

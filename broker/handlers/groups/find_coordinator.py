@@ -9,15 +9,16 @@ Source: Kafka KafkaApis.handleFindCoordinatorRequest, FindCoordinatorResponse; K
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from security.access import DENIED, Operation, ResourceType, on_each
+from security.access import Operation, ResourceType, on_each
 
 _BATCHED_SINCE = 4
 _SHARE_SINCE = 6
@@ -29,10 +30,6 @@ class CoordinatorType(IntEnum):
     SHARE = 2
 
 
-_DESCRIBED = {
-    CoordinatorType.GROUP: ResourceType.GROUP,
-    CoordinatorType.TRANSACTION: ResourceType.TRANSACTIONAL_ID,
-}
 COORDINATOR_TYPES = frozenset(kind.value for kind in CoordinatorType)
 
 
@@ -49,16 +46,19 @@ class _Found(NamedTuple):
     FindCoordinatorRequest,
     (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
 )
-async def find_coordinator(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+async def find_coordinator(
+    request: FindCoordinatorRequest, context: RequestContext, may_describe_group: Rights, may_describe_id: Rights
+) -> FindCoordinatorResponse:
+    rights = {CoordinatorType.GROUP: may_describe_group, CoordinatorType.TRANSACTION: may_describe_id}
     if context.api_version >= _BATCHED_SINCE:
         async with context.services.serial_queue.begin(len(request.coordinator_keys)) as slices:
             return FindCoordinatorResponse(
                 coordinators=[
-                    _coordinator(key, request.key_type, _find(request.key_type, key, context))
+                    _coordinator(key, request.key_type, _find(request.key_type, key, context, rights))
                     async for key in slices.over(request.coordinator_keys)
                 ]
             )
-    found = _find(request.key_type, request.key, context)
+    found = _find(request.key_type, request.key, context, rights)
     return FindCoordinatorResponse(
         error_code=found.error,
         error_message="NONE" if found.error is ErrorCode.NONE else found.message or found.error.message,
@@ -79,13 +79,13 @@ def _coordinator(key: str, key_type: int, found: _Found) -> Coordinator:
     )
 
 
-def _find(key_type: int, key: str, context: RequestContext) -> _Found:
+def _find(key_type: int, key: str, context: RequestContext, rights: Mapping[CoordinatorType, Rights]) -> _Found:
     if key_type not in COORDINATOR_TYPES or (key_type == CoordinatorType.SHARE and context.api_version < _SHARE_SINCE):
         return _Found(ErrorCode.INVALID_REQUEST)
     services = context.services
-    resource_type = _DESCRIBED.get(CoordinatorType(key_type))
-    if resource_type is not None and not context.allows(Operation.DESCRIBE, resource_type, key):
-        denial = context.denial(Operation.DESCRIBE, resource_type, key, DENIED[resource_type].message)
+    may_describe = rights.get(CoordinatorType(key_type))
+    if may_describe is not None and not may_describe(key):
+        denial = may_describe.denial(key, may_describe.denied.message)
         return _Found(denial.code, message=denial.message)
     if key_type == CoordinatorType.GROUP:
         topic, index = GROUP_METADATA_TOPIC, services.groups.partition_for(key)

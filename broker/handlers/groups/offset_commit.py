@@ -14,7 +14,7 @@ from broker.handlers.groups.legacy_offsets import commit_legacy_offset
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.error_responses import ErrorForm
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from coordinator.group.offset_commits import metadata_is_too_large
 from metadata.image import ClusterImage
 from metadata.store.port import Store, StoreError
@@ -36,9 +36,10 @@ from security.access import Operation, ResourceType, on_each, on_named
     (on_named(Operation.READ, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
     errors=ErrorForm({"topics": "topics"}),
 )
-async def offset_commit(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+async def offset_commit(
+    request: OffsetCommitRequest, context: RequestContext, may_read: Rights
+) -> OffsetCommitResponse:
     services = context.services
-    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.serial_queue.begin(rows_count) as slices:
         if services.groups.refuses(request.group_instance_id):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
@@ -41,9 +41,10 @@ def _results(request: OffsetDeleteRequest, response: OffsetDeleteResponse) -> li
     (on_named(Operation.DELETE, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
     audit=audit(Operation.DELETE, "OFFSET", "topics.partitions", _results),
 )
-async def offset_delete(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+async def offset_delete(
+    request: OffsetDeleteRequest, context: RequestContext, may_read: Rights
+) -> OffsetDeleteResponse:
     services = context.services
-    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.serial_queue.begin(rows_count) as slices:
         allowed = [topic async for topic in slices.over(request.topics) if may_read(topic.name)]

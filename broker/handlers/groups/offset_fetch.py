@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from broker.handlers.groups.legacy_offsets import fetch_legacy_offset
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from coordinator.group.offset_commits import FetchedOffsets
 from coordinator.group.offsets import CommittedOffset
 from metadata.store.port import StoreError
@@ -45,16 +45,17 @@ Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions
     OffsetFetchRequest,
     (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
 )
-async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+async def offset_fetch(
+    request: OffsetFetchRequest, context: RequestContext, may_describe_group: Rights, may_describe: Rights
+) -> OffsetFetchResponse:
     if context.api_version == 0:
-        return await _fetch_legacy(request, context)
+        return await _fetch_legacy(request, context, may_describe_group, may_describe)
     stable = request.require_stable
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
     if context.api_version < _BATCHED_SINCE:
         topics = None if request.topics is None else [_in_group_form(topic) for topic in request.topics]
         wanted = _without_empty_topics(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
         async with context.services.serial_queue.begin(_rows_count([wanted])) as slices:
-            found = await _fetch(wanted, context, may_describe, slices, require_stable=stable)
+            found = await _fetch(wanted, context, may_describe_group, may_describe, slices, require_stable=stable)
             return OffsetFetchResponse(
                 error_code=found.error,
                 topics=await _topics(found, OffsetFetchResponseTopic, OffsetFetchResponsePartition, slices),
@@ -62,7 +63,9 @@ async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> 
     answered: list[OffsetFetchResponseGroup] = []
     async with context.services.serial_queue.begin(_rows_count(request.groups)) as slices:
         async for group in slices.over(request.groups):
-            found = await _fetch(_without_empty_topics(group), context, may_describe, slices, require_stable=stable)
+            found = await _fetch(
+                _without_empty_topics(group), context, may_describe_group, may_describe, slices, require_stable=stable
+            )
             of_group = await _topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, slices)
             answered.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=of_group, error_code=found.error))
         return OffsetFetchResponse(groups=answered)
@@ -71,16 +74,17 @@ async def offset_fetch(request: OffsetFetchRequest, context: RequestContext) -> 
 async def _fetch(
     wanted: OffsetFetchRequestGroup,
     context: RequestContext,
-    may_describe: Callable[[str], bool],
+    may_describe_group: Rights,
+    may_describe: Rights,
     slices: Slices,
     *,
     require_stable: bool,
 ) -> FetchedOffsets:
     """Return the offsets that the client may see. Of topics that it has named and may not describe there is an error."""
     groups = context.services.groups
-    if context.services.authorizer.is_open:
+    if may_describe.are_open:
         return groups.fetch_offsets(wanted, require_stable=require_stable)
-    if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, wanted.group_id):
+    if not may_describe_group(wanted.group_id):
         return FetchedOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     if wanted.topics is None:
         found = groups.fetch_offsets(wanted, require_stable=require_stable)
@@ -161,12 +165,13 @@ def _row(index: int, offset: int, error: int) -> OffsetFetchResponsePartition:
     )
 
 
-async def _fetch_legacy(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+async def _fetch_legacy(
+    request: OffsetFetchRequest, context: RequestContext, may_describe_group: Rights, may_describe: Rights
+) -> OffsetFetchResponse:
     slices = Slices(context.services.clock)
     refusal = ErrorCode.NONE
-    if not context.allows(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+    if not may_describe_group(request.group_id):
         refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(

@@ -8,7 +8,7 @@ Source: Kafka KafkaApis.handleSyncGroupRequest; KIP-559.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from security.access import Operation, ResourceType, on_each
@@ -17,11 +17,11 @@ _PROTOCOL_REQUIRED_SINCE = 5
 
 
 @handles(SyncGroupRequest, on_each(Operation.READ, ResourceType.GROUP))
-async def sync_group(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+async def sync_group(request: SyncGroupRequest, context: RequestContext, may_read: Rights) -> SyncGroupResponse:
     if context.services.groups.refuses(request.group_instance_id):
         return SyncGroupResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, assignment=b"")
     if context.api_version >= _PROTOCOL_REQUIRED_SINCE and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
-    if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not may_read(request.group_id):
         return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, assignment=b"")
     return await context.services.groups.sync_group(request)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
@@ -41,9 +41,10 @@ _Followers: TypeAlias = DelayedOperation[DeleteRecordsPartitionResult]
     on_each(Operation.DELETE, ResourceType.TOPIC),
     audit=audit(Operation.DELETE, "PARTITION", "topics.partitions", "topics.partitions"),
 )
-async def delete_records(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+async def delete_records(
+    request: DeleteRecordsRequest, context: RequestContext, may_delete: Rights
+) -> DeleteRecordsResponse:
     services = context.services
-    may_delete = context.may(Operation.DELETE, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     with DelayedOperation(_on_outcome) as followers:
         async with services.serial_queue.begin(rows_count) as slices:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from broker.handlers.records.fetch_response import refused, response_bytes, response_of, throttled_response
 from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from replication.fetch_read import (
@@ -59,13 +59,17 @@ LONGEST_SLACK_MS = 64
 
 
 def fetch_all(
-    request: FetchRequest, context: RequestContext, fetch_type: type[LongFetch] | None = None
+    request: FetchRequest,
+    context: RequestContext,
+    may_act: Rights,
+    may_read: Rights,
+    fetch_type: type[LongFetch] | None = None,
 ) -> FetchResponse | Deferred[FetchResponse]:
     services = context.services
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         return refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
     now_ms = services.clock.monotonic_ms()
-    if services.authorizer.is_open:
+    if may_read.are_open:
         resolved = services.fetch_sessions.resolve(request, context.api_version, now_ms)
     else:
         rights = (context.principal, context.client_host, services.authorizer.changes_count)
@@ -73,8 +77,8 @@ def fetch_all(
     if resolved.error is not NO_ERROR:
         return FetchResponse(error_code=resolved.error, session_id=NO_SESSION, responses=[])
     if len(resolved.items) > LONG_FETCH_ITEMS:
-        return (fetch_type or LongFetch)(request, context, resolved).begin(request.max_wait_ms)
-    parked = (fetch_type or ParkedFetch)(request, context, resolved)
+        return (fetch_type or LongFetch)(request, context, resolved, may_act, may_read).begin(request.max_wait_ms)
+    parked = (fetch_type or ParkedFetch)(request, context, resolved, may_act, may_read)
     has_enough = parked.check(resolved.items)
     parked.record_follower()
     if (
@@ -95,11 +99,11 @@ FETCH_ACCESS = (
 fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17")(fetch_all)
 
 
-def _readable(context: RequestContext, reader: FetchReader) -> Callable[[str], bool]:
+def _readable(may_act: Rights, may_read: Rights, reader: FetchReader) -> Callable[[str], bool]:
     """Return whether the client may read a topic: as a follower all topics, or none."""
     if not reader.is_replica:
-        return partial(context.allows, Operation.READ, ResourceType.TOPIC)
-    is_broker = context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return may_read.now
+    is_broker = may_act(CLUSTER_NAME)
     return lambda _topic: is_broker
 
 
@@ -123,7 +127,9 @@ class ParkedFetch:
         "is_interesting",
     )
 
-    def __init__(self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch) -> None:
+    def __init__(
+        self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch, may_act: Rights, may_read: Rights
+    ) -> None:
         services = context.services
         self._context = context
         self._services: Services = services
@@ -136,7 +142,7 @@ class ParkedFetch:
         self._max_bytes = max_bytes
         min_bytes = request.min_bytes
         self._min_bytes = min_bytes if min_bytes < max_bytes else max_bytes
-        self._may_read = None if services.authorizer.is_open else _readable(context, self._reader)
+        self._may_read = None if may_read.are_open else _readable(may_act, may_read, self._reader)
         self._reads: dict[FetchItem, PartitionRead] = {}
         self._available_bytes = 0
         self._timer: TimerEntry | None = None

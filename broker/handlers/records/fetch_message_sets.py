@@ -16,7 +16,7 @@ from broker.handlers.records.fetch_response import NO_OFFSET
 from broker.handlers.records.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
 from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.records.any_format import begins_compressed
@@ -36,8 +36,10 @@ FIRST_VERSION_OF_V1 = 2
     (on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER), on_each(Operation.READ, ResourceType.TOPIC)),
     versions="0-3",
 )
-def fetch_message_sets(request: FetchRequest, context: RequestContext) -> FetchResponse | Deferred[FetchResponse]:
-    return fetch_all(request, context, ConvertedFetch)
+def fetch_message_sets(
+    request: FetchRequest, context: RequestContext, may_act: Rights, may_read: Rights
+) -> FetchResponse | Deferred[FetchResponse]:
+    return fetch_all(request, context, may_act, may_read, ConvertedFetch)
 
 
 class ConvertedFetch(LongFetch):
@@ -45,8 +47,10 @@ class ConvertedFetch(LongFetch):
 
     __slots__ = ()
 
-    def __init__(self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch) -> None:
-        super().__init__(request, context, resolved)
+    def __init__(
+        self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch, may_act: Rights, may_read: Rights
+    ) -> None:
+        super().__init__(request, context, resolved, may_act, may_read)
         self._takes_ranges = False
 
     def _refusal(self, item: FetchItem, partition: Partition) -> ErrorCode | None:

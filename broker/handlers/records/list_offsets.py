@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.handlers.partition_lookup import held_partition
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import (
     EARLIEST,
@@ -61,7 +61,9 @@ class _Search(Protocol):
 
 
 @handles(ListOffsetsRequest, on_each(Operation.DESCRIBE, ResourceType.TOPIC))
-async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+async def list_offsets(
+    request: ListOffsetsRequest, context: RequestContext, may_describe: Rights
+) -> ListOffsetsResponse:
     services = context.services
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     topics: list[ListOffsetsTopicResponse] = []
@@ -69,7 +71,6 @@ async def list_offsets(request: ListOffsetsRequest, context: RequestContext) -> 
     async with services.serial_queue.begin(rows_count) as slices:
         if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
             return await _refused(request, ErrorCode.INVALID_REQUEST, slices)
-        may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
         asked = await _asked(request, slices) if context.api_version > 0 else Counter()
         async for topic in slices.over(request.topics):
             rows: list[ListOffsetsPartitionResponse] = []

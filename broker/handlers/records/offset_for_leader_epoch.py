@@ -9,11 +9,9 @@ Source: KIP-101, 279, 320; Kafka Partition.lastOffsetForLeaderEpoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -22,17 +20,16 @@ from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
+from security.access import Operation, ResourceType, on_each
 
 
 @handles(
     OffsetForLeaderEpochRequest,
-    (on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    on_each(Operation.DESCRIBE, ResourceType.TOPIC, or_on_cluster=Operation.CLUSTER_ACTION),
 )
 async def offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest, context: RequestContext
+    request: OffsetForLeaderEpochRequest, context: RequestContext, may_describe: Rights
 ) -> OffsetForLeaderEpochResponse:
-    may_describe = _describable(context)
 
     def answer(topic: str, row: OffsetForLeaderPartition) -> EpochEndOffset:
         if not may_describe(topic):
@@ -57,10 +54,3 @@ async def offset_for_leader_epoch(
                 async for topic in slices.over(request.topics)
             ]
         )
-
-
-def _describable(context: RequestContext) -> Callable[[str], bool]:
-    """Return whether the client may know about a topic: brokers may about all."""
-    if context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
-        return lambda _topic: True
-    return context.may(Operation.DESCRIBE, ResourceType.TOPIC)

@@ -34,7 +34,7 @@ from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
 from broker.network.error_responses import ErrorForm
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.request_context import DENIAL_TEXTS_MAX, RequestContext
+from broker.network.request_context import DENIAL_TEXTS_MAX, RequestContext, Rights
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (
@@ -90,6 +90,10 @@ _make_response = ProduceResponse.maker()
 _make_topic = TopicProduceResponse.maker()
 _make_row = PartitionProduceResponse.maker()
 
+PRODUCE_ACCESS = (
+    on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),  # of transactional records
+    on_each(Operation.WRITE, ResourceType.TOPIC),
+)
 _in_rows = ErrorForm({"responses": "topic_data"}, base_offset=NO_OFFSET)
 
 
@@ -100,17 +104,16 @@ def produce_errors(request: ProduceRequest, version: int, code: ErrorCode, messa
 
 @handles(
     ProduceRequest,
-    (
-        on_each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),  # of transactional records
-        on_each(Operation.WRITE, ResourceType.TOPIC),
-    ),
+    PRODUCE_ACCESS,
     versions="3-11",
     errors=produce_errors,
 )
-def produce(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Deferred[ProduceResponse] | None:
+def produce(
+    request: ProduceRequest, context: RequestContext, may_use_id: Rights, may_write: Rights
+) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append to the partitions, and respond. Raises CloseConnection for an error if there is no response."""
     append = ProduceAppend(request, context)
-    topics = append.begin(request)
+    topics = append.begin(request, may_use_id, may_write)
     if append.start is not None and not append.start.is_decided:
         return append.append_verified(append.start, topics)
     postponed = append.append_all(topics)
@@ -201,7 +204,7 @@ class ProduceAppend:
         self.start: TransactionStart | None = None
         self.topics: list[TopicProduceResponse] = []
 
-    def begin(self, request: ProduceRequest) -> list[TopicProduceData]:
+    def begin(self, request: ProduceRequest, may_use_id: Rights, may_write: Rights) -> list[TopicProduceData]:
         """Return the records to append, every partition once; none if the whole request is refused."""
         topics, api_version = request.topic_data, self._context.api_version
         if repeats_partitions(topics):
@@ -209,10 +212,11 @@ class ProduceAppend:
         allowed = topics
         try:
             is_transactional = has_transaction(request)
-            if not self._services.authorizer.is_open:
-                if is_transactional:
-                    self._check_transactional_id(request.transactional_id or "")
-                allowed = self._allowed(topics)
+            if not may_write.are_open:
+                transactional_id = request.transactional_id or ""
+                if is_transactional and not may_use_id(transactional_id):
+                    raise may_use_id.denial(transactional_id)
+                allowed = self._allowed(topics, may_write)
             if is_transactional:
                 check_producer(self._services, allowed, api_version)
                 self._begin_transaction(request.transactional_id, allowed)
@@ -227,21 +231,16 @@ class ProduceAppend:
             return []
         return allowed
 
-    def _check_transactional_id(self, transactional_id: str) -> None:
-        """Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
-        if not self._context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-            raise self._context.denial(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-
-    def _allowed(self, topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    def _allowed(self, topics: list[TopicProduceData], may_write: Rights) -> list[TopicProduceData]:
         """Return the topics that the client may write to; of the others the response has errors."""
         allowed: list[TopicProduceData] = []
         for topic in topics:
-            if self._context.allows(Operation.WRITE, ResourceType.TOPIC, topic.name):
+            if may_write(topic.name):
                 allowed.append(topic)
                 continue
             rows = []
             for data in topic.partition_data:
-                denied = self._context.denial(Operation.WRITE, ResourceType.TOPIC, topic.name)
+                denied = may_write.denial(topic.name)
                 self.first_error = self.first_error or denied
                 rows.append(
                     _make_row(

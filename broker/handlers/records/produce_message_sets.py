@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.handlers.records.produce import ProduceAppend, produce_errors
+from broker.handlers.records.produce import PRODUCE_ACCESS, ProduceAppend, produce_errors
 from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import KafkaError
 from protocol.messages.produce import (
     PartitionProduceData,
@@ -25,7 +25,6 @@ from protocol.messages.produce import (
 )
 from protocol.records.any_format import begins_compressed
 from replication.waiting.delayed_operation import DelayedOperation
-from security.access import Operation, ResourceType, on_each
 from storage.conversion.up_conversion import UpConversion, needs_up_conversion
 from storage.log.validation import LongValidation
 
@@ -38,12 +37,12 @@ SMALLEST_USUAL_RECORD_BYTES = 64
 SMALLEST_COMPRESSED_RECORD_BYTES = 1
 
 
-@handles(ProduceRequest, on_each(Operation.WRITE, ResourceType.TOPIC), versions="0-2", errors=produce_errors)
+@handles(ProduceRequest, PRODUCE_ACCESS, versions="0-2", errors=produce_errors)
 async def produce_message_sets(
-    request: ProduceRequest, context: RequestContext
+    request: ProduceRequest, context: RequestContext, may_use_id: Rights, may_write: Rights
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:
     append = MessageSetsAppend(request, context)
-    for topic in append.begin(request):
+    for topic in append.begin(request, may_use_id, may_write):
         rows: list[PartitionProduceResponse] = []
         append.topics.append(TopicProduceResponse(name=topic.name, partition_responses=rows))
         for data in topic.partition_data:

@@ -41,7 +41,6 @@ from protocol.messages.produce import (
 )
 from protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from protocol.varint import encode_uvarint
-from security.access import Operation, ResourceType
 from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
@@ -79,6 +78,7 @@ class RepeatedProduce:
         "_front_of_row",
         "_is_flexible",
         "_least_bytes",
+        "_may_write",
         "_pack_response",
         "_response_bytes",
         "_services",
@@ -115,7 +115,8 @@ class RepeatedProduce:
                 self._learn_response(route)
                 self.context = context
                 self._services = context.services
-                self._asks = not context.services.authorizer.is_open
+                *_, self._may_write = context.rights(route.filtered)
+                self._asks = not self._may_write.are_open
                 self.route = route
 
     def _has_learned(
@@ -188,7 +189,7 @@ class RepeatedProduce:
             return None
         if frame[start + ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:
             return None
-        if self._asks and not self.context.allows(Operation.WRITE, ResourceType.TOPIC, self._topic, logs_denial=False):
+        if self._asks and not self._may_write.now(self._topic, logs_denial=False):
             return None  # the slow path refuses it
         return index, start, end
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from broker.handlers.configs.config_resources import store_refusal
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from broker.settings.scram_users import user_path
 from metadata.store.port import StoreError
@@ -39,7 +39,7 @@ Row = ScramCredentialDeletion | ScramCredentialUpsertion
     audit=audit(Operation.ALTER, "USER", "deletions upsertions", "results"),
 )
 async def alter_user_scram_credentials(
-    request: AlterUserScramCredentialsRequest, context: RequestContext
+    request: AlterUserScramCredentialsRequest, context: RequestContext, may_alter: Rights
 ) -> AlterUserScramCredentialsResponse:
     rows: dict[str, list[Row]] = {}
     given: list[Row] = [*request.deletions, *request.upsertions]
@@ -48,7 +48,7 @@ async def alter_user_scram_credentials(
     results: list[AlterUserScramCredentialsResult] = []
     async for name, of_user in Slices(context.services.clock).over(list(rows.items())):
         try:
-            _check_may_alter(context)
+            _check_may_alter(context, may_alter)
             _check(of_user)
             await _alter(name, of_user, context)
         except KafkaError as error:
@@ -59,12 +59,12 @@ async def alter_user_scram_credentials(
     return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
 
 
-def _check_may_alter(context: RequestContext) -> None:
+def _check_may_alter(context: RequestContext, may_alter: Rights) -> None:
     """Raises KafkaError."""
     if not context.services.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise context.denial(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    if not may_alter(CLUSTER_NAME):
+        raise may_alter.denial(CLUSTER_NAME)
 
 
 def _check(rows: Sequence[Row]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broker.handlers.security.token_requests import NO_TIMESTAMP, VERSION_WITH_REQUESTER, may_ask, store_error
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ def _owner(_request: CreateDelegationTokenRequest, response: CreateDelegationTok
     audit=audit(Operation.CREATE_TOKENS, "DELEGATION_TOKEN", "", _owner),
 )
 async def create_delegation_token(
-    request: CreateDelegationTokenRequest, context: RequestContext
+    request: CreateDelegationTokenRequest, context: RequestContext, may_create: Rights
 ) -> CreateDelegationTokenResponse:
     requester = owner = context.principal
     names_requester = context.api_version >= VERSION_WITH_REQUESTER
@@ -49,7 +49,7 @@ async def create_delegation_token(
         throttle_time_ms=0,
     )
     try:
-        await _create(request, context, owner, response)
+        await _create(request, context, owner, may_create, response)
     except KafkaError as error:
         response.error_code = error.code
     except StoreError as error:
@@ -61,13 +61,14 @@ async def _create(
     request: CreateDelegationTokenRequest,
     context: RequestContext,
     owner: Principal,
+    may_create: Rights,
     response: CreateDelegationTokenResponse,
 ) -> None:
     """Fill `response`. Raises KafkaError, StoreError."""
     renewers = [Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers]
     if not may_ask(context):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    if owner != context.principal and not context.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+    if owner != context.principal and not may_create(str(owner)):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     if any(renewer.principal_type != USER_TYPE for renewer in renewers):
         raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)

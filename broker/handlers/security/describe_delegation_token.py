@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from broker.handlers.security.token_requests import VERSION_WITH_REQUESTER, may_ask
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode
 from protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -26,12 +26,15 @@ from security.principal import Principal
 @handles(
     DescribeDelegationTokenRequest,
     (
-        on_each(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN),
-        on_each(Operation.DESCRIBE_TOKENS, ResourceType.USER),
+        on_each(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, logs_denial=False),
+        on_each(Operation.DESCRIBE_TOKENS, ResourceType.USER, logs_denial=False),
     ),
 )
 async def describe_delegation_token(
-    request: DescribeDelegationTokenRequest, context: RequestContext
+    request: DescribeDelegationTokenRequest,
+    context: RequestContext,
+    may_describe_token: Rights,
+    may_describe_owner: Rights,
 ) -> DescribeDelegationTokenResponse:
     tokens = context.services.delegation_tokens
     if not may_ask(context):
@@ -43,9 +46,7 @@ async def describe_delegation_token(
         owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
 
     def may_describe(token: DelegationToken) -> bool:
-        return context.allows(
-            Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id, logs_denial=False
-        ) or context.allows(Operation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner), logs_denial=False)
+        return may_describe_token(token.token_id) or may_describe_owner(str(token.owner))
 
     if owners is not None and not owners:
         return _response(ErrorCode.NONE, [])

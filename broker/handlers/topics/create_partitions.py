@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from metadata.admin.topic_requests import NewPartitions, Outcome
 from protocol.errors import ErrorCode
@@ -33,13 +33,14 @@ DENIAL = "The topic authorization is failed."
     on_each(Operation.ALTER, ResourceType.TOPIC),
     audit=audit(Operation.ALTER, "TOPIC", "topics", "results"),
 )
-async def create_partitions(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+async def create_partitions(
+    request: CreatePartitionsRequest, context: RequestContext, may_alter: Rights
+) -> CreatePartitionsResponse:
     services = context.services
     known = services.controller.context
     mutations = services.quotas.mutations(context, _STRICT_SINCE)
     outcomes: dict[str, Outcome] = {}
     wanted: list[NewPartitions] = []
-    may_alter = context.may(Operation.ALTER, ResourceType.TOPIC)
     async with services.serial_queue.begin(len(request.topics)) as slices:
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
@@ -48,7 +49,7 @@ async def create_partitions(request: CreatePartitionsRequest, context: RequestCo
             elif names[topic.name] > 1:
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
             elif not may_alter(topic.name):
-                denial = context.denial(Operation.ALTER, ResourceType.TOPIC, topic.name, DENIAL)
+                denial = may_alter.denial(topic.name, DENIAL)
                 outcomes[topic.name] = Outcome(denial.code, denial.message)
             elif known.is_being_deleted(topic.name):
                 outcomes[topic.name] = Outcome(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")

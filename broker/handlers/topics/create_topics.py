@@ -14,11 +14,11 @@ Source: KIP-4, KIP-464, KIP-525, KIP-516; Kafka KafkaApis.handleCreateTopicsRequ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from broker.handlers.configs.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from config.layers import ConfigSource
 from config.topic import LogConfig
@@ -34,7 +34,7 @@ from protocol.messages.create_topics import (
 )
 from protocol.primitives import ZERO_UUID, Encoded
 from runtime.slices import Slices
-from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
+from security.access import Operation, ResourceType, on_each
 
 _SETTINGS_SINCE = 5
 _STRICT_SINCE = 6
@@ -45,18 +45,18 @@ DENIAL = "Authorization failed."
 @handles(
     CreateTopicsRequest,
     (
-        on_each(Operation.CREATE, ResourceType.CLUSTER),
-        on_each(Operation.CREATE, ResourceType.TOPIC),
-        on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+        on_each(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE),
+        on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, logs_denial=False),
     ),
     audit=audit(Operation.CREATE, "TOPIC", "topics", "topics"),
 )
-async def create_topics(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+async def create_topics(
+    request: CreateTopicsRequest, context: RequestContext, may_create: Rights, may_describe_configs: Rights
+) -> CreateTopicsResponse:
     services = context.services
     mutations = services.quotas.mutations(context, _STRICT_SINCE)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
-    may_create, may_describe_configs = _rights(context)
     async with services.serial_queue.begin(len(request.topics)) as slices:
         names = Counter(topic.name for topic in request.topics)
         async for topic in slices.over(request.topics):
@@ -70,7 +70,7 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
                 row = results[topic.name] = _refused(topic.name, ErrorCode.INVALID_REQUEST, message)
                 _hide_settings(row, may_describe_configs(topic.name))
             elif not may_create(topic.name):
-                denial = context.denial(Operation.CREATE, ResourceType.TOPIC, topic.name, DENIAL)
+                denial = may_create.denial(topic.name, DENIAL)
                 row = results[topic.name] = _refused(topic.name, denial.code, denial.message)
                 _hide_settings(row, may_describe_configs(topic.name))
             else:
@@ -94,18 +94,6 @@ async def create_topics(request: CreateTopicsRequest, context: RequestContext) -
         throttle_time_ms=0 if mutations is None else mutations.throttle_time_ms,
         topics=[results[topic.name] for topic in request.topics],
     )
-
-
-def _rights(context: RequestContext) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
-    """Return whether the client may create a topic, and whether it may see the settings of one."""
-    may_create = context.may(Operation.CREATE, ResourceType.TOPIC)
-    if context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
-        may_create = _anything
-    return may_create, context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, logs_denial=False)
-
-
-def _anything(_name: str) -> bool:
-    return True
 
 
 def _hide_settings(row: CreatableTopicResult, are_visible: bool) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
+from metadata.image import ClusterImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -42,7 +43,9 @@ def _name(row: DeleteTopicState | DeletableTopicResult | str) -> str:
     (on_each(Operation.DELETE, ResourceType.TOPIC), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
     audit=audit(Operation.DELETE, "TOPIC", "topics topic_names", "responses", _name),
 )
-async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+async def delete_topics(
+    request: DeleteTopicsRequest, context: RequestContext, may_delete: Rights, may_describe: Rights
+) -> DeleteTopicsResponse:
     version, services = context.api_version, context.services
     async with services.serial_queue.begin(len(request.topics) + len(request.topic_names)) as slices:
         wanted = request.topics if version >= 6 else [_by_name(name) async for name in slices.over(request.topic_names)]
@@ -54,7 +57,7 @@ async def delete_topics(request: DeleteTopicsRequest, context: RequestContext) -
                     async for topic in slices.over(wanted)
                 ]
             )
-        rows = await _rows(wanted, context, slices)
+        rows = await _rows(wanted, services.metadata.image, may_delete, may_describe, slices)
     names = [row.name for row in rows if row.name is not None and row.error_code == ErrorCode.NONE]
     mutations = services.quotas.mutations(context, _STRICT_SINCE)
     outcomes = await services.topic_admin.delete(names, request.timeout_ms, mutations)
@@ -85,13 +88,10 @@ def _refuse(row: DeletableTopicResult, denial: KafkaError) -> None:
 
 
 async def _rows(
-    wanted: Iterable[DeleteTopicState], context: RequestContext, slices: Slices
+    wanted: Iterable[DeleteTopicState], image: ClusterImage, may_delete: Rights, may_describe: Rights, slices: Slices
 ) -> list[DeletableTopicResult]:
     """Return the rows of the response, with an error for topics that are unknown, or that the client may not delete. Who may
     not describe a topic does not learn its name from its id."""
-    image = context.services.metadata.image
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
-    may_delete = context.may(Operation.DELETE, ResourceType.TOPIC)
     rows: list[DeletableTopicResult] = []
     refused: set[tuple[str | None, bytes]] = set()
     async for topic in slices.over(wanted):
@@ -105,7 +105,7 @@ async def _rows(
             row.name = None
             _refuse(row, _HIDDEN)
         elif not may_delete(name):
-            _refuse(row, context.denial(Operation.DELETE, ResourceType.TOPIC, name))
+            _refuse(row, may_delete.denial(name))
         elif name not in image.topics:
             row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if row.error_code != ErrorCode.NONE:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from broker.handlers.authorized_operations import authorized_operations, cluster_operations
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from metadata.admin import topic_rules as topic_rules
 from metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage, is_internal
 from protocol.errors import ErrorCode
@@ -31,18 +31,19 @@ from protocol.messages.metadata import (
 )
 from protocol.primitives import ZERO_UUID
 from runtime.slices import Slices
-from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
+from security.access import Operation, ResourceType, on_each
 
 
 @handles(
     MetadataRequest,
     (
         on_each(Operation.DESCRIBE, ResourceType.TOPIC),
-        on_each(Operation.CREATE, ResourceType.CLUSTER),
-        on_each(Operation.CREATE, ResourceType.TOPIC),
+        on_each(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE),
     ),
 )
-async def metadata(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+async def metadata(
+    request: MetadataRequest, context: RequestContext, may_describe: Rights, may_create: Rights
+) -> MetadataResponse:
     version = context.api_version
     services = context.services
     wanted = None if _means_all(request, version) else request.topics or []
@@ -51,12 +52,12 @@ async def metadata(request: MetadataRequest, context: RequestContext) -> Metadat
             return await _refusal(wanted, slices)
     image = services.metadata.image
     asked = _asked(wanted, image)
-    if not services.authorizer.is_open:
-        await _hide(asked, context, is_asked=wanted is not None)
+    if not may_describe.are_open:
+        await _hide(asked, context, may_describe, is_asked=wanted is not None)
     created: dict[str, ErrorCode] = {}
     settings = services.dynamic_settings.settings
     if asked.missing and request.allow_auto_topic_creation and settings.auto_create_topics_enable:
-        uncreatable = await _uncreatable(asked, context)
+        uncreatable = await _uncreatable(asked, context, may_create)
         creatable = [name for name in asked.missing if name not in uncreatable]
         created = await services.topic_admin.auto_create(creatable, services.quotas.mutations(context, None))
         created |= dict.fromkeys(uncreatable, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -142,9 +143,10 @@ class _Asked:
         return topics_count + sum(len(topic.partitions) for topic in self.topics)
 
 
-async def _hide(asked: _Asked, context: RequestContext, *, is_asked: bool) -> None:
+async def _hide(asked: _Asked, context: RequestContext, may_describe: Rights, *, is_asked: bool) -> None:
     """Move what the client may not describe to `hidden`; drop it unless the client has asked for it."""
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.TOPIC, logs_denial=is_asked)
+    if not is_asked:
+        may_describe = may_describe.unlogged()
     topics, missing = asked.topics, asked.missing
     async with context.services.serial_queue.begin(len(topics) + len(missing)) as slices:
         asked.topics = [topic async for topic in slices.over(topics) if may_describe(topic.name)]
@@ -158,11 +160,8 @@ async def _hide(asked: _Asked, context: RequestContext, *, is_asked: bool) -> No
             asked.hidden += [(name, ZERO_UUID) for name in missing if not may_describe(name)]
 
 
-async def _uncreatable(asked: _Asked, context: RequestContext) -> set[str]:
+async def _uncreatable(asked: _Asked, context: RequestContext, may_create: Rights) -> set[str]:
     """Return the missing topics that the client may not create."""
-    if context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
-        return set()
-    may_create = context.may(Operation.CREATE, ResourceType.TOPIC)
     async with context.services.serial_queue.begin(len(asked.missing)) as slices:
         return {name async for name in slices.over(asked.missing) if not may_create(name)}
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
 from broker.network.error_responses import ErrorForm
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.add_partitions_to_txn import (
@@ -45,7 +45,7 @@ _FENCED_SINCE = 2
     errors=ErrorForm({"results_by_topic_v3_and_below": "v3_and_below_topics"}),
 )
 async def add_partitions_to_txn(
-    request: AddPartitionsToTxnRequest, context: RequestContext
+    request: AddPartitionsToTxnRequest, context: RequestContext, may_use_id: Rights, may_write: Rights, may_act: Rights
 ) -> AddPartitionsToTxnResponse:
     if context.api_version < _BATCHED_SINCE:
         own = AddPartitionsToTxnTransaction(
@@ -55,19 +55,19 @@ async def add_partitions_to_txn(
             verify_only=False,
             topics=request.v3_and_below_topics,
         )
-        if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, own.transactional_id):
-            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        results = await _results(own, context, is_client=True)
+        if not may_use_id(own.transactional_id):
+            raise KafkaError(may_use_id.denied)
+        results = await _results(own, context, may_write)
         return AddPartitionsToTxnResponse(throttle_time_ms=0, results_by_topic_v3_and_below=results)
-    if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if not may_act(CLUSTER_NAME):
+        raise KafkaError(may_act.denied)
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         results_by_transaction=[
             AddPartitionsToTxnResult(
                 transactional_id=transaction.transactional_id,
-                topic_results=await _results(transaction, context, is_client=False),
+                topic_results=await _results(transaction, context),
             )
             for transaction in request.transactions
         ],
@@ -75,12 +75,13 @@ async def add_partitions_to_txn(
 
 
 async def _results(
-    transaction: AddPartitionsToTxnTransaction, context: RequestContext, *, is_client: bool
+    transaction: AddPartitionsToTxnTransaction, context: RequestContext, may_write: Rights | None = None
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """Return a row for each partition; if all have the same error, a row each time the request names one."""
+    """Return a row for each partition; if all have the same error, a row each time the request names one. A client may write
+    to what `may_write` says, a broker to all."""
     transactions = context.services.transactions
     partitions = _partitions(transaction.topics)
-    errors = await _errors(partitions, context, is_client=is_client)
+    errors = await _errors(partitions, context, may_write)
     transactional_id, producer_id = transaction.transactional_id, transaction.producer_id
     if errors:
         return _topic_results({each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions})
@@ -108,14 +109,13 @@ def _partitions(topics: list[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
 
 
 async def _errors(
-    partitions: Collection[TopicPartition], context: RequestContext, *, is_client: bool
+    partitions: Collection[TopicPartition], context: RequestContext, may_write: Rights | None
 ) -> dict[TopicPartition, ErrorCode]:
     image = context.services.metadata.image
     errors: dict[TopicPartition, ErrorCode] = {}
-    may_write = context.may(Operation.WRITE, ResourceType.TOPIC)
     async with context.services.serial_queue.begin(len(partitions)) as slices:
         async for topic, index in slices.over(partitions):
-            if is_client and (is_internal(topic) or not may_write(topic)):
+            if may_write is not None and (is_internal(topic) or not may_write(topic)):
                 errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif image.partition(topic, index) is None:
                 errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

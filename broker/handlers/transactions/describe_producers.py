@@ -7,11 +7,9 @@ Source: KIP-664; Kafka KafkaApis.handleDescribeProducersRequest, Partition.activ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from broker.handlers.partition_lookup import held_partition
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from metadata.admin.topic_rules import check_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_producers import (
@@ -27,9 +25,10 @@ from storage.log.producers.producer_state import ProducerDescription
 
 
 @handles(DescribeProducersRequest, on_each(Operation.READ, ResourceType.TOPIC))
-async def describe_producers(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+async def describe_producers(
+    request: DescribeProducersRequest, context: RequestContext, may_read: Rights
+) -> DescribeProducersResponse:
     topics: list[TopicResponse] = []
-    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     # The number of producers of a partition is known only when it is read.
     async with context.services.serial_queue.begin(None) as slices:
         for topic in request.topics:
@@ -39,7 +38,7 @@ async def describe_producers(request: DescribeProducersRequest, context: Request
 
 
 async def _describe(
-    topic: str, index: int, context: RequestContext, may_read: Callable[[str], bool], slices: Slices
+    topic: str, index: int, context: RequestContext, may_read: Rights, slices: Slices
 ) -> PartitionResponse:
     def refused(code: ErrorCode, message: str | None) -> PartitionResponse:
         return PartitionResponse(partition_index=index, error_code=code, error_message=message, active_producers=[])
@@ -47,9 +46,7 @@ async def _describe(
     try:
         check_name(topic)
         if not may_read(topic):
-            raise context.denial(
-                Operation.READ, ResourceType.TOPIC, topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED.message
-            )
+            raise may_read.denial(topic, may_read.denied.message)
         if topic not in context.services.metadata.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except KafkaError as error:

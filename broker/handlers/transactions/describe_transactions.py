@@ -7,7 +7,7 @@ Source: KIP-664; Kafka KafkaApis.handleDescribeTransactionsRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from coordinator.transaction.descriptions import described_error
 from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
@@ -23,10 +23,8 @@ from security.access import Operation, ResourceType, on_each
     (on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
 )
 async def describe_transactions(
-    request: DescribeTransactionsRequest, context: RequestContext
+    request: DescribeTransactionsRequest, context: RequestContext, may_describe: Rights, may_describe_topic: Rights
 ) -> DescribeTransactionsResponse:
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
-    may_describe_topic = context.may(Operation.DESCRIBE, ResourceType.TOPIC)
 
     def described(transactional_id: str) -> TransactionState:
         if not may_describe(transactional_id):

@@ -13,12 +13,12 @@ from __future__ import annotations
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
 from broker.network.error_responses import ErrorForm
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from coordinator.transaction.producer_registration import ProducerIdAndEpoch
 from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionResponse
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from security.access import CLUSTER_NAME, Operation, ResourceType, on_each, on_named
+from security.access import Operation, ResourceType, on_each, on_named
 
 FIRST_EPOCH = 0
 _FENCED_SINCE = 4
@@ -28,13 +28,14 @@ _FENCED_SINCE = 4
     InitProducerIdRequest,
     (
         on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
-        on_each(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
-        on_each(Operation.WRITE, ResourceType.TOPIC),
+        on_each(Operation.WRITE, ResourceType.TOPIC, or_on_cluster=Operation.IDEMPOTENT_WRITE),  # on any (KIP-679)
     ),
     errors=ErrorForm(producer_epoch=NO_PRODUCER_EPOCH),
 )
-async def init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    response = await _initialize(request, context)
+async def init_producer_id(
+    request: InitProducerIdRequest, context: RequestContext, may_write: Rights
+) -> InitProducerIdResponse:
+    response = await _initialize(request, context, may_write)
     return InitProducerIdResponse(
         throttle_time_ms=0,
         error_code=fenced_error(response.error_code, context.api_version, since=_FENCED_SINCE),
@@ -43,8 +44,10 @@ async def init_producer_id(request: InitProducerIdRequest, context: RequestConte
     )
 
 
-async def _initialize(request: InitProducerIdRequest, context: RequestContext) -> TransactionResponse:
-    if request.transactional_id is None and not _may_write(context):
+async def _initialize(
+    request: InitProducerIdRequest, context: RequestContext, may_write: Rights
+) -> TransactionResponse:
+    if request.transactional_id is None and not may_write.on_any():
         return TransactionResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     names_id = request.producer_id != NO_PRODUCER_ID
     names_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
@@ -60,10 +63,3 @@ async def _initialize(request: InitProducerIdRequest, context: RequestContext) -
     except KafkaError as error:
         return TransactionResponse(error.code)
     return TransactionResponse(ErrorCode.NONE, producer_id, FIRST_EPOCH)
-
-
-def _may_write(context: RequestContext) -> bool:
-    """Whether the client may write to anything (KIP-679)."""
-    if context.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=False):
-        return True
-    return context.allows_any(Operation.WRITE, ResourceType.TOPIC)

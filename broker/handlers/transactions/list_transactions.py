@@ -9,7 +9,7 @@ Source: KIP-664; Kafka KafkaApis.handleListTransactionsRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from coordinator.transaction.descriptions import TransactionFilter, unknown_states
 from protocol.errors import ErrorCode
 from protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -17,12 +17,13 @@ from security.access import Operation, ResourceType, on_each
 
 
 @handles(ListTransactionsRequest, on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID))
-async def list_transactions(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+async def list_transactions(
+    request: ListTransactionsRequest, context: RequestContext, may_describe: Rights
+) -> ListTransactionsResponse:
     wanted = TransactionFilter(
         frozenset(request.state_filters), frozenset(request.producer_id_filters), request.duration_filter
     )
     error, states = await context.services.transactions.list_transactions(wanted)
-    may_describe = context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
     async with context.services.serial_queue.begin(len(states)) as slices:
         states = [state async for state in slices.over(states) if may_describe(state.transactional_id)]
     return ListTransactionsResponse(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
 from broker.network.error_responses import ErrorForm
-from broker.network.request_context import RequestContext
+from broker.network.request_context import RequestContext, Rights
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
@@ -40,9 +40,10 @@ _LOADING_SINCE = 2
     ),
     errors=ErrorForm({"topics": "topics"}),
 )
-async def txn_offset_commit(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+async def txn_offset_commit(
+    request: TxnOffsetCommitRequest, context: RequestContext, may_read: Rights
+) -> TxnOffsetCommitResponse:
     services = context.services
-    may_read = context.may(Operation.READ, ResourceType.TOPIC)
     rows_count = sum(len(topic.partitions) for topic in request.topics)
     async with services.serial_queue.begin(rows_count) as slices:
         allowed = [topic async for topic in slices.over(request.topics) if may_read(topic.name)]

@@ -289,7 +289,7 @@ class SaslServerExchange:
         if isinstance(request, Undecoded):
             return SaslFailure(reason, is_delayed=False)
         message = f"Unexpected Kafka request of type {_java_name(name)} during SASL authentication."
-        response = TOP_LEVEL(request, version, ErrorCode.ILLEGAL_SASL_STATE, message)
+        response = route.handler.errors(request, version, ErrorCode.ILLEGAL_SASL_STATE, message)
         if response is None:
             return SaslFailure(reason, is_delayed=False)
         return SaslFailure(reason, encode_response(response, version, header.correlation_id))

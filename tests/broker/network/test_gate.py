@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import broker.handlers
 from broker.handlers import ALL
+from broker.network.dispatch import handles
 from broker.network.gate import NoMeter, OpenGate, Refusal
 from broker.network.request_context import RequestContext
-from broker.network.routes import Route
+from broker.network.routes import Handler, Route
 from protocol.errors import ErrorCode
-from protocol.messages.heartbeat import HeartbeatResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.schema import Request, Response
-from security.access import CLUSTER_NAME, DENIED, Operation, ResourceType
+from security.access import CLUSTER_NAME, DENIED, Operation, ResourceType, on_each
 from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.harness import Broker
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
@@ -179,6 +185,36 @@ def test_every_api_says_what_it_needs() -> None:
         for requirement in handler.access:
             assert requirement.denied is DENIED[requirement.resource_type]
             assert requirement.operations
+
+
+def test_a_handler_takes_the_rights_that_it_declares() -> None:
+    needs = on_each(Operation.READ, ResourceType.TOPIC)
+    with pytest.raises(AssertionError, match="takes no 3 parameters"):
+        handles(HeartbeatRequest, needs)(lambda request, context: None)
+
+
+@pytest.mark.parametrize("handler", [each for each in ALL if each.filtered], ids=lambda each: each.function.__name__)
+def test_every_right_that_a_handler_takes_decides_something(handler: Handler[Any]) -> None:
+    """And there is no other way to ask: what a handler does not declare it cannot filter by."""
+    module = inspect.getmodule(handler.function)
+    assert module is not None
+    [function] = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == handler.function.__name__
+    ]
+    taken = {each.arg for each in function.args.args[2 : 2 + len(handler.filtered)]}
+    assert taken <= {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+
+
+def test_handlers_ask_for_no_rights_themselves() -> None:
+    """Which operations a client may do is an answer of three APIs, about what nobody has asked to do."""
+    asking = [
+        path.stem
+        for path in Path(broker.handlers.__file__).parent.rglob("*.py")
+        if re.search(r"\bcontext\.(allows|allows_any|denial)\(|authorizer\.", path.read_text())
+    ]
+    assert set(asking) == {"authorized_operations", "fetch"}
 
 
 def test_a_resource_that_a_request_names_is_found_in_it() -> None:

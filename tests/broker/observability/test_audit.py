@@ -48,6 +48,7 @@ from protocol.schema import Request, Response
 from runtime.clock import SystemClock
 from runtime.network.transport import Address
 from security.access import Operation, ResourceType
+from security.authorizer import EverybodyAllowed
 from security.denial import Cause, Denied
 from security.principal import Principal
 from tests.broker.recorded_requests import filled
@@ -77,13 +78,15 @@ def context(client_id: str = "app") -> RequestContext:
     connection = ClientConnection(
         "1", "EXTERNAL", "SASL_SSL", Address("10.0.0.1", 5), Address("127.0.0.1", 9092), ALICE
     )
-    return RequestContext(3, 1, client_id, connection, cast(Services, SimpleNamespace(clock=SystemClock())))
+    return RequestContext(
+        3, 1, client_id, connection, cast(Services, SimpleNamespace(clock=SystemClock(), authorizer=EverybodyAllowed()))
+    )
 
 
 def handle(lines: Lines, request: Request, response: Response | Exception) -> Response:
     """Return what the audited handler of a request returns, whose own handler returns or raises `response`."""
 
-    async def own(_request: Any, _context: RequestContext) -> Response:
+    async def own(_request: Any, _context: RequestContext, *_rights: Any) -> Response:
         await asyncio.sleep(0)
         if isinstance(response, Exception):
             raise response
