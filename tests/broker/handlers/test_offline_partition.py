@@ -13,30 +13,13 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.records.delete_records import delete_records
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.list_offsets import list_offsets
-from broker.handlers.records.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.records.produce import produce
-from broker.handlers.transactions.describe_producers import describe_producers
-from broker.handlers.transactions.write_txn_markers import write_txn_markers
-from broker.network.deferred import CloseConnection
 from protocol.errors import ErrorCode
-from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
 from tests.broker.handlers.replica_broker import ReplicaBroker, replica_broker
 from tests.differential.wire import fitted
 from tests.storage.logs import batch
@@ -93,23 +76,6 @@ def only(rows: Any) -> Any:
     return row
 
 
-def test_produce(play: Callable[[Scenario], None]) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        for version in range(3, 12):
-            for acks in (1, -1):
-                answer = await broker.start(produce, producing(acks), version).now()
-                row = only(only(answer.responses).partition_responses)
-                assert (row.error_code, row.base_offset, row.log_start_offset) == (STORAGE, -1, -1)
-                if version >= 10:
-                    assert row.current_leader.leader_id == -1 and not answer.node_endpoints
-        with pytest.raises(CloseConnection):
-            broker.start(produce, producing(acks=0), 9)
-        answer = await broker.start(produce, producing(acks=5), 9).now()
-        assert only(only(answer.responses).partition_responses).error_code == ErrorCode.INVALID_REQUIRED_ACKS
-
-    play(scenario)
-
-
 @pytest.mark.parametrize("replica", [-1, -2, 2, 5])
 def test_fetch(play: Callable[[Scenario], None], replica: int) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
@@ -136,45 +102,6 @@ def test_list_offsets(play: Callable[[Scenario], None]) -> None:
                     )
                     answer = await broker.start(list_offsets, fitted(request, version), version).now()
                     assert only(only(answer.topics).partitions).error_code == STORAGE
-
-    play(scenario)
-
-
-def test_offset_for_leader_epoch(play: Callable[[Scenario], None]) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        for version in range(5):
-            for epoch in (ANY_EPOCH, LATER_EPOCH):
-                row = OffsetForLeaderPartition(partition=0, leader_epoch=1, current_leader_epoch=epoch)
-                request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[row])])
-                answer = await broker.start(offset_for_leader_epoch, fitted(request, version), version).now()
-                assert only(only(answer.topics).partitions).error_code == STORAGE
-
-    play(scenario)
-
-
-def test_delete_records_and_describe_producers(play: Callable[[Scenario], None]) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        deletion = [DeleteRecordsPartition(partition_index=0, offset=0)]
-        request = DeleteRecordsRequest(timeout_ms=100, topics=[DeleteRecordsTopic(name="t", partitions=deletion)])
-        for version in range(3):
-            answer = await broker.start(delete_records, request, version).now()
-            assert only(only(answer.topics).partitions).error_code == STORAGE
-        described = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
-        answer = await broker.start(describe_producers, described, 0).now()
-        assert only(only(answer.topics).partitions).error_code == STORAGE
-
-    play(scenario)
-
-
-def test_a_coordinator_asks_elsewhere(play: Callable[[Scenario], None]) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0])]
-        marker = WritableTxnMarker(
-            producer_id=1, producer_epoch=0, transaction_result=True, coordinator_epoch=0, topics=topics
-        )
-        answer = await broker.start(write_txn_markers, WriteTxnMarkersRequest(markers=[marker]), 1).now()
-        row = only(only(only(answer.markers).topics).partitions)
-        assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     play(scenario)
 

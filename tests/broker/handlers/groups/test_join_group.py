@@ -1,4 +1,4 @@
-"""JoinGroup: what versions change, and what a member is known by."""
+"""JoinGroup: what a member is known by, and the memory of those that wait."""
 
 from __future__ import annotations
 
@@ -11,59 +11,8 @@ from broker.handlers.groups.client_address import java_address_text
 from broker.handlers.groups.join_group import join_group
 from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
-from protocol.messages.join_group import JoinGroupResponse
 from tests.broker.handlers.group_world import GroupBroker
 from tests.coordinator.requests import join_request
-
-
-@pytest.mark.parametrize("version", range(10))
-def test_an_error_has_no_protocol_in_the_words_of_its_version(version: int) -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            request = join_request(member_id="zz")
-            response = await join_group(request, broker.context(version))
-            assert response == JoinGroupResponse(
-                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-                generation_id=-1,
-                protocol_name="" if version < 7 else None,
-                leader="",
-                member_id="zz",
-                members=[],
-            )
-            response.encode(version)
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("version", range(10))
-def test_a_member_joins_in_every_version(version: int) -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            request = join_request()
-            if version >= 4:
-                told = await join_group(request, broker.context(version))
-                assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
-                request = join_request(member_id=told.member_id)
-            join = asyncio.create_task(join_group(request, broker.context(version)))
-            await broker.world.settle()
-            await broker.world.advance(3_000)
-            response = await join
-            assert (response.error_code, response.generation_id) == (ErrorCode.NONE, 1)
-            assert response.member_id == response.leader and response.member_id.startswith("me-")
-            response.encode(version)
-            (member,) = broker.world.groups.describe_group("g").members
-            assert (member.client_id, member.client_host) == ("me", "/127.0.0.1")
-
-    asyncio.run(scenario())
-
-
-def test_a_client_without_a_name_is_a_member_too() -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            told = await join_group(join_request(), broker.context(5, client_id=None))
-            assert told.member_id.startswith("-")
-
-    asyncio.run(scenario())
 
 
 def test_a_member_id_that_could_not_be_sent_is_refused() -> None:

@@ -68,16 +68,6 @@ async def errors(world: Several, request: FetchRequest) -> dict[int, int]:
     return {row.partition_index: row.error_code for topic in response.responses for row in topic.partitions}
 
 
-def test_without_rights_every_partition_is_refused_whether_it_is_there_or_not(tmp_path: Path) -> None:
-    async def scenario(world: Several, rights: Rights) -> None:
-        assert await errors(world, asking(0, 1, 77)) == {0: DENIED, 1: DENIED, 77: DENIED}
-        rights.give(TOPIC)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert await errors(world, asking(0, 77)) == {0: ErrorCode.NONE, 77: unknown}
-
-    on_several(tmp_path, scenario)
-
-
 def test_a_refused_fetch_does_not_wait(tmp_path: Path) -> None:
     async def scenario(world: Several, _rights: Rights) -> None:
         assert await errors(world, asking(0, wait_ms=10_000)) == {0: DENIED}

@@ -9,12 +9,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.fetch_message_sets import fetch_message_sets
 from broker.handlers.records.produce_message_sets import produce_message_sets
-from broker.network.deferred import CloseConnection
 from broker.observability.metric_table import CONVERSIONS_TIME, FETCH_CONVERSIONS, PRODUCE_CONVERSIONS
 from config.topic import LogConfig
 from protocol.errors import ErrorCode
@@ -93,62 +90,6 @@ def records_in(row: PartitionData) -> list[tuple[int, int, bytes | None]]:
     ]
 
 
-@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
-@pytest.mark.parametrize("magic", [0, 1])
-def test_what_old_producers_send_old_consumers_read(tmp_path: Path, magic: int, codec: Compression) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        content = encode_message_set(sample(3), magic, compression=codec)
-        for version, offset in ((0, 0), (1, 3), (2, 6)):
-            row = await produced(broker, content, version=version)
-            assert (row.error_code, row.base_offset) == (0, offset)
-        for version in range(4):
-            row = await fetched(broker, 0, version)
-            assert row.error_code == 0 and row.high_watermark == 9
-            found = records_in(row)
-            assert {each[0] for each in found} == {0 if version < 2 else 1}
-            assert [each[1:] for each in found] == [(at, b"value %d" % (at % 3)) for at in range(len(found))]
-            assert len(found) >= 3
-        assert broker.one.partition.log.log_end_offset == 9
-
-    play(tmp_path, scenario)
-
-
-def test_batches_are_taken_from_old_producers_too(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        assert (await produced(broker, encode_batch(sample(2)))).base_offset == 0
-        assert (await produced(broker, b"")).error_code == 0
-        assert (await produced(broker, encode_message(1, 0, 0, None, b"cut")[:-1])).error_code == 0
-        assert broker.one.partition.log.log_end_offset == 2
-
-    play(tmp_path, scenario)
-
-
-def test_each_partition_answers_for_itself(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        sound, damaged = encode_message(1, 0, 0, None, b"a"), bytearray(encode_message(1, 0, 0, None, b"a"))
-        damaged[-1] ^= 1
-        for first, code in ((sound, ErrorCode.NONE), (bytes(damaged), ErrorCode.CORRUPT_MESSAGE)):
-            request = producing(first, sound, partitions=(0, 7))
-            response = await response_of(broker, broker.start(produce_message_sets, request, 1))
-            rows = response.responses[0].partition_responses
-            assert [row.error_code for row in rows] == [code, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        assert broker.one.partition.log.log_end_offset == 1
-
-    play(tmp_path, scenario)
-
-
-def test_of_a_partition_named_again_the_last_set_counts(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        sets = encode_message_set(sample(3), 1), encode_message_set(sample(2), 1)
-        request = producing(*sets, partitions=(0, 0))
-        response = await response_of(broker, broker.start(produce_message_sets, request, 1))
-        rows = response.responses[0].partition_responses
-        assert [(row.error_code, row.base_offset) for row in rows] == [(ErrorCode.NONE, 0)]
-        assert broker.one.partition.log.log_end_offset == 2
-
-    play(tmp_path, scenario)
-
-
 def test_the_sets_of_one_request_are_not_all_converted_before_the_first_is_written(tmp_path: Path) -> None:
     """A hundred small sets make a hundred large batches."""
 
@@ -170,17 +111,6 @@ def test_the_sets_of_one_request_are_not_all_converted_before_the_first_is_writt
     play(tmp_path, scenario)
 
 
-def test_no_answer_for_acks_of_zero_but_a_closed_connection_for_a_failure(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        context = broker.context(1)
-        sound = encode_message(0, 0, 0, None, b"a")
-        assert await produce_message_sets(producing(sound, acks=0), context) is None
-        with pytest.raises(CloseConnection):
-            await produce_message_sets(producing(sound[:-1] + b"b", acks=0), context)
-
-    play(tmp_path, scenario)
-
-
 def test_a_produce_waits_for_the_replicas(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         broker.one.lead(isr=(1, 2))
@@ -194,17 +124,6 @@ def test_a_produce_waits_for_the_replicas(tmp_path: Path) -> None:
     play(tmp_path, scenario)
 
 
-def test_a_fetch_waits_for_records(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        answer = broker.start(fetch_message_sets, fetching(0, wait_ms=5000, min_bytes=1), 1)
-        assert await answer.now() is None
-        await produced(broker, encode_message(0, 0, 0, None, b"awaited"))
-        response = await response_of(broker, answer)
-        assert records_in(response.responses[0].partitions[0]) == [(0, 0, b"awaited")]
-
-    play(tmp_path, scenario)
-
-
 def test_a_first_batch_that_is_too_large_for_its_partition_ends_no_wait_of_who_is_not_given_it(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker) -> None:
         await produced(broker, encode_message(1, 0, 0, None, bytes(1000)))
@@ -213,43 +132,6 @@ def test_a_first_batch_that_is_too_large_for_its_partition_ends_no_wait_of_who_i
         assert await waiting.now() is None
         waiting.abandon()
         assert (await response_of(broker, broker.start(fetch_message_sets, request, 3))).responses
-
-    play(tmp_path, scenario)
-
-
-def test_a_first_batch_that_is_too_large(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await produced(broker, encode_message(1, 0, 0, None, bytes(1000)))
-        for version in (0, 1, 2):
-            assert not (await fetched(broker, 0, version, max_bytes=100)).records
-        assert len(records_in(await fetched(broker, 0, 3, max_bytes=100))) == 1
-
-    play(tmp_path, scenario)
-
-
-def test_a_topic_without_conversion(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        log = broker.one.partition.log
-        log.config = LogConfig({"message.downconversion.enable": "false"})
-        await produced(broker, encode_message(1, 0, 0, None, b"a"))
-        for version in range(4):
-            row = await fetched(broker, 0, version)
-            assert (row.error_code, row.high_watermark, row.records) == (ErrorCode.UNSUPPORTED_VERSION, -1, None)
-        copying = fetching(0)
-        copying.replica_id = 2
-        response = await response_of(broker, broker.start(fetch_message_sets, copying, 3))
-        assert len(records_in(response.responses[0].partitions[0])) == 1
-
-    play(tmp_path, scenario)
-
-
-def test_zstandard_has_no_place_in_a_message_set(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await produced(broker, encode_message(1, 0, 0, None, b"a"))
-        await produced(broker, encode_batch(sample(2), compression=Compression.ZSTD))
-        assert len(records_in(await fetched(broker, 0, 3))) == 1
-        row = await fetched(broker, 1, 3)
-        assert (row.error_code, row.records) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, None)
 
     play(tmp_path, scenario)
 

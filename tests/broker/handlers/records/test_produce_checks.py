@@ -1,19 +1,16 @@
-"""What refuses a Produce request as a whole, partitions that it names more than once, and which refusal comes first."""
+"""Which batches count as those of the one producer of a transactional Produce request."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from config.broker import BrokerSettings
-from metadata.image import ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.handlers.records.produce_twins import Twins, on_twins
-from tests.replication.replica_world import ME
 from tests.storage.logs import batch
 
 Row = tuple[str, int, str, int]
@@ -22,10 +19,7 @@ Place = tuple[str, int, bytes]
 
 VERSION = 9
 GOOD = bytes(batch("good"))
-TWO = GOOD + GOOD
-WRONG_CRC = GOOD[:-1] + bytes([GOOD[-1] ^ 1])
 UNKNOWN_MAGIC = GOOD[:16] + b"\x03" + GOOD[17:]
-SHORT = GOOD[:8] + (10).to_bytes(4, "big") + GOOD[12:]
 
 
 def of_transaction(producer_id: int = 5, producer_epoch: int = 0) -> bytes:
@@ -49,12 +43,6 @@ def request_of(*places: Place, acks: int = 1, transactional_id: str | None = Non
     )
 
 
-def as_one_topic(request: ProduceRequest) -> ProduceRequest:
-    data = [each for topic in request.topic_data for each in topic.partition_data]
-    request.topic_data = [TopicProduceData(name=request.topic_data[0].name, partition_data=data)]
-    return request
-
-
 async def answered(both: Twins, request: ProduceRequest) -> list[Row]:
     for each in both.sides:
         each.peer.stream.writes.clear()
@@ -70,52 +58,6 @@ async def answered(both: Twins, request: ProduceRequest) -> list[Row]:
 
 def ends(both: Twins) -> list[int]:
     return [one.partition.log.next_offset for one in both.sides[0].replicas]
-
-
-def play(folder: Path, steps: Sequence[tuple[ProduceRequest, list[Row]]], expected_ends: list[int]) -> None:
-    async def scenario(both: Twins) -> None:
-        for request, expected in steps:
-            assert await answered(both, request) == expected
-        assert ends(both) == expected_ends
-
-    on_twins(folder, scenario)
-
-
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        (UNKNOWN_MAGIC, "CORRUPT_MESSAGE"),
-        (SHORT, "CORRUPT_MESSAGE"),
-        (of_transaction(), "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-    ],
-)
-def test_one_partitions_records_refuse_the_request(tmp_path: Path, bad: bytes, code: str) -> None:
-    request = request_of(("t", 0, GOOD), ("t", 1, bad), ("u", 7, GOOD))
-    play(tmp_path, [(request, [("t", 0, code, -1), ("t", 1, code, -1), ("u", 7, code, -1)])], [0, 0])
-
-
-@pytest.mark.parametrize(
-    ("bad", "code"),
-    [
-        (WRONG_CRC, "CORRUPT_MESSAGE"),
-        (TWO, "INVALID_RECORD"),
-        (b"", "INVALID_RECORD"),
-        (of_transaction()[:-1], "INVALID_RECORD"),
-    ],
-)
-def test_others_refuse_their_own_partition(tmp_path: Path, bad: bytes, code: str) -> None:
-    request = as_one_topic(request_of(("t", 0, GOOD), ("t", 1, bad)))
-    play(tmp_path, [(request, [("t", 0, "NONE", 0), ("t", 1, code, -1)])], [1, 0])
-
-
-def test_without_an_answer_what_refuses_the_request_closes_the_connection(tmp_path: Path) -> None:
-    async def scenario(both: Twins) -> None:
-        both.send(both.frame(request_of(("t", 0, GOOD), ("t", 1, UNKNOWN_MAGIC), acks=0), VERSION))
-        assert await both.compare() == []
-        assert both.sides[0].peer.stream.is_closed
-        assert ends(both) == [0, 0]
-
-    on_twins(tmp_path, scenario)
 
 
 def unverified(both: Twins) -> None:
@@ -153,65 +95,5 @@ def test_only_what_may_be_appended_counts_as_a_producers(tmp_path: Path, other: 
         unverified(both)
         request = request_of(("t", 0, of_transaction()), other, transactional_id="x")
         assert await answered(both, request) == [("t", 0, "NONE", 0), row]
-
-    on_twins(tmp_path, scenario)
-
-
-@pytest.mark.parametrize("in_one_topic", [True, False])
-@pytest.mark.parametrize(
-    ("records", "row", "end"),
-    [
-        ((WRONG_CRC, TWO[: len(GOOD)], bytes(batch("b", "c"))), ("t", 0, "NONE", 0), 2),
-        ((GOOD, WRONG_CRC), ("t", 0, "CORRUPT_MESSAGE", -1), 0),
-        # Refused, and appended all the same: as Apache Kafka does.
-        ((TWO, GOOD), ("t", 0, "INVALID_RECORD", -1), 1),
-        ((GOOD, TWO), ("t", 0, "INVALID_RECORD", -1), 1),
-        ((TWO, b""), ("t", 0, "INVALID_RECORD", -1), 0),
-    ],
-)
-def test_of_a_partition_named_again_the_last_batch_counts(
-    tmp_path: Path, records: tuple[bytes, ...], row: Row, end: int, *, in_one_topic: bool
-) -> None:
-    request = request_of(*(("t", 0, each) for each in records))
-    if in_one_topic:
-        as_one_topic(request)
-    play(tmp_path, [(request, [row])], [end, 0])
-
-
-def test_a_topic_named_again_is_answered_once(tmp_path: Path) -> None:
-    request = request_of(("t", 1, GOOD), ("u", 0, GOOD), ("u", 0, TWO), ("t", 0, GOOD))
-    rows = [("t", 1, "NONE", 0), ("t", 0, "NONE", 0), ("u", 0, "UNKNOWN_TOPIC_OR_PARTITION", -1)]
-    play(tmp_path, [(request, rows)], [1, 1])
-
-
-@pytest.mark.parametrize("acks", [-2, 2])
-def test_acks_that_there_are_not_are_told_last(tmp_path: Path, acks: int) -> None:
-    request = request_of(("u", 0, GOOD), ("t", 0, b""), ("t", 1, TWO), acks=acks)
-    rows = [("u", 0, "UNKNOWN_TOPIC_OR_PARTITION", -1), ("t", 0, "INVALID_RECORD", -1), ("t", 1, "INVALID_RECORD", -1)]
-    other = request_of(("t", 0, WRONG_CRC), acks=acks)
-    play(tmp_path, [(request, rows), (other, [("t", 0, "INVALID_REQUIRED_ACKS", -1)])], [0, 0])
-
-
-@pytest.mark.parametrize(
-    ("records", "acks", "code"),
-    [
-        (GOOD, 1, "INVALID_TOPIC_EXCEPTION"),
-        (WRONG_CRC, 1, "INVALID_TOPIC_EXCEPTION"),
-        (GOOD, 2, "INVALID_REQUIRED_ACKS"),
-        (b"", 1, "INVALID_RECORD"),
-        (TWO, 2, "INVALID_RECORD"),
-    ],
-)
-def test_an_internal_topic_is_told_after_the_batch(tmp_path: Path, records: bytes, acks: int, code: str) -> None:
-    internal = "__consumer_offsets"
-
-    async def scenario(both: Twins) -> None:
-        row = PartitionImage(ME, 0, (ME,), (ME,), (), 0, 1)
-        for each in both.sides:
-            metadata: MetadataCache = each.broker.shared.services.metadata
-            metadata.publish(ClusterImage("c", ME, {}, {internal: TopicImage(internal, bytes(16), {0: row})}, {}))
-        request = request_of((internal, 0, records), (internal, 999, records), acks=acks)
-        rows = [(internal, 0, code, -1), (internal, 999, "UNKNOWN_TOPIC_OR_PARTITION", -1)]
-        assert await answered(both, request) == rows
 
     on_twins(tmp_path, scenario)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.records.delete_records import delete_records
-from broker.handlers.records.list_offsets import EARLIEST, LATEST, list_offsets
+from broker.handlers.records.list_offsets import LATEST, list_offsets
 from broker.handlers.records.offset_for_leader_epoch import offset_for_leader_epoch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -27,7 +27,7 @@ from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment_files import LOG_SUFFIX
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
-from tests.storage.logs import NOW_MS, batch
+from tests.storage.logs import NOW_MS
 
 Scenario = Callable[[ReplicaBroker], Awaitable[None]]
 
@@ -72,40 +72,6 @@ async def led_with_segments(broker: ReplicaBroker) -> PartitionLog:
         OsFileSystem().set_mtime(segment.path(LOG_SUFFIX), NOW_MS + 1_000 * (number + 1))
     broker.clock.now_ms = NOW_MS + 60_000
     return log
-
-
-def test_latest_is_not_available_until_the_new_leaders_epoch_is_committed(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        partition = broker.one.partition
-        broker.one.follow(epoch=4)
-        records = batch("a", partition_leader_epoch=4) + batch("b", base_offset=1, partition_leader_epoch=4)
-        partition.append_as_follower(records, leader_high_watermark=1, leader_log_start_offset=0, now_ms=NOW_MS)
-        await partition.log.await_appends()
-        broker.one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
-        for version, error in ((1, ErrorCode.LEADER_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE),
-                               (5, ErrorCode.OFFSET_NOT_AVAILABLE), (9, ErrorCode.OFFSET_NOT_AVAILABLE)):  # fmt: skip
-            assert await listed(broker, LATEST, version=version) == (error, -1)
-            assert await listed(broker, NOW_MS, version=version) == (ErrorCode.NONE, 0)
-            assert await listed(broker, NOW_MS + 1_000, version=version) == (error, -1)
-        assert await listed(broker, LATEST, replica=2) == (ErrorCode.NONE, 2)
-        broker.one.fetched(2)
-        assert await listed(broker, LATEST) == (ErrorCode.NONE, 2)
-
-    play(tmp_path, scenario)
-
-
-def test_version_0_goes_by_the_times_of_the_segments(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await led_with_segments(broker)
-        broker.one.fetched(2)
-        assert await begun_at(broker, NOW_MS + 999) == []
-        assert await begun_at(broker, NOW_MS + 1_000) == [0]
-        assert await begun_at(broker, NOW_MS + 59_999) == [1, 0]
-        assert await begun_at(broker, NOW_MS + 60_000) == [2, 1, 0]  # the log ends now
-        assert await begun_at(broker, LATEST, most=2) == [2, 1]
-        assert await begun_at(broker, EARLIEST) == [0]
-
-    play(tmp_path, scenario, **{"segment.bytes": "200"})
 
 
 def test_version_0_shows_a_consumer_what_is_committed(tmp_path: Path) -> None:

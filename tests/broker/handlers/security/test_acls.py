@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from broker.handlers.security.create_acls import create_acls
 from broker.handlers.security.delete_acls import delete_acls
 from broker.handlers.security.describe_acls import describe_acls
-from broker.network.deferred import CloseConnection
 from protocol.errors import ErrorCode
 from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from protocol.messages.describe_acls import DescribeAclsRequest
-from protocol.schema import Request
 from runtime.slices import SLICE_MS
 from tests.broker.acl_world import AclWorld
 from tests.doubles.clock import ManualClock
@@ -111,28 +107,5 @@ def test_a_store_that_does_not_answer_fails_each_row() -> None:
             assert (row.resource_name, row.error_code) == ("a", ErrorCode.REQUEST_TIMED_OUT)
             described = await describe_acls(describing(), context)
             assert [resource.resource_name for resource in described.resources] == ["a"]
-
-    simulate(1, program)
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        CreateAclsRequest(creations=[creation("t"), creation("t", operation=0)]),
-        describing("t", operation=0),
-        DeleteAclsRequest(filters=[selecting("t"), selecting("t")]),
-    ],
-)
-@pytest.mark.parametrize("has_acls", [True, False])
-def test_an_unknown_operation_closes_the_connection(request_: Request, has_acls: bool) -> None:
-    if isinstance(request_, DeleteAclsRequest):
-        request_.filters[1].operation = 0
-    handlers = {CreateAclsRequest: create_acls, DescribeAclsRequest: describe_acls, DeleteAclsRequest: delete_acls}
-
-    async def program(_loop: SimLoop) -> None:
-        async with AclWorld() as world:
-            context = world.context(await world.broker() if has_acls else None)
-            with pytest.raises(CloseConnection):
-                await handlers[type(request_)](request_, context)  # type: ignore[index]
 
     simulate(1, program)

@@ -21,7 +21,6 @@ from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_
 from tests.storage.logs import NOW_MS, batch
 
 PRODUCER = 7
-T = ("t", 0)
 
 
 class Coordinator:
@@ -102,60 +101,6 @@ def mark(broker: ReplicaBroker) -> None:
     broker.one.partition.append(bytearray(marker), origin=AppendOrigin.COORDINATOR, acks=1, now_ms=NOW_MS)
 
 
-def test_the_coordinator_is_asked_before_the_first_batch_alone(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        assert (await produced(broker)).base_offset == 0
-        assert (await produced(broker, sending(sequence=1))).base_offset == 1
-        assert coordinator.asked == [("tx", PRODUCER, 0, [T])]
-        mark(broker)
-        assert (await produced(broker, sending(sequence=2))).base_offset == 3
-        assert len(coordinator.asked) == 2
-
-    play(tmp_path, scenario)
-
-
-NOT_CONFIRMED = "Unable to verify the partition has been added to the transaction. Underlying error: "
-NOT_ADDED = "Partition was not added to the transaction"
-
-
-@pytest.mark.parametrize(
-    ("said", "version", "told", "message"),
-    [
-        *[
-            (said, version, ErrorCode.NOT_ENOUGH_REPLICAS, f"{NOT_CONFIRMED}{said.name}")
-            for said in (
-                ErrorCode.CONCURRENT_TRANSACTIONS,
-                ErrorCode.NETWORK_EXCEPTION,
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                ErrorCode.NOT_COORDINATOR,
-            )
-            for version in (8, 11)
-        ],
-        (ErrorCode.INVALID_TXN_STATE, 11, ErrorCode.INVALID_TXN_STATE, NOT_ADDED),
-        (ErrorCode.TRANSACTION_ABORTABLE, 10, ErrorCode.INVALID_TXN_STATE, NOT_ADDED),
-        (ErrorCode.TRANSACTION_ABORTABLE, 11, ErrorCode.TRANSACTION_ABORTABLE, None),
-        (ErrorCode.INVALID_PRODUCER_EPOCH, 11, ErrorCode.INVALID_PRODUCER_EPOCH, None),
-        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 9, ErrorCode.INVALID_PRODUCER_ID_MAPPING, None),
-    ],
-)
-@pytest.mark.parametrize("is_elsewhere", [False, True])
-def test_producers_are_told_what_they_know(
-    tmp_path: Path, said: ErrorCode, version: int, told: ErrorCode, message: str | None, is_elsewhere: bool
-) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        coordinator.error, coordinator.is_elsewhere = said, is_elsewhere
-        answer = broker.start(produce, sending(), version)
-        await asyncio.sleep(0)
-        coordinator.answer()
-        row = await row_of(answer)
-        assert (ErrorCode(row.error_code), row.base_offset, row.log_start_offset) == (told, -1, -1)
-        assert row.error_message == (said.message if message is None else message)
-        assert broker.one.partition.log.next_offset == 0
-
-    play(tmp_path, scenario)
-
-
 def test_a_coordinator_elsewhere_is_waited_for_as_a_barrier(tmp_path: Path) -> None:
     async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
         coordinator.is_elsewhere = True
@@ -223,23 +168,6 @@ def test_a_producer_that_needs_no_answer_learns_of_a_refusal_by_the_end_of_its_c
         assert found is None if error is ErrorCode.NONE else isinstance(found, CloseConnection)
 
     play(tmp_path, scenario)
-
-
-def test_what_needs_no_verification_is_not_verified(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        assert (await produced(broker, sending(in_transaction=False))).error_code == ErrorCode.NONE
-        assert coordinator.asked == []
-
-    play(tmp_path, scenario)
-
-
-def test_a_setting_turns_it_off(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        assert (await produced(broker)).error_code == ErrorCode.NONE
-        assert coordinator.asked == []
-        assert broker.one.partition.log.producers.states.has_open_transaction(PRODUCER, 0)
-
-    play(tmp_path, scenario, is_enabled=False)
 
 
 def test_a_client_that_is_gone_does_not_stop_the_append(tmp_path: Path) -> None:
