@@ -43,7 +43,7 @@ from broker.composition import (
 )
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import ResponseMemory
+from broker.network.responses.response_memory import ResponseMemory
 from broker.observability.client_warnings import ClientWarnings
 from broker.services import Services
 from broker.settings.replication_quotas import ReplicationQuotas

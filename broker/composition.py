@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.cluster.isr_writer import StoreIsrWriter
-from broker.network.acceptor import AcceptLimits
 from broker.network.admission import AccessAdmission
-from broker.network.connection_limits import ConnectionLimits
+from broker.network.connections.acceptor import AcceptLimits
+from broker.network.connections.connection_limits import ConnectionLimits
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.listening.listeners import (
     ListenerPlan,

@@ -48,8 +48,8 @@ from broker.composition import (
 )
 from broker.dependencies import Dependencies
 from broker.handlers import ALL
-from broker.network.acceptor import Acceptor
-from broker.network.connection_shared import ConnectionShared
+from broker.network.connections.acceptor import Acceptor
+from broker.network.connections.connection_shared import ConnectionShared
 from broker.network.dispatch import Dispatch
 from broker.network.listening.listeners import ListenerPlan, with_host_name
 from broker.network.listening.open_ports import OpenPorts, drain

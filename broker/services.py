@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.network.listening.advertised_addresses import AdvertisedAddresses
     from broker.network.memory_budget import MemoryBudget
     from broker.network.quotas.client_quotas import Quotas
-    from broker.network.response_memory import ResponseMemory
+    from broker.network.responses.response_memory import ResponseMemory
     from broker.network.routes import ApiVersionRow
     from broker.observability.audit import AuditLog
     from broker.observability.client_warnings import ClientWarnings

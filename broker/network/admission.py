@@ -1,8 +1,8 @@
 """Admission by the table of access rows: what a request needs as a whole is checked before its handler runs.
 
 Rules: pure. A requirement with a named resource (the cluster, a group, a transactional id) is checked here, in the order of the
-row; the first that fails refuses the request, which `broker.network.error_responses` responds to. Filtered requirements are
-parameters of the handler, which decide one resource after the other (`broker.network.request_context.Rights`).
+row; the first that fails refuses the request, which `broker.network.responses.error_responses` responds to. Filtered
+requirements are parameters of the handler, which decide one resource after the other (`broker.network.request_context.Rights`).
 Invariants: a request that needs something on a named resource reaches its handler only if the client may. Every request is
 decided anew: no decision outlives it.
 Source: Kafka KafkaApis, AuthHelper.authorize, authorizeClusterOperation.

@@ -7,7 +7,7 @@ be sent. A request reaches its handler through the gate (`broker.network.gate`).
 A `KafkaError` becomes the response's top-level error where the message has one; anything else that escapes is a bug: it
 is logged once with its traceback, and the error is UNKNOWN_SERVER_ERROR. Where no response can carry an error, the connection
 is closed.
-A large request may wait in a queue before it is decoded (`broker.network.large_requests`).
+A large request may wait in a queue before it is decoded (`broker.network.requests.large_requests`).
 A handler must not enter `asyncio.timeout` before it has awaited something: until then it runs outside any task.
 """
 
@@ -20,11 +20,11 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from broker.network.deferred import CloseConnection, Deferred
-from broker.network.error_responses import TOP_LEVEL, Errors
 from broker.network.gate import Gate, OpenGate
-from broker.network.large_requests import Undecoded
 from broker.network.request_context import RequestContext
+from broker.network.requests.large_requests import Undecoded
+from broker.network.responses.deferred import CloseConnection, Deferred
+from broker.network.responses.error_responses import TOP_LEVEL, Errors
 from broker.network.routes import DispatchTable, Handler, Route
 from protocol.errors import ErrorCode, KafkaError
 from protocol.fields import Versions

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection
+    from broker.network.connections.client_connection import ClientConnection
     from broker.network.request_context import RequestContext
     from broker.network.routes import Route
     from protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.network.client_connection import RequestFacts
+from broker.network.connections.client_connection import RequestFacts
 from protocol.errors import KafkaError
 from security.access import CLUSTER_NAME, DENIED, ResourceType
 from security.denial import Denied, client_text

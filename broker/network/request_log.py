@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.network.deferred import CloseConnection, Deferred
-from broker.network.large_requests import Undecoded
+from broker.network.requests.large_requests import Undecoded
+from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, follow_levels
 from broker.observability.message_text import message_text

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from broker.network.error_responses import TOP_LEVEL, Errors
-from broker.network.large_requests import Undecoded, small_only
+from broker.network.requests.large_requests import Undecoded, small_only
+from broker.network.responses.error_responses import TOP_LEVEL, Errors
 from protocol.codec.bounds import heaviest_element
 from protocol.header import request_header_version, response_header_version
 from protocol.messages.alter_partition import AlterPartitionRequest

@@ -22,7 +22,7 @@ from runtime.slices import Slices
 from security.denial import Cause, Denied, resolution
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection, RequestFacts
+    from broker.network.connections.client_connection import ClientConnection, RequestFacts
     from broker.network.routes import Handler
     from broker.observability.audit_file import AuditFile
     from broker.observability.audited_request import Audit

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import RequestFacts
+    from broker.network.connections.client_connection import RequestFacts
     from runtime.clock import Clock
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from metadata.store.sanitized_names import sanitized
 from runtime.distribution import Distribution
 
 if TYPE_CHECKING:
-    from broker.network.acceptor import Acceptor
+    from broker.network.connections.acceptor import Acceptor
     from broker.network.quotas.client_quota import ClientQuota, ClientRate
     from broker.network.quotas.client_quotas import Quotas
 

@@ -15,7 +15,7 @@ from replication.followers.leader_endpoint import FetchSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.network.acceptor import Acceptor
+    from broker.network.connections.acceptor import Acceptor
     from broker.services import Services
     from broker.settings.replication_quotas import ReplicationQuotas
     from config.broker import BrokerSettings

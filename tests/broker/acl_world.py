@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from broker.cluster.cluster_acls import ClusterAcls, follow_acls
-from broker.network.client_connection import ClientConnection
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services

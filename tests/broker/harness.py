@@ -10,14 +10,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.cluster.cluster_features import ClusterFeatures
-from broker.network.acceptor import AcceptLimits, Acceptor
-from broker.network.connection import RequestConnection
-from broker.network.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
+from broker.network.connections.acceptor import AcceptLimits, Acceptor
+from broker.network.connections.connection import RequestConnection
+from broker.network.connections.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
 from broker.network.dispatch import Dispatch, RequestObserver
 from broker.network.gate import Gate
 from broker.network.memory_budget import MemoryBudget
 from broker.network.quotas.connection_rates import ConnectionRates
-from broker.network.response_memory import ResponseMemory
+from broker.network.responses.response_memory import ResponseMemory
 from broker.network.routes import DispatchTable, Handler
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.observability.audit import AuditLog

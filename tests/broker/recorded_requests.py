@@ -7,9 +7,9 @@ from typing import Any
 
 from broker.handlers.brokers.api_versions import api_versions
 from broker.handlers.records.produce import produce_errors
-from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.network.routes import Handler
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

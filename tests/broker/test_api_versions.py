@@ -6,8 +6,8 @@ import pytest
 
 from broker.handlers.brokers.api_versions import api_versions
 from broker.network.dispatch import handles
-from broker.network.error_responses import unsupported_api_versions
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import unsupported_api_versions
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse

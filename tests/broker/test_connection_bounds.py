@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.network.connection_shared import RECEIVE_BUFFER_BYTES
-from broker.network.deferred import Deferred
+from broker.network.connections.connection_shared import RECEIVE_BUFFER_BYTES
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import Deferred
 from broker.network.routes import Handler
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.produce import ProduceRequest, ProduceResponse

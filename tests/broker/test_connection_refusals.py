@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from broker.network.connection_shared import ConnectionLimits
+from broker.network.connections.connection_shared import ConnectionLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, STALLED_SWEEPS
-from broker.network.large_frame import LargeFrame
+from broker.network.connections.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, STALLED_SWEEPS
 from broker.network.memory_budget import SMALL_REQUEST_BYTES, FrameReservation, MemoryBudget
+from broker.network.requests.large_frame import LargeFrame
 from tests.broker.harness import Broker, Peer
 from tests.broker.recorded_requests import HEARTBEAT_V, Log, V, heartbeat_of, produce_of
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.network.connection_shared import ConnectionLimits
-from broker.network.deferred import Deferred
+from broker.network.connections.connection_shared import ConnectionLimits
 from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import Deferred
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from security.access import NOTHING
 from tests.broker.harness import Broker, settle

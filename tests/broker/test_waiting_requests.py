@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import RequestContext
-from broker.network.request_starter import RequestStarter
+from broker.network.requests.request_starter import RequestStarter
+from broker.network.responses.deferred import Deferred
 from broker.network.routes import Handler
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from broker.network import response_queue
+from broker.network.responses import response_queue
 from protocol.topic_partition import TopicPartition
 from storage.log.reading import log_reader
 from tests.simulation.broker_world import BrokerWorld

@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from broker.network.acceptor import Acceptor
-from broker.network.connection_shared import ConnectionLimits, ConnectionShared
-from broker.network.deferred import Deferred
+from broker.network.connections.acceptor import Acceptor
+from broker.network.connections.connection_shared import ConnectionLimits, ConnectionShared
 from broker.network.dispatch import Dispatch, handles
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import RequestContext
-from broker.network.response_memory import ResponseMemory
+from broker.network.responses.deferred import Deferred
+from broker.network.responses.response_memory import ResponseMemory
 from broker.network.routes import DispatchTable
 from broker.services import Services
 from client.event_loop.connection import OutgoingConnection

@@ -1,6 +1,6 @@
 """ApiVersions (key 18): which APIs this broker serves, in which versions.
 
-Behaviour: as `broker.network.versions_response`, which also responds to clients that have not authenticated yet.
+Behaviour: as `broker.network.responses.versions_response`, which also responds to clients that have not authenticated yet.
 A version that is not served never gets here: `error_responses.unsupported_api_versions`.
 Source: KIP-35, KIP-511; Kafka ApiVersionsRequest, ApiVersionManager.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from broker.network.versions_response import versions_response
+from broker.network.responses.versions_response import versions_response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from security.access import NOTHING
 

@@ -9,8 +9,8 @@ Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from broker.network.deferred import CloseConnection
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import CloseConnection
 from protocol.messages.envelope import EnvelopeRequest
 from security.access import NOTHING
 

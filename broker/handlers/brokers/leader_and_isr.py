@@ -10,8 +10,8 @@ Source: KIP-380, KIP-516; Kafka KafkaApis.handleLeaderAndIsrRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from security.access import Operation, on_cluster

@@ -9,8 +9,8 @@ Source: KIP-380, KIP-570; Kafka KafkaApis.handleStopReplicaRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from security.access import Operation, on_cluster

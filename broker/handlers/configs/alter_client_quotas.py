@@ -13,8 +13,8 @@ from ipaddress import AddressValueError, IPv4Address
 
 from broker.handlers.configs.config_resources import refused, store_refusal
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from metadata.client_quotas import DEFAULT, QuotaEntity, QuotaKind, quota_kind, quota_text
 from metadata.store.port import StoreError

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from broker.handlers.groups.legacy_offsets import commit_legacy_offset
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from coordinator.group.offset_commits import metadata_is_too_large
 from metadata.image import ClusterImage
 from metadata.store.port import Store, StoreError

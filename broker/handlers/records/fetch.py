@@ -18,9 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.handlers.records.fetch_response import refused, response_bytes, response_of, throttled_response
-from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.deferred import Deferred
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from replication.fetch_read import (

@@ -14,9 +14,9 @@ from functools import partial
 from broker.handlers.records.fetch import LongFetch, fetch_all
 from broker.handlers.records.fetch_response import NO_OFFSET
 from broker.handlers.records.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
-from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.deferred import Deferred
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.records.any_format import begins_compressed

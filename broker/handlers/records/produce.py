@@ -30,11 +30,11 @@ from broker.handlers.records.produce_checks import (
     repeats_partitions,
 )
 from broker.handlers.transactions.transaction_start import TransactionStart
-from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import DENIAL_TEXTS_MAX, RequestContext, Rights
+from broker.network.responses.deferred import CloseConnection, Deferred
+from broker.network.responses.error_responses import ErrorForm
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import (

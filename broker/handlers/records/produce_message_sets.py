@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.handlers.records.produce import PRODUCE_ACCESS, ProduceAppend, produce_errors
-from broker.network.deferred import Deferred
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.deferred import Deferred
 from protocol.errors import KafkaError
 from protocol.messages.produce import (
     PartitionProduceData,

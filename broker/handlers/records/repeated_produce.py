@@ -27,8 +27,8 @@ from broker.handlers.records.produce import (
     has_arrived,
 )
 from broker.handlers.records.produce_checks import frame_refusal
-from broker.network.deferred import CloseConnection, Deferred
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import CloseConnection, Deferred
 from metadata.image import INTERNAL_TOPICS
 from protocol.errors import KafkaError
 from protocol.messages.produce import (

@@ -7,7 +7,7 @@ Source: Kafka CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest (normali
 
 from __future__ import annotations
 
-from broker.network.deferred import CloseConnection
+from broker.network.responses.deferred import CloseConnection
 from metadata.store.acls import is_possible_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_acls import AclCreation

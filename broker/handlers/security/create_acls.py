@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from broker.handlers.security.acl_codes import acl_name, check_is_exact, check_known, new_acl
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from broker.cluster.cluster_acls import DeletedAcl
 from broker.handlers.security.acl_codes import acl_filter, acl_name, check_known
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode
 from protocol.messages.delete_acls import (

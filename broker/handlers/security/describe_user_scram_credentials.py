@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from broker.handlers.configs.config_resources import store_refusal
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from broker.settings.scram_users import user_of_path, user_path
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode

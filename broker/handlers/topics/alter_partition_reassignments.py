@@ -9,8 +9,8 @@ Source: KIP-455; Kafka KafkaApis.handleAlterPartitionReassignmentsRequest, Kafka
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition_reassignments import (

@@ -10,8 +10,8 @@ Source: KIP-183, KIP-460; Kafka KafkaApis.handleElectLeaders.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from controller.elections.leader_election_rules import ElectionReason
 from metadata.admin.topic_requests import Outcome

@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping
 
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.add_partitions_to_txn import (

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from broker.handlers.transactions.fenced_producer import fenced_error
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from coordinator.transaction.producer_registration import ProducerIdAndEpoch
 from coordinator.transaction.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TransactionResponse
 from protocol.errors import ErrorCode, KafkaError

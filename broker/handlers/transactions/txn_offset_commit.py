@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 
 from broker.handlers.partition_lookup import missing_error
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (

@@ -9,8 +9,8 @@ Source: KIP-98; Kafka KafkaApis.handleWriteTxnMarkersRequest.
 from __future__ import annotations
 
 from broker.network.dispatch import handles
-from broker.network.error_responses import ErrorForm
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,

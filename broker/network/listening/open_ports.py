@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from broker.network.listening.listen_errors import listen_error
 
 if TYPE_CHECKING:
-    from broker.network.acceptor import Acceptor
+    from broker.network.connections.acceptor import Acceptor
     from broker.network.listening.listeners import ListenerPlan
     from broker.network.listening.tls_listeners import TlsListeners
     from runtime.network.transport import Address, Listener, Network

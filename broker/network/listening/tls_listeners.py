@@ -33,7 +33,7 @@ from security.tls.ssl_settings import ClientAuth, SslSettings
 from security.tls.store_settings import StoreSettings, read_certificates, read_keys
 
 if TYPE_CHECKING:
-    from broker.network.connection import RequestConnection
+    from broker.network.connections.connection import RequestConnection
     from broker.network.listening.listeners import ListenerPlan
     from config.broker import BrokerSettings
     from runtime.disk.disk_queue import DiskQueue

@@ -36,7 +36,7 @@ from runtime.distribution import Distribution
 from security.access import Operation
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection, RequestFacts
+    from broker.network.connections.client_connection import ClientConnection, RequestFacts
     from broker.network.routes import Route
     from protocol.schema import Response
     from runtime.clock import Clock

@@ -19,15 +19,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from broker.network.connection_phase import WAITS_FOR_DELAYED_CLOSE
-from broker.network.request_checks import foreign_protocol
+from broker.network.connections.connection_phase import WAITS_FOR_DELAYED_CLOSE
+from broker.network.requests.request_checks import foreign_protocol
 from broker.network.sasl.exchange import SaslFailure, SaslRules, SaslServerExchange, SaslSession
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from broker.cluster.cluster_features import ClusterFeatures
-    from broker.network.client_connection import ClientConnection
-    from broker.network.connection_life import ConnectionLife
+    from broker.network.connections.client_connection import ClientConnection
+    from broker.network.connections.connection_life import ConnectionLife
     from broker.network.memory_budget import MemoryBudget
     from broker.network.routes import DispatchTable
     from broker.observability.audit import AuditLog

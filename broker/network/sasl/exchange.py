@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.network.error_responses import TOP_LEVEL, unsupported_api_versions
-from broker.network.large_requests import Undecoded
-from broker.network.versions_response import versions_response
+from broker.network.requests.large_requests import Undecoded
+from broker.network.responses.error_responses import TOP_LEVEL, unsupported_api_versions
+from broker.network.responses.versions_response import versions_response
 from protocol.errors import ErrorCode, KafkaError
 from protocol.header import RequestHeader, decode_request_header, encode_response
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -31,7 +31,7 @@ from protocol.primitives import DecodeError
 from security.sasl.mechanisms import AuthenticationFailed, Identity, MechanismTable, SaslServer
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection
+    from broker.network.connections.client_connection import ClientConnection
     from broker.network.routes import DispatchTable
     from protocol.schema import Response
     from runtime.disk.filesystem import Buffer

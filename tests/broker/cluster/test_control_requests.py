@@ -11,7 +11,7 @@ import pytest
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_claims import ControllerClaims
 from broker.handlers import ALL
-from broker.network.connection_shared import ConnectionLimits
+from broker.network.connections.connection_shared import ConnectionLimits
 from broker.network.routes import CONTROL_KEYS, DispatchTable
 from metadata.image import MetadataCache
 from metadata.store import znodes

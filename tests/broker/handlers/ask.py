@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.client_connection import ClientConnection
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.client_connection import ClientConnection
-from broker.network.deferred import Deferred
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import RequestContext
-from broker.network.response_memory import ResponseMemory
+from broker.network.responses.deferred import Deferred
+from broker.network.responses.response_memory import ResponseMemory
 from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics

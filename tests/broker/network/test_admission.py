@@ -11,7 +11,7 @@ import pytest
 
 from broker.handlers import ALL
 from broker.network.admission import AccessAdmission
-from broker.network.client_connection import ClientConnection
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.gate import BrokerGate, Gate, NoMeter, OpenGate, Refusal
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler, Route

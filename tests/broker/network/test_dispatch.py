@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from broker.network.client_connection import ClientConnection
-from broker.network.deferred import CloseConnection, Deferred
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.dispatch import Dispatch, Outcome, handles
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.network.routes import DispatchTable, Handler
 from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError

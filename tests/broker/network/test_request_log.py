@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import Dispatch, handles
 from broker.network.request_log import LoggedDispatch, RequestLog
+from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.network.routes import DispatchTable
 from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, set_logger_level

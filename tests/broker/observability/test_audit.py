@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from broker.handlers import ALL
-from broker.network.client_connection import ClientConnection
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler
 from broker.observability import audit as audit_module

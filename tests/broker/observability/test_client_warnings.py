@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from broker.network.client_connection import ClientConnection, RequestFacts
+from broker.network.connections.client_connection import ClientConnection, RequestFacts
 from broker.observability.client_warnings import CLIENTS_MAX, REMEMBERED_MS, ClientWarnings
 from runtime.network.transport import Address
 from security.principal import ANONYMOUS

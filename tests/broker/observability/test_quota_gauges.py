@@ -6,7 +6,7 @@ import pytest
 
 from broker.handlers.brokers.api_versions import api_versions
 from broker.handlers.records.produce import produce
-from broker.network.acceptor import AcceptLimits
+from broker.network.connections.acceptor import AcceptLimits
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.observability.quota_gauges import RATES_MAX, connection_samples, quota_samples
 from tests.broker.harness import Broker

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.acceptor import AcceptLimits, Acceptor
+from broker.network.connections.acceptor import AcceptLimits, Acceptor
 from broker.services import Services
 from broker.settings.replication_quotas import ReplicationQuotas
 from broker.settings.settings_effects import SettingsEffects

@@ -11,7 +11,7 @@ from broker.handlers.records import fetch as fetch_module
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.fetch_message_sets import fetch_message_sets
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import ResponseMemory
+from broker.network.responses.response_memory import ResponseMemory
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from replication.fetch_read import PartitionRead, fill_cold

@@ -15,7 +15,7 @@ import pytest
 from broker.handlers.records import fetch as fetch_module
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.fetch_message_sets import fetch_message_sets
-from broker.network.deferred import Deferred
+from broker.network.responses.deferred import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from runtime import slices

@@ -15,7 +15,7 @@ from broker.handlers.security.create_delegation_token import create_delegation_t
 from broker.handlers.security.describe_delegation_token import describe_delegation_token
 from broker.handlers.security.expire_delegation_token import expire_delegation_token
 from broker.handlers.security.renew_delegation_token import renew_delegation_token
-from broker.network.client_connection import ClientConnection
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from broker.services import Services

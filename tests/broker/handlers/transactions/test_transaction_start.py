@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.records.produce import produce
-from broker.network.deferred import CloseConnection, Deferred
+from broker.network.responses.deferred import CloseConnection, Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker

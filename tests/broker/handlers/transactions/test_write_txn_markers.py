@@ -12,7 +12,7 @@ import pytest
 from broker.handlers.records.fetch import fetch
 from broker.handlers.transactions.describe_producers import describe_producers
 from broker.handlers.transactions.write_txn_markers import write_txn_markers
-from broker.network.deferred import Deferred
+from broker.network.responses.deferred import Deferred
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.fetch import FetchResponse

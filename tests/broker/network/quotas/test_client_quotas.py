@@ -14,7 +14,7 @@ from broker.handlers.groups.heartbeat import heartbeat
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.produce import produce
 from broker.handlers.topics.create_topics import create_topics
-from broker.network.client_connection import ClientConnection
+from broker.network.connections.client_connection import ClientConnection
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.quotas.client_quotas import Quotas
 from broker.network.request_context import RequestContext

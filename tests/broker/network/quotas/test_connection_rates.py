@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from broker.handlers.brokers.api_versions import api_versions
-from broker.network.acceptor import DELAYED_MAX, AcceptLimits
+from broker.network.connections.acceptor import DELAYED_MAX, AcceptLimits
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from protocol.messages.api_versions import ApiVersionsRequest
 from runtime.network.transport import Address

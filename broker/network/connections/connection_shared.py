@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.network.connection_limits import ConnectionLimits, KiB
+from broker.network.connections.connection_limits import ConnectionLimits, KiB
 
 if TYPE_CHECKING:
     from broker.network.dispatch import Dispatch
     from broker.network.memory_budget import MemoryBudget
     from broker.network.request_log import LoggedDispatch
-    from broker.network.response_memory import ResponseMemory
+    from broker.network.responses.response_memory import ResponseMemory
     from broker.network.routes import Route
     from broker.network.sasl.authentication import ListenersAuthentication
     from broker.services import Services

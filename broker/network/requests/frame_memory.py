@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.network.connection_phase import WAITS_FOR_MEMORY
+from broker.network.connections.connection_phase import WAITS_FOR_MEMORY
 from broker.network.memory_budget import SMALL_REQUEST_BYTES, BudgetTicket, FrameReservation
 
 if TYPE_CHECKING:
-    from broker.network.connection_life import ConnectionLife
-    from broker.network.connection_shared import ConnectionShared
-    from broker.network.large_frame import LargeFrame
+    from broker.network.connections.connection_life import ConnectionLife
+    from broker.network.connections.connection_shared import ConnectionShared
+    from broker.network.requests.large_frame import LargeFrame
     from broker.network.routes import Route
 
 

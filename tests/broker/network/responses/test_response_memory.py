@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from broker.network.memory_budget import MemoryBudget
-from broker.network.response_memory import QUEUE_PERIOD_MS, QUEUE_PERIODS, BufferedResponses, ResponseMemory
+from broker.network.responses.response_memory import QUEUE_PERIOD_MS, QUEUE_PERIODS, BufferedResponses, ResponseMemory
 from runtime.timer import Timer
 from tests.doubles.clock import ManualClock, Turns
 

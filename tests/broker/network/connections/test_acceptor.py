@@ -6,14 +6,14 @@ import logging
 import pytest
 
 from broker.handlers.brokers.api_versions import api_versions
-from broker.network.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
+from broker.network.connections.acceptor import BROKER_WAIT_MS, LONGEST_SWEEP_PERIOD_MS, AcceptLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from security.access import NOTHING
 from tests.broker.harness import Broker, Peer
-from tests.broker.network.test_connection import Log, V, produce_of
+from tests.broker.network.connections.test_connection import Log, V, produce_of
 
 ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.network.deferred import Deferred
-from broker.network.header_reader import HeaderReader
-from broker.network.large_requests import LARGE_REQUEST_BYTES
 from broker.network.memory_budget import LEAST_WAITING_BYTES
 from broker.network.request_context import RequestContext
-from broker.network.response_queue import ResponseQueue, StartedRequest
+from broker.network.requests.header_reader import HeaderReader
+from broker.network.requests.large_requests import LARGE_REQUEST_BYTES
+from broker.network.responses.deferred import Deferred
+from broker.network.responses.response_queue import ResponseQueue, StartedRequest
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
-    from broker.network.connection_life import ConnectionLife
-    from broker.network.connection_shared import ConnectionShared
+    from broker.network.connections.connection_life import ConnectionLife
+    from broker.network.connections.connection_shared import ConnectionShared
     from broker.network.dispatch import FastPath, Outcome
     from broker.network.routes import Route
     from runtime.disk.filesystem import Buffer

@@ -7,8 +7,8 @@ the log from there. Whatever else is decoded is copied before the shared buffer 
 Rules: sans-IO, like the connection that owns it. Produce and Fetch overlap; any other request is a barrier: it starts when the
 earlier ones have their responses, and the next starts when it has. Nothing starts inside another request's handler.
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
-requests (`max_in_flight`), bytes (`broker.network.frame_memory`). Received bytes that cannot start yet are kept, at most one
-receive buffer, and then reading stops.
+requests (`max_in_flight`), bytes (`broker.network.requests.frame_memory`). Received bytes that cannot start yet are kept, at
+most one receive buffer, and then reading stops.
 Source: Kafka Selector, NetworkReceive, SocketServer.Processor.
 """
 
@@ -16,22 +16,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.network.connection_limits import SMALLEST_FRAME_BYTES, KiB
-from broker.network.connection_phase import (
+from broker.network.connections.connection_limits import SMALLEST_FRAME_BYTES, KiB
+from broker.network.connections.connection_phase import (
     WAITS_FOR_EARLIER,
     WAITS_LONG,
     ConnectionPhase,
 )
-from broker.network.frame_checks import FrameChecks
-from broker.network.frame_memory import FrameMemory
-from broker.network.header_reader import SIZE, START
-from broker.network.large_frame import LARGE_FRAME_BYTES, LargeFrame
-from broker.network.request_starter import RequestStarter
-from broker.network.response_queue import JOINED_WRITE_BYTES, ResponseQueue
+from broker.network.requests.frame_checks import FrameChecks
+from broker.network.requests.frame_memory import FrameMemory
+from broker.network.requests.header_reader import SIZE, START
+from broker.network.requests.large_frame import LARGE_FRAME_BYTES, LargeFrame
+from broker.network.requests.request_starter import RequestStarter
+from broker.network.responses.response_queue import JOINED_WRITE_BYTES, ResponseQueue
 
 if TYPE_CHECKING:
-    from broker.network.connection_life import ConnectionLife
-    from broker.network.connection_shared import ConnectionShared
+    from broker.network.connections.connection_life import ConnectionLife
+    from broker.network.connections.connection_shared import ConnectionShared
     from broker.network.routes import Route
     from broker.network.sasl.authentication import Authentication
     from runtime.disk.filesystem import Buffer

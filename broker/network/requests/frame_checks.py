@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.network.connection_phase import ConnectionPhase
-from broker.network.header_reader import SIZE
-from broker.network.request_checks import foreign_protocol, impossible_length, not_served
+from broker.network.connections.connection_phase import ConnectionPhase
+from broker.network.requests.header_reader import SIZE
+from broker.network.requests.request_checks import foreign_protocol, impossible_length, not_served
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
-    from broker.network.connection_life import ConnectionLife
-    from broker.network.connection_shared import ConnectionShared
+    from broker.network.connections.connection_life import ConnectionLife
+    from broker.network.connections.connection_shared import ConnectionShared
     from broker.network.routes import Route
     from broker.network.sasl.authentication import Authentication
 

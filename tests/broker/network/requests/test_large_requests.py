@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from broker.network.dispatch import handles
-from broker.network.large_requests import LARGE_REQUEST_BYTES, Undecoded
 from broker.network.request_context import RequestContext
+from broker.network.requests.large_requests import LARGE_REQUEST_BYTES, Undecoded
 from broker.network.routes import DispatchTable, Handler
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

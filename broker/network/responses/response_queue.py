@@ -21,11 +21,11 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from broker.network.deferred import CloseConnection, Deferred
 from broker.network.dispatch import FastPath, Outcome
-from broker.network.error_responses import unsupported_api_versions
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses
+from broker.network.responses.deferred import CloseConnection, Deferred
+from broker.network.responses.error_responses import unsupported_api_versions
+from broker.network.responses.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses
 from broker.network.routes import THROTTLE_TIME, Route
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.primitives import EncodeError
@@ -33,8 +33,8 @@ from protocol.schema import Response
 from runtime.network.file_range import ranges_of
 
 if TYPE_CHECKING:
-    from broker.network.connection_life import ConnectionLife
-    from broker.network.connection_shared import ConnectionShared
+    from broker.network.connections.connection_life import ConnectionLife
+    from broker.network.connections.connection_shared import ConnectionShared
     from broker.network.request_context import RequestContext
     from runtime.disk.filesystem import Buffer
     from runtime.network.file_range import Piece

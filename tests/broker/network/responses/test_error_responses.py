@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.error_responses import TOP_LEVEL
+from broker.network.responses.error_responses import TOP_LEVEL
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

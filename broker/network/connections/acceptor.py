@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.network.connection import RequestConnection
-from broker.network.connection_shared import ConnectionShared
+from broker.network.connections.connection import RequestConnection
+from broker.network.connections.connection_shared import ConnectionShared
 from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.network.connection_phase import WAITS_FOR_EARLIER, WAITS_FOR_QUOTA, ConnectionPhase
+from broker.network.connections.connection_phase import WAITS_FOR_EARLIER, WAITS_FOR_QUOTA, ConnectionPhase
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection
+    from broker.network.connections.client_connection import ClientConnection
     from runtime.network.transport import Connection
     from runtime.timer import Timer, TimerEntry
 

@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.network.client_connection import ClientConnection
+    from broker.network.connections.client_connection import ClientConnection
     from broker.network.routes import ApiVersionRow
 
 SOFTWARE_VERSION = 3

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.network.connection_shared import ConnectionLimits
-from broker.network.deferred import Deferred
+from broker.network.connections.connection_shared import ConnectionLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.network.responses.deferred import Deferred
 from broker.network.routes import Route
 from protocol.errors import ErrorCode
 from protocol.header import encode_request

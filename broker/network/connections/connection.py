@@ -21,16 +21,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.network.client_connection import ClientConnection
-from broker.network.connection_life import ConnectionLife
-from broker.network.connection_phase import WAITS_FOR_EARLIER, WAITS_FOR_READER, WAITS_LONG, ConnectionPhase
-from broker.network.request_intake import RequestIntake
-from broker.network.response_queue import ResponseQueue
+from broker.network.connections.client_connection import ClientConnection
+from broker.network.connections.connection_life import ConnectionLife
+from broker.network.connections.connection_phase import WAITS_FOR_EARLIER, WAITS_FOR_READER, WAITS_LONG, ConnectionPhase
+from broker.network.requests.request_intake import RequestIntake
+from broker.network.responses.response_queue import ResponseQueue
 from broker.network.sasl.authentication import Authentication
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    from broker.network.connection_shared import ConnectionShared
+    from broker.network.connections.connection_shared import ConnectionShared
     from runtime.network.transport import Connection
     from security.principal import Principal
 

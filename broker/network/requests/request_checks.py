@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
-    from broker.network.connection_limits import ConnectionLimits
+    from broker.network.connections.connection_limits import ConnectionLimits
     from broker.network.routes import DispatchTable
 
 HTTP_STARTS = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "})

@@ -1,0 +1,1 @@
+"""Connections of clients: accepted, limited, alive, closed."""
