@@ -8,20 +8,16 @@ Source: Kafka KafkaApis.handleOffsetCommitRequest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
 from broker.handlers.groups.legacy_offsets import commit_legacy_offset
-from broker.handlers.partition_lookup import missing_error
+from broker.handlers.groups.offset_rows import rows_for_coordinator, rows_of_response
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
 from coordinator.group.offset_commits import metadata_is_too_large
-from metadata.image import ClusterImage
 from metadata.store.port import Store, StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -44,13 +40,14 @@ async def offset_commit(
     async with services.serial_queue.begin(rows_count) as slices:
         if services.groups.refuses(request.group_instance_id):
             return await _refused(request, ErrorCode.UNSUPPORTED_VERSION, slices)
-        allowed = [topic async for topic in slices.over(request.topics) if may_read(topic.name)]
-        known = await _known_topics(allowed, services.metadata.image, slices)
+        known = await rows_for_coordinator(request.topics, may_read, services.metadata.image, slices)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
         answered = await _commit(request, known, context)
     async with services.serial_queue.begin(rows_count) as slices:
-        return await _merged(request, answered, may_read, slices)
+        make_topic, make_row = OffsetCommitResponseTopic, OffsetCommitResponsePartition
+        rows = await rows_of_response(request.topics, answered, may_read, make_topic, make_row, slices)
+        return OffsetCommitResponse(topics=rows)
 
 
 async def _refused(request: OffsetCommitRequest, error: ErrorCode, slices: Slices) -> OffsetCommitResponse:
@@ -84,47 +81,6 @@ async def _commit(
         topics=known,
     )
     return (await services.groups.commit_offsets(to_coordinator)).topics
-
-
-async def _known_topics(
-    topics: list[OffsetCommitRequestTopic], image: ClusterImage, slices: Slices
-) -> list[OffsetCommitRequestTopic]:
-    """Return the rows of existing partitions. Of a partition that is named more than once, the last row counts."""
-    known: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
-    async for topic in slices.over(topics):
-        async for partition in slices.over(topic.partitions):
-            if image.partition(topic.name, partition.partition_index) is not None:
-                known.setdefault(topic.name, {})[partition.partition_index] = partition
-    return [
-        OffsetCommitRequestTopic(name=name, partitions=list(partitions.values())) for name, partitions in known.items()
-    ]
-
-
-async def _merged(
-    request: OffsetCommitRequest,
-    answered: Iterable[OffsetCommitResponseTopic],
-    may_read: Callable[[str], bool],
-    slices: Slices,
-) -> OffsetCommitResponse:
-    """Return one row for each row of the request, in its order; partitions without a result do not exist, or are hidden."""
-    errors = {
-        (topic.name, partition.partition_index): partition.error_code
-        for topic in answered
-        for partition in topic.partitions
-    }
-    rows: dict[str, dict[int, OffsetCommitResponsePartition]] = {}
-    async for topic in slices.over(request.topics):
-        missing = missing_error(may_read(topic.name))
-        async for partition in slices.over(topic.partitions):
-            index = partition.partition_index
-            error = errors.get((topic.name, index), missing)
-            row = OffsetCommitResponsePartition(partition_index=index, error_code=error)
-            rows.setdefault(topic.name, {})[index] = row
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(name=name, partitions=list(of_topic.values())) for name, of_topic in rows.items()
-        ]
-    )
 
 
 async def _store_legacy(
