@@ -11,7 +11,12 @@
     backoff         how long to wait before something is tried again
     blocking        the shell for commands and Spark
     admin           administration: what an operation asks of which broker, and what the answers mean, as steps for a shell
-    event_loop      the shell on an event loop
+    error_codes     where a response has its errors
+    committing      what is committed for a group, and by whom
+    producing       an idempotent, transactional producer, and what each error code means for it
+    membership      a member of a classic group, its assignors, and what each error code means for it
+    reading         where partitions are read next, and which records a reader of committed ones gets
+    event_loop      the shell on an event loop: connections, a cluster, the producer, the group member, the reader
     reach           why no broker answers at an address
 
 Rules: above `protocol` and `security`, below what speaks to a cluster: brokers, commands, Spark. What decides is pure; the

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from protocol.errors import KafkaError
+
 
 class LoginRefused(RuntimeError):
     """The broker refuses this client, or the client does not trust the broker: its settings are wrong, or it has lost its
     rights. The text has no secret."""
+
+
+class AbortableError(KafkaError):
+    """The transaction cannot be committed: abort it, and begin another."""
+
+
+class FatalError(KafkaError):
+    """The producer or the member may do nothing any more: another has taken its place, or it has not the rights."""

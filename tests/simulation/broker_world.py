@@ -33,6 +33,9 @@ class BrokerWorld(World):
     def line(self, name: str) -> Line:
         return Wire(self, name, (BROKER, PORT), lambda: self.life)
 
+    def addresses(self) -> list[tuple[str, int]]:
+        return [(BROKER, PORT)]
+
     @property
     def life(self) -> int:
         return self.machine.starts_count

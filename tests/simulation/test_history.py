@@ -39,7 +39,8 @@ def test_a_seed_is_the_same_history_in_another_process() -> None:
 @pytest.mark.timeout(400)
 def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
     names = ["torn-tail-kept", "acknowledged-before-write", "producers-forgotten", "limit-one-short",
-             "start-offset-not-kept", "rolled-segment-not-flushed", "commit-not-written", "nobody-woken"]  # fmt: skip
+             "start-offset-not-kept", "rolled-segment-not-flushed", "commit-not-written", "nobody-woken",
+             "assignment-used-after-revocation"]  # fmt: skip
     ran = simulation("--within", "40", "--mutants", *names)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(names)

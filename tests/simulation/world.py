@@ -80,6 +80,24 @@ class World(ABC):
     def line(self, name: str) -> Line:
         """The way of client `name` to the brokers."""
 
+    @abstractmethod
+    def addresses(self) -> list[tuple[str, int]]:
+        """Of all brokers."""
+
+    def is_leader(self, broker_id: int, key: TopicPartition) -> bool:
+        """Whether a broker knows that it leads, and the cluster agrees."""
+        return True
+
+    def is_group_coordinator(self, broker_id: int, group: str) -> bool:
+        return True
+
+    def group_term(self, broker_id: int, group: str) -> int:
+        """A number for the term of the group coordinator that a broker is."""
+        return self.life
+
+    def is_transaction_coordinator(self, broker_id: int, transactional_id: str) -> bool:
+        return True
+
     @property
     @abstractmethod
     def life(self) -> int:

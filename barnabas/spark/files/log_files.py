@@ -24,9 +24,9 @@ from barnabas.spark.client.option_values import Offsets, SourceOptionError
 from barnabas.spark.client.ranges import OffsetRange, divide
 from barnabas.spark.files.log_summary import LogSummary, Mark, pieces_of, summarise
 from barnabas.spark.reading.columns import MAX_DECOMPRESSED_BYTES, RangeDecoder
-from barnabas.spark.reading.committed import CommittedFilter
 from barnabas.spark.reading.planning import check_covers, check_order, late_error
 from barnabas.spark.reading.read_options import Position, ReadOptions
+from client.reading.committed import CommittedFilter
 from protocol.messages.list_offsets import EARLIEST
 from protocol.primitives import Buffer
 from protocol.records.any_format import iter_any_headers, iter_any_records

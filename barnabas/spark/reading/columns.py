@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barnabas.spark.client.ranges import OffsetRange
-from barnabas.spark.reading.committed import CommittedFilter
 from barnabas.spark.reading.header_columns import HEADERS, header_column, header_column_of
 from barnabas.spark.reading.varints import Positions, broken, check_lengths, decode_varints, record_bounds
+from client.reading.committed import CommittedFilter
 from protocol.errors import ErrorCode
 from protocol.primitives import Buffer
 from protocol.records.any_format import any_crc_is_valid, iter_any_headers, iter_any_records

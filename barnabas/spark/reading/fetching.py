@@ -18,10 +18,10 @@ import pyarrow as pa
 from barnabas.spark.client.ranges import OffsetRange
 from barnabas.spark.client.settings import SparkClientSettings
 from barnabas.spark.reading.columns import RangeDecoder
-from barnabas.spark.reading.committed import CommittedFilter
 from client.blocking.attempts import Attempts
 from client.blocking.cluster_client import UNKNOWN_S, ClusterClient
 from client.blocking.connection import BrokerConnection
+from client.reading.committed import CommittedFilter
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from protocol.messages.list_offsets import EARLIEST, LATEST

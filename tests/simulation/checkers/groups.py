@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from client.membership.assignors import decode_assignment
+from protocol.topic_partition import TopicPartition
+
 _UUID_CHARACTERS = 36
 
 
@@ -71,6 +74,11 @@ class GroupChecker:
     def newest(self, group: str, life: int) -> int:
         """The newest generation that anybody has synced."""
         return self._synced.get((group, life), -1)
+
+    def committing(self, group: str, generation: int, member: str, instance: str | None, key: TopicPartition) -> None:
+        """A member sends a commit: of what it was given in this generation."""
+        if not any(key in decode_assignment(each) for each in self._inherited(group, generation, member, instance)):
+            self._report(f"{group} generation {generation}: {member} commits {key}, which it was not given")
 
     def committed(self, group: str, life: int, generation: int, newest_when_sent: int) -> None:
         if generation < newest_when_sent:

@@ -101,6 +101,9 @@ class ClusterWorld(World):
     def address(self, broker_id: int) -> tuple[str, int]:
         return node_name(broker_id), PORT
 
+    def addresses(self) -> list[tuple[str, int]]:
+        return [self.address(broker_id) for broker_id in self.machines]
+
     def line(self, name: str) -> Line:
         return Router(self, name)
 
@@ -151,6 +154,12 @@ class ClusterWorld(World):
         machine, key = self.machines[broker_id], (GROUP_TOPIC, partition_for(group, GROUP_PARTITIONS))
         term = (machine.leader_epoch(key) * 1000 + machine.starts_count) * 10 + broker_id
         return term, self.is_leader(broker_id, key)
+
+    def group_term(self, broker_id: int, group: str) -> int:
+        return self.coordinator_term(group, broker_id)[0] if broker_id in self.machines else -1
+
+    def is_group_coordinator(self, broker_id: int, group: str) -> bool:
+        return self.coordinator_term(group, broker_id)[1]
 
     def is_transaction_coordinator(self, broker_id: int, transactional_id: str) -> bool:
         """Whether it knows that it is the coordinator of `transactional_id`, and the ensemble agrees. No topic of this world

@@ -1,6 +1,6 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
-the storage engine alone, those of ranges of files with one log and its readers, those of transactions in histories of
-transactions, the others with one broker."""
+the storage engine alone, those of ranges of files with one log and its readers, those of transactions and of producers in
+histories of transactions, the others with one broker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tests.simulation import history
 from tests.simulation.cluster import history as cluster_history
 from tests.simulation.mutants import Mutant
+from tests.simulation.mutants.clients import MEMBERS, PRODUCERS
 from tests.simulation.mutants.crashes import CRASHES
 from tests.simulation.mutants.ranges import RANGES
 from tests.simulation.mutants.replication import REPLICATION
@@ -19,7 +20,9 @@ from tests.simulation.mutants.transactions import CLUSTER_TRANSACTIONS, TRANSACT
 from tests.simulation.storage import case, ranges
 from tests.simulation.transactions import history as transactions_history
 
-ALL: tuple[Mutant, ...] = (*STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS)
+ALL: tuple[Mutant, ...] = (
+    *STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS, *PRODUCERS, *MEMBERS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = case.run
     elif mutant in RANGES:
         run = ranges.run
-    elif mutant in TRANSACTIONS:
+    elif mutant in (*TRANSACTIONS, *PRODUCERS):
         run = transactions_history.run
     elif mutant in CLUSTER_TRANSACTIONS:
         run = transactions_history.run_cluster

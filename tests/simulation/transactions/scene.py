@@ -8,7 +8,7 @@ from tests.simulation.transactions.checkers.fencing import FencingChecker
 from tests.simulation.transactions.checkers.offsets import OffsetChecker
 from tests.simulation.transactions.checkers.polls import PollChecker
 from tests.simulation.transactions.checkers.stable_offset import StableOffsetChecker
-from tests.simulation.transactions.ledger import Ledger, Transaction
+from tests.simulation.transactions.ledger import Ledger
 from tests.simulation.world import World
 
 
@@ -39,9 +39,6 @@ class Scene:
     def clocks_differ(self) -> bool:
         """Whether a broker's wall clock was set, so that it may time a transaction out at any moment."""
         return self.world.coverage["clocks set"] > 0
-
-    def is_patience_over(self, transaction: Transaction | None, patience_s: float) -> bool:
-        return transaction is not None and self.world.loop.time() - transaction.began_s > patience_s
 
     def on_retry(self, what: str, code: ErrorCode | None) -> None:
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:

@@ -54,6 +54,8 @@ def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
         "offsets-never-unstable",
         "aborted-without-lower-bound",
         "transactions-not-loaded",
+        "sequence-reused-behind-a-repetition",
+        "commit-without-flush",
     ]
     # One that takes more seeds has become hard to find: something hides it.
     ran = simulation("--within", "4", "--mutants", *names)

@@ -19,7 +19,7 @@ from protocol.records.record import Record, encode_batch
 
 pytest.importorskip("pyarrow", reason="columns are Arrow's; make interop has it")
 columns: Any = importlib.import_module("barnabas.spark.reading.columns")
-committed: Any = importlib.import_module("barnabas.spark.reading.committed")
+committed: Any = importlib.import_module("barnabas._private.client.reading.committed")
 InvalidBatch: Any = importlib.import_module("barnabas._private.protocol.records.invalid").InvalidBatch
 
 NOTHING_ABORTED = ()

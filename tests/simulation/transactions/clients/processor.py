@@ -58,7 +58,6 @@ class Processor(Application):
         for offset, _ in records:
             by_sink.setdefault(rng.choice(self._sinks), []).append(made_of(self.key, offset))
         for sink, values in by_sink.items():
-            await session.add([sink])
             await session.write(sink, [values])
         await session.send_offset(self.key, position)
         self._positions[session] = position

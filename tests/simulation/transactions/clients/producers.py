@@ -61,6 +61,7 @@ class Application(ABC):
                 if what < 0.06:
                     await self._leave_open(session)
                     world.count("instances that left a transaction open")
+                    await session.crash()
                     await asyncio.sleep(rng.choice((0.0, 0.5, 3.0)))
                     session = await self._new_session()
                 elif what < 0.12 and len(self._zombies) < ZOMBIES_MAX:
@@ -69,6 +70,7 @@ class Application(ABC):
                 else:
                     await self._transaction(session, sleeps=what > 0.95)
             except Fenced:
+                await session.crash()
                 session = await self._new_session()
         if self._zombies:
             await asyncio.wait(self._zombies)
@@ -78,12 +80,13 @@ class Application(ABC):
         """An instance that has its epoch."""
         while True:
             session = Session(
-                self.scene, self.line, self.name, timeout_ms=self._timeout_ms, patience_s=self._patience_s
+                self.scene, self.name, self.name, timeout_ms=self._timeout_ms, patience_s=self._patience_s
             )
             try:
                 await session.initialize()
                 await self.started(session)
             except (Fenced, MustAbort):
+                await session.crash()
                 continue
             return session
 
@@ -106,6 +109,8 @@ class Application(ABC):
         except Stopped:
             if session.transaction is not None:
                 self.scene.ledger.ended(session.transaction)
+        finally:
+            await session.crash()
 
     async def _transaction(self, session: Session, *, sleeps: bool = False) -> bool:
         """Write one transaction and end it; whether it was committed. Raises Fenced, Stopped."""
@@ -144,13 +149,16 @@ class Application(ABC):
                 if await self._transaction(session):
                     break
             except Fenced:
+                await session.crash()
                 session = await self._new_session()
-        if self._leaves_one_open:
-            try:
+        try:
+            if self._leaves_one_open:
                 await self._leave_open(session)
-            except Fenced:
-                return
-            self.world.count("transactions left open at the end")
+                self.world.count("transactions left open at the end")
+        except Fenced:
+            self.world.loop.note(f"{session} was fenced")
+        finally:
+            await session.crash()
 
 
 class Producer(Application):
@@ -166,10 +174,8 @@ class Producer(Application):
         rng, keys = self.world.random, self.world.keys
         chosen = rng.sample(keys, rng.randint(1, min(4, len(keys))))
         at_once = rng.randint(0, len(chosen))
-        if chosen[:at_once]:
-            await session.add(chosen[:at_once])
+        session.add(chosen[:at_once])
         for key in chosen:
-            await session.add([key])
             await session.write(key, self._values())
             if rng.random() < 0.2:
                 await asyncio.sleep(rng.uniform(0.0, 0.3))

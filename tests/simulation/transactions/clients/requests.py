@@ -1,10 +1,7 @@
-"""The requests of transactions, and where their responses have the error code. Versions differ in form, not in meaning."""
+"""The request for stable offsets, and where its response has them. Versions differ in form, not in meaning."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -12,57 +9,7 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from protocol.topic_partition import TopicPartition
-from tests.simulation.checkers.commits import text_of
-
-
-def add_partitions_request(
-    transactional_id: str, producer: tuple[int, int], keys: Sequence[TopicPartition]
-) -> AddPartitionsToTxnRequest:
-    """In the form of clients: versions 0 to 3."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in keys:
-        topics.setdefault(topic, []).append(partition)
-    return AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=transactional_id,
-        v3_and_below_producer_id=producer[0],
-        v3_and_below_producer_epoch=producer[1],
-        v3_and_below_topics=[
-            AddPartitionsToTxnTopic(name=name, partitions=partitions) for name, partitions in topics.items()
-        ],
-    )
-
-
-def produce_request(transactional_id: str, key: TopicPartition, content: bytes) -> ProduceRequest:
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[
-            TopicProduceData(name=key[0], partition_data=[PartitionProduceData(index=key[1], records=content)])
-        ],
-    )
-
-
-def txn_offset_commit_request(
-    transactional_id: str, producer: tuple[int, int], group: str, key: TopicPartition, offset: int
-) -> TxnOffsetCommitRequest:
-    row = TxnOffsetCommitRequestPartition(
-        partition_index=key[1], committed_offset=offset, committed_metadata=text_of(offset)
-    )
-    return TxnOffsetCommitRequest(
-        transactional_id=transactional_id,
-        group_id=group,
-        producer_id=producer[0],
-        producer_epoch=producer[1],
-        topics=[TxnOffsetCommitRequestTopic(name=key[0], partitions=[row])],
-    )
 
 
 def stable_offset_request(group: str, key: TopicPartition, version: int) -> OffsetFetchRequest:

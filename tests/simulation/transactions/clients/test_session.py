@@ -1,10 +1,9 @@
-"""A transactional session against scripted brokers: which errors it repeats, which end its transaction, and which end it."""
+"""A transactional session against scripted brokers: which answers it finds wrong, and what it takes its transactions for."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -22,7 +21,9 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
-from tests.simulation.line import NOT_NOW, Unavailable
+from tests.simulation.line import NOT_NOW
+from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.transactions.clients import session as sessions
 from tests.simulation.transactions.clients.session import Fenced, MustAbort, Session
 from tests.simulation.transactions.ledger import Fate
 from tests.simulation.transactions.scene import Scene
@@ -30,18 +31,7 @@ from tests.simulation.transactions.scene import Scene
 KEY: TopicPartition = ("t", 0)
 OK = ErrorCode.NONE
 LOST = None  # no answer comes
-
-
-class Loop:
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.notes: list[str] = []
-
-    def time(self) -> float:
-        return self.now_s
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+Story = Callable[[Session], Awaitable[None]]
 
 
 class World:
@@ -49,8 +39,8 @@ class World:
 
     not_now = NOT_NOW
 
-    def __init__(self) -> None:
-        self.loop = Loop()
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
         self.random = Random(1)
         self.reports: list[str] = []
         self.coverage: Counter[str] = Counter()
@@ -64,28 +54,48 @@ class World:
     def wall_ms(self) -> int:
         return 0
 
+    def is_leader(self, *_: object) -> bool:
+        return True
 
-class Line:
+    is_group_coordinator = is_transaction_coordinator = is_leader
+
+
+class Cluster:
     """Answers each kind of request with the next code of its script, and with NONE behind its end."""
 
-    name = "client"
-    life = 1
-    connections_count = 1
-    is_up_to_date = True
-
-    def __init__(self, world: World, **scripts: Iterable[ErrorCode | None]) -> None:
-        self.sent: list[Request] = []
-        self._world = world
+    def __init__(self, observer: Any, scripts: dict[str, Iterable[ErrorCode | None]]) -> None:
+        self.versions: dict[type[Request], int] = {}
+        self.sent: list[type[Request]] = []
+        self._observer = observer
         self._scripts = {name: list(codes) for name, codes in scripts.items()}
         self._epoch = -1
 
-    async def call(self, request: Request, version: int, response_type: type[Any]) -> Any:
-        self.sent.append(request)
-        script = self._scripts.get(type(request).__name__.removesuffix("Request"), [])
+    def leader_of(self, key: TopicPartition) -> int:
+        return 1
+
+    async def send(self, broker_id: int, request: Request, response_type: type[Any]) -> Any:
+        self.sent.append(type(request))
+        then = self._observer.sending(broker_id, request)
+        script = self._scripts.get(request.api_name, [])
         code = script.pop(0) if script else OK
         if code is LOST:
-            raise Unavailable
-        return self._response(request, code)
+            self._observer.unanswered(request)
+            raise ConnectionError
+        response = self._response(request, code)
+        self._observer.answered(broker_id, request, response, then)
+        return response
+
+    async def send_to_coordinator(self, kind: Any, key: str, request: Request, response_type: type[Any]) -> Any:
+        return await self.send(1, request, response_type)
+
+    def forget_topics(self, topics: object) -> None:
+        """It knows none."""
+
+    def forget_coordinator(self, *_: object) -> None:
+        """It knows none."""
+
+    async def close(self) -> None:
+        """It has no connections."""
 
     def _response(self, request: Request, code: ErrorCode) -> Response:
         match request:
@@ -105,163 +115,104 @@ class Line:
                 assert isinstance(request, EndTxnRequest)
                 return EndTxnResponse(throttle_time_ms=0, error_code=code)
 
-    async def call_unanswered(self, request: Request, version: int) -> None:
-        raise AssertionError("a transactional producer waits for answers")
 
-    async def pause(self) -> None:
-        self._world.loop.now_s += 1.0
+@pytest.fixture(name="play")
+def playing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Session, Cluster, World]]:
+    """Let a story happen to a session in virtual time."""
 
-    def count(self, kind: type[Request]) -> int:
-        return sum(isinstance(request, kind) for request in self.sent)
+    def play(
+        story: Story, *, timeout_ms: int = 60_000, patience_s: float = 10.0, **scripts: Iterable[ErrorCode | None]
+    ) -> tuple[Session, Cluster, World]:
+        made: list[Any] = []
 
+        async def program(loop: SimLoop) -> None:
+            world = World(loop)
+            scene = Scene(world, in_cluster=False)  # type: ignore[arg-type]
+            monkeypatch.setattr(sessions, "ObservedCluster", lambda _, __, observer: Cluster(observer, scripts))
+            session = Session(scene, "tx", "tx", timeout_ms=timeout_ms, patience_s=patience_s)
+            made.extend((session, session._cluster, world))
+            await story(session)
+            await session.crash()
 
-def session_of(
-    *, timeout_ms: int = 60_000, patience_s: float = 10.0, **scripts: Iterable[ErrorCode | None]
-) -> tuple[Session, Line, World]:
-    world = World()
-    line = Line(world, **scripts)
-    scene = Scene(world, in_cluster=False)  # type: ignore[arg-type]
-    return Session(scene, line, "tx", timeout_ms=timeout_ms, patience_s=patience_s), line, world
+        simulate(1, program)
+        return made[0], made[1], made[2]
+
+    return play
 
 
 async def write(session: Session) -> None:
     await session.initialize()
     session.begin()
-    await session.add([KEY])
     await session.write(KEY, [["x"], ["x"]])
+    await session._call(session._producer.flush())
 
 
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
+async def commit(session: Session) -> None:
+    await write(session)
+    await session.commit()
+
+
+async def fenced(session: Session) -> None:
+    with pytest.raises(Fenced):
+        await commit(session)
+
+
+async def aborted(session: Session) -> None:
+    with pytest.raises(MustAbort):
+        await commit(session)
+    await session.abort()
 
 
 def fate_of(session: Session) -> Fate:
     return session._scene.ledger.transactions[-1].fate
 
 
-def test_what_is_retriable_is_repeated_until_it_works() -> None:
+Play = Callable[..., tuple[Session, Cluster, World]]
+
+
+def test_what_is_retriable_is_repeated_until_it_works(play: Play) -> None:
     again = (LOST, ErrorCode.NOT_COORDINATOR, ErrorCode.CONCURRENT_TRANSACTIONS)
-    session, line, world = session_of(
-        InitProducerId=again,
-        AddPartitionsToTxn=again,
-        Produce=(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, LOST),
-        EndTxn=again,
-    )
-
-    async def story() -> None:
-        await write(session)
-        await session.commit()
-
-    run(story())
-    assert fate_of(session) is Fate.COMMITTED
-    assert not world.reports
-    counts = {kind: line.count(kind) for kind in (InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)}
-    assert set(counts.values()) == {4}
-    batches = [
-        request.topic_data[0].partition_data[0].records for request in line.sent if isinstance(request, ProduceRequest)
-    ]
-    assert len(set(map(bytes, filter(None, batches)))) == 2, "the same bytes go again"
+    session, cluster, world = play(
+        commit, InitProducerId=again, AddPartitionsToTxn=again, EndTxn=again,
+        Produce=(ErrorCode.NOT_LEADER_OR_FOLLOWER, LOST),
+    )  # fmt: skip
+    assert fate_of(session) is Fate.COMMITTED and not world.reports
+    kinds = (InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
+    assert {cluster.sent.count(kind) for kind in kinds} == {4}
 
 
-def test_a_producer_that_is_fenced_without_a_reason_reports_it() -> None:
-    session, _, world = session_of(EndTxn=(ErrorCode.PRODUCER_FENCED,))
-
-    async def story() -> None:
-        await write(session)
-        with pytest.raises(Fenced):
-            await session.commit()
-
-    run(story())
+def test_a_producer_that_is_fenced_without_a_reason_reports_it(play: Play) -> None:
+    session, _, world = play(fenced, EndTxn=(ErrorCode.PRODUCER_FENCED,))
     assert fate_of(session) is Fate.REFUSED
     assert "without a reason" in world.reports[0]
 
 
-def test_a_timeout_is_a_reason_to_be_fenced() -> None:
-    session, _, world = session_of(timeout_ms=2_000, EndTxn=(ErrorCode.INVALID_PRODUCER_EPOCH,))
-
-    async def story() -> None:
-        await write(session)
-        world.loop.now_s += 2.0
-        with pytest.raises(Fenced):
-            await session.commit()
-
-    run(story())
-    assert not world.reports
-
-
-def test_a_commit_that_was_not_answered_once_is_in_doubt_when_it_is_refused() -> None:
-    session, _, world = session_of(timeout_ms=500, EndTxn=(LOST, ErrorCode.PRODUCER_FENCED))
-
-    async def story() -> None:
-        await write(session)
-        with pytest.raises(Fenced):
-            await session.commit()
-
-    run(story())
-    assert fate_of(session) is Fate.COMMIT_SENT
-    assert not world.reports
+def test_a_timeout_is_a_reason_to_be_fenced_and_a_commit_that_was_not_answered_is_in_doubt(play: Play) -> None:
+    session, _, world = play(fenced, timeout_ms=50, EndTxn=(LOST, ErrorCode.INVALID_PRODUCER_EPOCH))
+    assert fate_of(session) is Fate.COMMIT_SENT and not world.reports
 
 
 @pytest.mark.parametrize("answer", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
-def test_a_lost_sequence_aborts_the_transaction_and_bumps_the_epoch(answer: ErrorCode) -> None:
-    session, line, world = session_of(Produce=(answer, answer))
-
-    async def story() -> None:
-        with pytest.raises(MustAbort):
-            await write(session)
-        await session.abort()
-
-    run(story())
-    assert fate_of(session) is Fate.ENDED
-    assert [type(request) for request in line.sent[-2:]] == [EndTxnRequest, InitProducerIdRequest]
-    assert session.producer == (7, 1)
-    assert not world.reports
+def test_a_lost_sequence_aborts_the_transaction_and_raises_the_epoch(play: Play, answer: ErrorCode) -> None:
+    session, cluster, world = play(aborted, Produce=(answer,))
+    assert fate_of(session) is Fate.ENDED and not world.reports
+    assert cluster.sent[-2:] == [EndTxnRequest, InitProducerIdRequest]
 
 
-def test_impatience_aborts_and_bumps_the_epoch_when_a_batch_is_in_doubt() -> None:
-    session, line, world = session_of(patience_s=3.0, Produce=[LOST] * 100)
-
-    async def story() -> None:
-        with pytest.raises(MustAbort):
-            await write(session)
-        await session.abort()
-
-    run(story())
-    assert isinstance(line.sent[-1], InitProducerIdRequest)
-    assert world.coverage["transactions given up"] >= 1
-
-
-def test_an_abort_is_sent_only_for_what_was_added() -> None:
-    session, line, _ = session_of(patience_s=3.0, AddPartitionsToTxn=[LOST] * 5)
-
-    async def story() -> None:
-        with pytest.raises(MustAbort):
-            await write(session)
-        await session.abort()
-        assert line.count(EndTxnRequest) == 0
-        session.begin()
-        await session.add([KEY])
-        await session.abort()
-
-    run(story())
-    assert line.count(EndTxnRequest) == 1
-    assert line.count(InitProducerIdRequest) == 1
+def test_impatience_aborts(play: Play) -> None:
+    session, cluster, world = play(aborted, patience_s=3.0, Produce=[LOST] * 100)
+    assert fate_of(session) is Fate.ENDED and not world.reports
+    assert cluster.sent[-1] is InitProducerIdRequest and world.coverage["transactions given up"] >= 1
 
 
 @pytest.mark.parametrize(
-    "break_it",
+    ("what", "code"),
     [
-        lambda: session_of(AddPartitionsToTxn=(ErrorCode.INVALID_PRODUCER_ID_MAPPING,)),
-        lambda: session_of(Produce=(ErrorCode.INVALID_TXN_STATE,)),
-        lambda: session_of(Produce=(ErrorCode.UNKNOWN_SERVER_ERROR,)),
+        ("AddPartitionsToTxn", ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ("Produce", ErrorCode.INVALID_TXN_STATE),
+        ("Produce", ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_error_that_nothing_explains_is_reported(break_it: Callable[[], tuple[Session, Line, World]]) -> None:
-    session, _, world = break_it()
-
-    async def story() -> None:
-        with pytest.raises(Fenced):
-            await write(session)
-
-    run(story())
+def test_an_error_that_nothing_explains_is_reported(play: Play, what: str, code: ErrorCode) -> None:
+    _, _, world = play(aborted, **{what: (code,)})
     assert "was answered" in world.reports[0]

@@ -1,0 +1,20 @@
+"""What is committed for a group, and by whom. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class OffsetAndMetadata(NamedTuple):
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = ""
+
+
+class GroupMembership(NamedTuple):
+    """Who commits offsets: a member of a generation, or nobody in particular."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
