@@ -201,19 +201,19 @@ def inspect(item: FetchItem, partition: Partition, reader: FetchReader) -> Parti
         except KafkaError as error:
             read.fail(error.code)
             return read
-    log = partition.log
+    offsets = partition.log.offsets
     fetch_offset = item.fetch_offset
     if item.last_fetched_epoch != UNKNOWN_EPOCH and _diverges(read, partition):
         return read
-    if not log.log_start_offset <= fetch_offset <= log.log_end_offset:
+    if not offsets.log_start_offset <= fetch_offset <= offsets.log_end_offset:
         read.fail(ErrorCode.OFFSET_OUT_OF_RANGE)
         return read
-    read.high_watermark = log.high_watermark
+    read.high_watermark = offsets.high_watermark
     read.last_stable_offset = partition.last_stable_offset
-    read.log_start_offset = log.log_start_offset
+    read.log_start_offset = offsets.log_start_offset
     if reader.reads_to_log_end:
         is_held_back = reader.is_replica and partition.is_throttled(reader.replica_id)
-        read.limit_offset = fetch_offset if is_held_back else log.log_end_offset
+        read.limit_offset = fetch_offset if is_held_back else offsets.log_end_offset
         read.leader_epoch = partition.assignment.leader_epoch
     elif reader.read_committed:
         read.limit_offset, read.aborted = read.last_stable_offset, []
@@ -324,7 +324,7 @@ def fill(read: PartitionRead, max_bytes: int, *, at_least_one: bool, takes_range
                 return -1
             read.aborted = aborted
     except KafkaError as error:
-        reading.tell_unreadable(error, item.fetch_offset)
+        reading.log_unreadable(error, item.fetch_offset)
         return read.fail(error.code)
     return len(read.records)
 
@@ -341,7 +341,7 @@ async def fill_cold(read: PartitionRead, max_bytes: int, *, at_least_one: bool) 
         except KafkaError as error:
             if log is not partition.log:
                 continue  # the log was closed; the new one has the same records
-            log.reading.tell_unreadable(error, item.fetch_offset)
+            log.reading.log_unreadable(error, item.fetch_offset)
             return read.fail(error.code)
         except Exception:  # the other partitions of the fetch are served, and the client gets a response
             logger.exception("read failed: topic=%s partition=%d offset=%d", *log.key, item.fetch_offset)

@@ -43,6 +43,7 @@ from replication.waiting.delayed_queues import WakeUps, mark
 from replication.waiting.partition_waits import NO_WAITERS, PartitionWaiters
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from storage.log.producers.transaction_verifications import VerificationGuard
+from storage.log.removal.segment_retention import delete_records, raise_log_start_offset
 from storage.log.validation import ValidatedRecords
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        return self.log.high_watermark
+        return self.log.offsets.high_watermark
 
     @property
     def topic_id(self) -> bytes:
@@ -138,7 +139,7 @@ class Partition:
             isr=assignment.isr,
             replicas=assignment.replicas,
             leo=log.log_end_offset,
-            epoch_start_offset=log.next_offset,
+            epoch_start_offset=log.offsets.next_offset,
             high_watermark=log.high_watermark,
             min_insync_replicas=log.config.min_insync_replicas,
             previous=leader,
@@ -146,7 +147,7 @@ class Partition:
         )
         self._leader_high_watermark = self._leader_log_start_offset = -1
         self.on_shortened = None
-        log.epochs.assign(state.leader_epoch, log.next_offset)
+        log.epochs.assign(state.leader_epoch, log.offsets.next_offset)
         self._carry_out(self.leader.on_elected(now_ms))
         self._release_deletions()  # a removed replica is not waited for
         self.commit(log.high_watermark)
@@ -310,7 +311,7 @@ class Partition:
             self.commit(high_watermark)
         log_start_offset = min(self._leader_log_start_offset, high_watermark)
         if log_start_offset > log.log_start_offset:
-            log.retention.raise_log_start_offset(log_start_offset)
+            raise_log_start_offset(log, log_start_offset)
             self.truncated()
 
     def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
@@ -319,17 +320,17 @@ class Partition:
         return self.log.producers.begin_verification(producer_id, epoch, sequence)
 
     def is_written(self, end_offset: int) -> bool:
-        return self.log.log_end_offset >= end_offset
+        return self.log.offsets.log_end_offset >= end_offset
 
     def is_committed(self, end_offset: int) -> bool:
-        return self.log.high_watermark >= end_offset
+        return self.log.offsets.high_watermark >= end_offset
 
     def on_written(self, error: KafkaError | None) -> None:
         """Called when an append is written or has failed."""
         if error is not None:
             self.waiters.fail_produces(error.code)
             return
-        leo = self.log.log_end_offset
+        leo = self.log.offsets.log_end_offset
         waiters = self.waiters
         if waiters.written is not None and waiters.written.heap:
             waiters.written.release(leo)
@@ -501,7 +502,7 @@ class Partition:
 
         Raises OFFSET_OUT_OF_RANGE above the high watermark.
         """
-        self.log.retention.delete_records(offset)
+        delete_records(self.log, offset)
         self.truncated()
         self._release_deletions()
         return self.low_watermark
@@ -515,7 +516,7 @@ class Partition:
 
     def readable_end(self, *, read_committed: bool) -> int:
         """Return the offset at which a consumer's reading ends."""
-        return self.last_stable_offset if read_committed else self.log.high_watermark
+        return self.last_stable_offset if read_committed else self.log.offsets.high_watermark
 
     @property
     def may_redirect(self) -> bool:

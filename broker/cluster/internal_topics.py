@@ -16,6 +16,7 @@ from metadata.admin.metadata_wait import wait_for_image
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
 from replication.waiting.delayed_operation import DelayedOperation
+from storage.log import log_replacement
 from storage.log.producers.transaction_verifications import VerificationGuard
 
 if TYPE_CHECKING:
@@ -120,8 +121,8 @@ class InternalLog:
                 if offset < log.log_start_offset:
                     offset = log.log_start_offset  # the records at `offset` were deleted
                     continue
-                attempts_left -= (
-                    not log.replacement.is_buffering
+                attempts_left -= not log_replacement.is_buffering(
+                    log
                 )  # while another log replaces it, its files have no names
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.failure is not None or not attempts_left:
                     raise

@@ -19,6 +19,7 @@ from replication.followers.follower import Fetch, FollowerState, RestartAt, Trun
 from runtime.clock import Clock
 from runtime.disk.filesystem import Buffer
 from storage.free_space import NoRoom
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
 
 if TYPE_CHECKING:
     from protocol.messages.fetch import PartitionData
@@ -83,9 +84,9 @@ class FollowedPartition:
         self._truncation = truncation = asyncio.get_running_loop().create_future()
         try:
             if restart:
-                await log.truncation.truncate_fully_and_start_at(offset)
+                await truncate_fully_and_start_at(log, offset)
             else:
-                await log.truncation.truncate_to(offset)
+                await truncate_to(log, offset)
         finally:
             self._truncation = None
             truncation.set_result(None)
@@ -130,7 +131,7 @@ class FollowedPartition:
             return 0
         self._leader_high_watermark = row.high_watermark
         self.is_writing = True
-        if self.partition.log.log_end_offset == self.partition.log.next_offset:
+        if self.partition.log.log_end_offset == self.partition.log.offsets.next_offset:
             self.on_written()
         return len(records)
 

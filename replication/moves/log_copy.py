@@ -18,6 +18,8 @@ from protocol.errors import KafkaError
 from protocol.records.batch import HEADER_BYTES, BatchHeader
 from replication.followers.follower import begins_within
 from storage.log.partition_log import AppendOrigin
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import raise_log_start_offset
 
 if TYPE_CHECKING:
     from replication.followers.follower import FollowedEpochs
@@ -125,17 +127,17 @@ class LogCopy:
             cut_offset = log.truncation.lowest_offset
             if cut_offset is not None:
                 if cut_offset < copy.log_end_offset:
-                    await copy.truncation.truncate_to(cut_offset)
+                    await truncate_to(copy, cut_offset)
                 if log.truncation.lowest_offset == cut_offset:
                     log.truncation.lowest_offset = None
                 continue
             if copy.log_end_offset < log.log_start_offset or self._is_of_a_log_before():
-                await copy.truncation.truncate_fully_and_start_at(log.log_start_offset)
+                await truncate_fully_and_start_at(copy, log.log_start_offset)
                 continue  # the log may have been truncated meanwhile
             end_offset = agreed_end(copy, log)
             if end_offset >= copy.log_end_offset:
                 return
-            await copy.truncation.truncate_to(end_offset)
+            await truncate_to(copy, end_offset)
 
     def _is_of_a_log_before(self) -> bool:
         """Whether the whole copy lies below the log's first file, as when the log was truncated and restarted where the copy
@@ -149,7 +151,7 @@ class LogCopy:
             first_offset = BatchHeader(records).base_offset
             start_offset = max(copy.log_start_offset, self.partition.log.log_start_offset)
             if begins_within(first_offset, start_offset, copy.log_end_offset):
-                await copy.truncation.truncate_fully_and_start_at(first_offset)
+                await truncate_fully_and_start_at(copy, first_offset)
         failures: list[KafkaError] = []
 
         def done(error: KafkaError | None) -> None:
@@ -167,4 +169,4 @@ class LogCopy:
     def _take_over_offsets(self) -> None:
         log, copy = self.partition.log, self.copy
         copy.commit(max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset))
-        copy.retention.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
+        raise_log_start_offset(copy, min(log.log_start_offset, copy.log_end_offset))

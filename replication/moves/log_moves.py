@@ -33,6 +33,7 @@ from runtime.clock import Clock
 from runtime.tasks import TaskScope
 from storage.directories.log_directory import is_future_name_too_long
 from storage.free_space import NoRoom
+from storage.log import log_replacement
 
 if TYPE_CHECKING:
     from replication.partition import Partition
@@ -279,7 +280,7 @@ class LogMoves:
         if halted is not None:  # its producers include those of refused batches until it resumes
             raise halted.again()
         may_exchange = (
-            key not in self._suspended and not move.stopped.is_set() and copy.partition.log.replacement.can_begin
+            key not in self._suspended and not move.stopped.is_set() and log_replacement.can_begin(copy.partition.log)
         )
         if may_exchange and await self._exchange(key, move):
             return True
@@ -294,7 +295,7 @@ class LogMoves:
         try:
             if follows:
                 await self._dependencies.following.stop_following(*key)
-            return partition.log.replacement.can_begin and await self._exchange_buffering(key, move)
+            return log_replacement.can_begin(partition.log) and await self._exchange_buffering(key, move)
         finally:
             if follows and partition.log.failure is None:
                 assignment = partition.assignment
@@ -305,25 +306,25 @@ class LogMoves:
     async def _exchange_buffering(self, key: TopicPartition, move: _Move) -> bool:
         partition, copy = move.copy.partition, move.copy
         old = partition.log
-        old.replacement.buffer_appends()
+        log_replacement.buffer_appends(old)
         try:
             await old.await_appends()
             await copy.copy_remaining()
             if old.failure is not None or old.is_halted:
                 return False  # the buffered appends were refused
-            old.replacement.detach_folder()
+            old.detach_folder()
             new = await self._dependencies.logs.complete_move(*key)
         except KafkaError:
-            old.replacement.release()
+            log_replacement.release(old)
             found = self._dependencies.logs.future_log(*key)
             if found is not None:
                 copy.copy = found  # it was opened anew
             raise
         except (Exception, asyncio.CancelledError):
-            old.replacement.release()  # otherwise the buffered appends would never complete
+            log_replacement.release(old)  # otherwise the buffered appends would never complete
             raise
         partition.replace_log(new)
-        old.replacement.hand_over_to(new)
+        log_replacement.hand_over(old, new)
         await old.close(flush=False)
         logger.info("log moved: topic=%s partition=%d path=%s copied_bytes=%d", *key, new.directory, copy.copied_bytes)
         return True

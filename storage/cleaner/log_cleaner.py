@@ -52,11 +52,11 @@ from storage.directories.log_retention import LogRetention
 from storage.directories.online_directory import OnlineDirectory
 from storage.free_space import Room, is_no_space
 from storage.log.partition_log import PartitionLog
-from storage.log.segment_split import log_split, split_segment
-from storage.log.segment_swap import has_closed_segments, replace_segments
+from storage.log.segment_replacement import has_closed_segments, replace_segments
 from storage.segments.segment import NO_TIMESTAMP, Segment
 from storage.segments.segment_age import SegmentAge, first_batch_timestamps, segment_ages
 from storage.segments.segment_copy import CleanedSegment, SegmentOverflow, discard_cleaned
+from storage.segments.segment_split import log_split, split_segment
 from storage.segments.txn_index import CorruptTxnIndex
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class _Cleaning:
         self.log = log
         self.cleanable = cleanable
         self._is_being_moved = is_being_moved
-        self.truncations = log.truncation.count
+        self.truncations = log.offsets.truncations_count
         end_offset = cleanable.first_uncleanable_offset
         self.segments: Sequence[int] = [each.base_offset for each in log.segments if each.base_offset < end_offset]
         """Base offsets of those that are not exchanged yet."""
@@ -102,7 +102,7 @@ class _Cleaning:
     def is_current(self) -> bool:
         """Whether the log still has the segments that the cleaning reads."""
         log = self.log
-        if self.is_aborted or self.truncations != log.truncation.count or self._is_being_moved(log):
+        if self.is_aborted or self.truncations != log.offsets.truncations_count or self._is_being_moved(log):
             return False
         if log.is_halted:  # its producers include those of refused batches until it resumes
             return False
@@ -334,12 +334,12 @@ class LogCleaner:
         if needs_timestamps(log.config, now_ms=now_ms):
             dirty = log.segments.starting_from(self._first_dirty_offset(log))[:-1]
             closed = [each for each in dirty if not each.knows_timestamps or each.max_timestamp == NO_TIMESTAMP]
-            untold = [each for each in dirty if each.first_timestamp == NO_TIMESTAMP]
+            undated = [each for each in dirty if each.first_timestamp == NO_TIMESTAMP]
             try:
                 job = partial(segment_ages, self._filesystem, closed, log.config.index_interval_bytes)
                 ages = dict(zip(closed, await self._readers.run(job), strict=True))
-                job_of_firsts = partial(first_batch_timestamps, self._filesystem, untold)
-                firsts = dict(zip(untold, await self._readers.run(job_of_firsts), strict=True))
+                job_of_firsts = partial(first_batch_timestamps, self._filesystem, undated)
+                firsts = dict(zip(undated, await self._readers.run(job_of_firsts), strict=True))
             except OSError as error:
                 # Its segments were removed meanwhile, or a cleaning will raise the same error.
                 logger.info(
@@ -370,14 +370,14 @@ class LogCleaner:
         )
 
     def _first_dirty_offset(self, log: PartitionLog) -> int:
-        return first_dirty_offset(log.first_dirty_offset, log.log_start_offset, log.log_end_offset)
+        return first_dirty_offset(log.offsets.first_dirty_offset, log.log_start_offset, log.log_end_offset)
 
     # --- cleaning ---
 
     async def _clean(self, cleaning: _Cleaning) -> None:
         log, cleanable, started_ms = cleaning.log, cleaning.cleanable, self._clock.monotonic_ms()
         request = self._request(cleaning)
-        if log.recovery_point < cleanable.first_uncleanable_offset:
+        if log.offsets.recovery_point < cleanable.first_uncleanable_offset:
             await log.flush()
         cleaning.check()
         work = await self._run(partial(LogCleaning, self._filesystem, request))
@@ -396,7 +396,7 @@ class LogCleaner:
             await self._split(cleaning, overflow.base_offset)
             raise CleaningAborted from overflow
         cleaning.check()
-        log.first_dirty_offset = work.end_offset
+        log.offsets.first_dirty_offset = work.end_offset
         await self._checkpoint(cleaning.directory)
         took_ms = self._clock.monotonic_ms() - started_ms
         self.report.cleaned(log, work.stats, work.map.utilization, took_ms)
@@ -411,11 +411,11 @@ class LogCleaner:
         """Add the log to the cleaner's checkpoint. From the first exchange on there are gaps between its batches; if compaction
         is switched off later, only this entry distinguishes them from tears at a start. Raises OSError."""
         log = cleaning.log
-        if log.first_dirty_offset is None:
-            log.first_dirty_offset = cleaning.cleanable.first_dirty_offset
+        if log.offsets.first_dirty_offset is None:
+            log.offsets.first_dirty_offset = cleaning.cleanable.first_dirty_offset
             refusal = await self._checkpoint(cleaning.directory)
             if refusal is not None:
-                log.first_dirty_offset = None
+                log.offsets.first_dirty_offset = None
                 raise refusal
 
     def _request(self, cleaning: _Cleaning) -> CleaningRequest:
@@ -448,11 +448,11 @@ class LogCleaner:
         log, base_offset = cleaning.log, group[0].base_offset
         aborted = await log.reading.aborted_transactions(base_offset, end_offset)
         result: list[CleanedSegment] = []
-        producers, safe_offset = active_producers(log), log.next_offset
-        if producers and log.recovery_point < safe_offset:
+        producers, safe_offset = active_producers(log), log.offsets.next_offset
+        if producers and log.offsets.recovery_point < safe_offset:
             await log.flush()  # a batch goes because a later one tells the same of its producer: that one must be safe
             cleaning.check()
-            if log.recovery_point < safe_offset:
+            if log.offsets.recovery_point < safe_offset:
                 raise CleaningAborted
         steps = work.clean_group(group, aborted, producers, old_marker_horizon_ms, result)
         await self._copy(cleaning, steps, [base_offset])

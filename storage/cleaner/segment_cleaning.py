@@ -5,7 +5,7 @@
 
 Rules: generators of blocking steps. Each step reads, computes and writes a little, yields how many bytes it has moved, and
 touches only its log's folder; the caller runs the steps one after the other in a thread, and waits, throttles or aborts in
-between. Nothing else in the folder is changed: exchanging the segments is `storage.log.segment_swap`.
+between. Nothing else in the folder is changed: exchanging the segments is `storage.segments.segment_swap`.
 Invariants: memory holds the map, one piece of a segment (or one batch, where that is larger), and what was not written yet;
 every batch is read with its checksum before it counts; the `.cleaned` files are on the disk when `clean_group` ends.
 Source: Kafka Cleaner (buildOffsetMap, cleanSegments, cleanInto).

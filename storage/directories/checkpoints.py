@@ -88,7 +88,7 @@ class Checkpoints:
     async def follow(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
         """Lower the entries of loaded logs that end before their checkpoints: the next appends must not lie below the recovery
         point, nor count as compacted. Raises OSError."""
-        if any((self.recovery_point(key) or 0) > log.recovery_point for key, log in logs.items()):
+        if any((self.recovery_point(key) or 0) > log.offsets.recovery_point for key, log in logs.items()):
             await self.write(RECOVERY_POINT_FILE, recovery_points(logs))
         known = self._written[CLEANER_OFFSET_FILE]
         fallen = {key: offset for key, offset in first_dirty_offsets(logs).items() if offset < known.get(key, 0)}
@@ -110,7 +110,7 @@ class Checkpoints:
 
 
 def recovery_points(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
-    return {key: log.recovery_point for key, log in logs.items()}
+    return {key: log.offsets.recovery_point for key, log in logs.items()}
 
 
 def high_watermarks(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
@@ -124,4 +124,6 @@ def log_start_offsets(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
 
 def first_dirty_offsets(logs: Mapping[TopicPartition, PartitionLog]) -> Offsets:
     """Only of logs that were compacted once."""
-    return {key: log.first_dirty_offset for key, log in logs.items() if log.first_dirty_offset is not None}
+    return {
+        key: log.offsets.first_dirty_offset for key, log in logs.items() if log.offsets.first_dirty_offset is not None
+    }

@@ -86,7 +86,7 @@ class CurrentLogs:
         first_dirty_offset = directory.checkpoints.first_dirty_offset(key)
         if first_dirty_offset is not None:
             # Of a log that has lost its end since: what is appended there was never cleaned. It keeps its name, for the gaps.
-            log.first_dirty_offset = min(first_dirty_offset, log.log_end_offset)
+            log.offsets.first_dirty_offset = min(first_dirty_offset, log.log_end_offset)
         return log
 
     # --- coming and going ---
@@ -141,4 +141,4 @@ class CurrentLogs:
         if concerned:
             self._configs.update((each, self._config_of(each)) for each in concerned)
             for log in chain(self.logs.values(), copies):
-                log.config = self._config(log.topic)  # a copy may be all that is left of its topic here
+                log.configure(self._config(log.topic))  # a copy may be all that is left of its topic here

@@ -44,6 +44,8 @@ from storage.directories.online_directory import OnlineDirectory
 from storage.folder_files import MOVED_FILE, partition_folder, rename_folder, unmark
 from storage.log.loading import LoadRequest, load_log, make_and_load_log
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import raise_log_start_offset
 from storage.segments.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX, create_files, segment_path, sync_file
 
 T = TypeVar("T")
@@ -128,14 +130,14 @@ class FutureLogs:
                 if is_marked:
                     await directory.queue.run(partial(unmark, filesystem, path))
                 request = dependencies.current.request_for(directory, key, path)
-                request.is_compacted |= log.first_dirty_offset is not None
+                request.is_compacted |= log.offsets.first_dirty_offset is not None
                 copy = await self._open(directory, key, path, request)
                 if copy.topic_id != log.topic_id:
                     await self._drop_foreign_copy(directory, key, log, copy)
                 elif request.is_compacted and not request.is_clean:
                     # A loss of power may have left a hole there, which looks like one of compaction; the log has it all.
                     try:
-                        await copy.truncation.truncate_to(copy.recovery_point)
+                        await truncate_to(copy, copy.offsets.recovery_point)
                     except KafkaError:
                         await self.drop_future_log(*key)
         await directory.checkpoints.follow(directory.logs_by_key())
@@ -389,10 +391,10 @@ class FutureLogs:
 
 def _take_over_offsets(log: PartitionLog, copy: PartitionLog) -> None:
     """What a log knows that its records do not tell. Gaps that compaction has left stay when the topic's settings change."""
-    copy.retention.raise_log_start_offset(min(log.log_start_offset, copy.log_end_offset))
+    raise_log_start_offset(copy, min(log.log_start_offset, copy.log_end_offset))
     copy.high_watermark = max(min(log.high_watermark, copy.log_end_offset), copy.log_start_offset)
-    if log.first_dirty_offset is not None:  # else the copy may know of gaps of its own
-        copy.first_dirty_offset = log.first_dirty_offset
+    if log.offsets.first_dirty_offset is not None:  # else the copy may know of gaps of its own
+        copy.offsets.first_dirty_offset = log.offsets.first_dirty_offset
 
 
 def _not_moved(key: TopicPartition, error: Exception) -> KafkaError:

@@ -26,6 +26,7 @@ from storage.directories.online_directory import OnlineDirectory
 from storage.folder_files import parent_of, unmark
 from storage.log.loading import LoadedLog
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.segment_retention import raise_log_start_offset
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class InterruptedMoves:
             return
         deleted_to = directory.checkpoints.log_start_offset(key)
         if deleted_to is not None:
-            chosen.retention.raise_log_start_offset(min(deleted_to, chosen.log_end_offset))
+            raise_log_start_offset(chosen, min(deleted_to, chosen.log_end_offset))
         try:
             with directory.in_use():
                 await other.close(flush=False)

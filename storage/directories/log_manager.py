@@ -57,6 +57,7 @@ from storage.free_space import FreeSpace, is_no_space
 from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import PartitionLog
 from storage.segments.open_segments import OpenSegments
+from storage.segments.ranges_in_flight import RangesInFlight
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class LogManager:
         self._tasks = TaskScope("logs")
         self._paths = [filesystem.absolute(path) for path in directories]
         self._open_segments = OpenSegments(disk.readers())
+        self._ranges_in_flight = RangesInFlight(self._open_segments)
         self.disk_use = DiskUse()
         self._directories: dict[str, OnlineDirectory] = {}
         self._offline = OfflineDirectories(self._tasks, clock, lambda log: self.cleaner.abort(log))
@@ -188,6 +190,7 @@ class LogManager:
             randomness=self._randomness,
             tasks=self._tasks,
             open_segments=self._open_segments,
+            ranges_in_flight=self._ranges_in_flight,
             validation=self._settings.barnabas_produce_validation,
             producers_max=self._settings.barnabas_producer_ids_max,
             on_failed=self._on_log_failed,

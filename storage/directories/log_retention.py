@@ -27,6 +27,7 @@ from runtime.slices import Slices
 from storage.directories.online_directory import OnlineDirectory
 from storage.free_space import Room
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.segment_retention import delete_old_segments, undated_segment
 from storage.segments.segment import Segment
 from storage.segments.segment_age import AGES_AT_ONCE, segment_ages
 
@@ -90,7 +91,7 @@ class LogRetention:
             return
         self._at_work.add(log)
         try:
-            await log.retention.delete_old_segments()
+            await delete_old_segments(log)
         except KafkaError as error:
             logger.warning("retention failed: topic=%s partition=%d error=%s", log.topic, log.partition, error)
         finally:
@@ -125,7 +126,7 @@ class LogRetention:
             while self._directories.get(directory.path) is directory:
                 segments: list[Segment] = []
                 async for log in slices.over(logs):
-                    segment = log.retention.undated_segment if self._has_retention(log) else None
+                    segment = undated_segment(log) if self._has_retention(log) else None
                     if segment is not None:
                         segments.append(segment)
                         if len(segments) == AGES_AT_ONCE:

@@ -176,10 +176,10 @@ class LogUpkeep:
         async for key, log in Slices(self._clock).over(is_open):
             if not log.has_open_file or not self._is_here(log):
                 continue
-            if before.get(key) == log.next_offset:
+            if before.get(key) == log.offsets.next_offset:
                 await close_unused_file(log)
             else:
-                self._ends[key] = log.next_offset
+                self._ends[key] = log.offsets.next_offset
 
     async def forget_producers(self) -> None:
         """Drop the state of producers that were silent for `producer.id.expiration.ms`."""

@@ -22,6 +22,7 @@ from runtime.clock import Clock
 from runtime.disk.disk_queue import Readers
 from storage.directories.online_directory import OnlineDirectory
 from storage.free_space import SHORTEST_LOOK_MS, FreeSpace, Room
+from storage.log.removal.log_truncation import resume
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class SpaceWatch:
             self._tell(directory)
         if space.room is not Room.NONE and directory.path in self._refusing:
             for log in directory.halted_logs():
-                await log.truncation.resume()
+                await resume(log)
             if not directory.halted_logs():
                 self._refusing.discard(directory.path)
                 self._on_room_again()

@@ -15,33 +15,27 @@ Source: Kafka LeaderEpochFileCache, LeaderEpochCheckpointFile, which write at ea
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from storage.folder_files import LEADER_EPOCH_FILE
 from storage.log.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from storage.log.log_offsets import LogOffsets
 
-
-class LogWithEpochs(Protocol):
-    """The log, as its epochs need it."""
-
-    next_offset: int
-
-    @property
-    def log_end_offset(self) -> int: ...
-
-    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None: ...
+WriteFile = Callable[[str, bytes, bool], None]
+"""`write_file(name, content, durable)` replaces a small file of the log's folder, in order with its other writes."""
 
 
 class LeaderEpochFile:
     """Holds one log's epochs (read `known`, change them through this object) and writes their file. The file matches `known`
     when this object is created."""
 
-    __slots__ = ("_is_behind", "_is_durable", "_latest_saved_epoch", "_log", "known")
+    __slots__ = ("_is_behind", "_is_durable", "_latest_saved_epoch", "_offsets", "_write_file", "known")
 
-    def __init__(self, epochs: LeaderEpochs, log: LogWithEpochs, *, is_durable: bool) -> None:
+    def __init__(self, epochs: LeaderEpochs, offsets: LogOffsets, write_file: WriteFile, *, is_durable: bool) -> None:
         """`is_durable`: a loss of power does not undo what is in the file."""
         self.known = epochs
-        self._log = log
+        self._offsets = offsets
+        self._write_file = write_file
         self._is_behind = False
         self._is_durable = is_durable
         self._latest_saved_epoch = epochs.latest_epoch
@@ -59,12 +53,12 @@ class LeaderEpochFile:
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         """Return (largest known epoch at or below `epoch`, its end offset); (-1, -1) when none is known. KIP-101, KIP-279."""
-        return self.known.end_offset_for(epoch, self._log.log_end_offset)
+        return self.known.end_offset_for(epoch, self._offsets.log_end_offset)
 
     @property
     def has_unsaved(self) -> bool:
         """Whether the epoch of the last record is known in memory and missing in the file."""
-        return self._is_behind and self.known.epoch_for(self._log.log_end_offset - 1) > self._latest_saved_epoch
+        return self._is_behind and self.known.epoch_for(self._offsets.log_end_offset - 1) > self._latest_saved_epoch
 
     # --- changing ---
 
@@ -81,7 +75,7 @@ class LeaderEpochFile:
     def forget_unused(self) -> None:
         """Drop epochs in which nothing was appended, when the log begins to follow another: the leader may not know them, and
         would have the log truncated at its end."""
-        self.truncate_from_end(self._log.next_offset)
+        self.truncate_from_end(self._offsets.next_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
         if self.known.truncate_from_end(end_offset):
@@ -120,4 +114,4 @@ class LeaderEpochFile:
     def _write(self, *, durable: bool) -> None:
         self._is_behind, self._is_durable = False, durable
         self._latest_saved_epoch = self.known.latest_epoch
-        self._log.write_file(LEADER_EPOCH_FILE, self.known.to_checkpoint(), durable=durable)
+        self._write_file(LEADER_EPOCH_FILE, self.known.to_checkpoint(), durable)

@@ -102,10 +102,10 @@ class LeaderEpochs:
     def truncate_from_start(self, start_offset: int) -> bool:
         """Raise the start of the first epoch to `start_offset`, the new log start, and drop older ones. Returns whether
         anything changed."""
-        gone = bisect_right(self._start_offsets, start_offset)
-        if gone == 0 or (gone == 1 and self._start_offsets[0] == start_offset):
+        removed = bisect_right(self._start_offsets, start_offset)
+        if removed == 0 or (removed == 1 and self._start_offsets[0] == start_offset):
             return False
-        self._set(self._epochs[gone - 1 :], (start_offset, *self._start_offsets[gone:]))
+        self._set(self._epochs[removed - 1 :], (start_offset, *self._start_offsets[removed:]))
         return True
 
     def to_checkpoint(self) -> bytes:

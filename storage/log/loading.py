@@ -32,11 +32,11 @@ from storage.folder_files import (
     remove_segment_files,
 )
 from storage.free_space import is_no_space
+from storage.log.end_check import log_lost_end
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.producers.producer_replay import ProducerReplay, segment_after
 from storage.log.producers.producer_state import ProducerStates
 from storage.log.removal.truncation_marker import TRUNCATION_MARKER, begin_truncation, finish_truncation
-from storage.log.segment_split import split_at_start
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.interrupted_swap import finish_swap, segment_file_offset
 from storage.segments.segment import MOST_RECORDS, Segment
@@ -50,6 +50,7 @@ from storage.segments.segment_files import (
     write_index,
 )
 from storage.segments.segment_scan import SegmentScan, open_and_mend_segment, scan_segment, write_indexes
+from storage.segments.segment_split import split_at_start
 from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex, TxnIndex, check_content, encode_transactions
 
 logger = logging.getLogger(__name__)
@@ -132,13 +133,6 @@ def load_log(filesystem: FileSystem, request: LoadRequest) -> LoadedLog:
         truncated_bytes, loaded = loaded.truncated_bytes, _Loading(filesystem, request).load()
         loaded.truncated_bytes += truncated_bytes
     return loaded
-
-
-def log_lost_end(directory: str, end_offset: int, recovery_point: int) -> None:
-    logger.warning(
-        "log ends below its recovery point, records are missing: path=%s end_offset=%d recovery_point=%d",
-        directory, end_offset, recovery_point,
-    )  # fmt: skip
 
 
 class _Loading:
@@ -304,18 +298,18 @@ class _Loading:
         active = self._segments[-1]
         if not active.end_bytes:
             return active.base_offset
-        told = self._request.recovery_point
-        if told is not None and told <= active.base_offset:
-            told = None
-        if told is not None and not self._may_lack_a_segment(active, told):
-            return told
+        known_end = self._request.recovery_point
+        if known_end is not None and known_end <= active.base_offset:
+            known_end = None
+        if known_end is not None and not self._may_lack_a_segment(active, known_end):
+            return known_end
         opened = open_and_mend_segment(
             self._filesystem, self._directory, active.base_offset, self._request.index_interval_bytes
         )
         opened.file.close()
-        if told is not None:
+        if known_end is not None:
             # Damage is reported when it is read: a log that was stopped cleanly is not truncated.
-            return told if opened.problem is not None else min(opened.next_offset, told)
+            return known_end if opened.problem is not None else min(opened.next_offset, known_end)
         if opened.problem is not None:
             return self._recover(active.base_offset)
         return opened.next_offset
@@ -323,7 +317,7 @@ class _Loading:
     def _may_lack_a_segment(self, last: Segment, end_offset: int) -> bool:
         """Whether a segment after `last` may be missing, judged without reading any file: an index of it was found; the
         snapshot that a clean stop leaves at the end is missing; or `last` is as full as a finished segment. Otherwise it shows
-        when `last` is first opened, see `PartitionLog.check_end`."""
+        when `last` is first opened, see `storage.log.end_check`."""
         if self._request.is_fresh:
             return False
         full_bytes = self._request.full_bytes

@@ -15,6 +15,7 @@ from runtime.tasks import TaskScope
 from storage.disk_use import DiskUse
 from storage.free_space import FreeSpace
 from storage.segments.open_segments import OpenSegments
+from storage.segments.ranges_in_flight import RangesInFlight
 
 
 def _ignore_less_room(_directory: str) -> None:
@@ -40,6 +41,7 @@ class LogEnvironment:
     randomness: Randomness
     tasks: TaskScope
     open_segments: OpenSegments
+    ranges_in_flight: RangesInFlight
     validation: str
     """How thoroughly a client's records are checked: `barnabas.produce.validation`."""
     producers_max: int

@@ -1,15 +1,18 @@
-"""One partition's log on this broker: its offsets, appends and life cycle, over parts with a duty each.
+"""One partition's log on this broker: its appends and life cycle, over parts with a duty each.
 
 | part | duty |
 |---|---|
+| `offsets` | where the log starts and ends, what is committed and on the disk; the other parts share it |
 | `epochs` | leader epochs and their file |
 | `producers` | producers' states, transactions that are about to begin |
 | `segments` | the segments, in order |
 | `writer` | placing, rolling, writing; its parts: pending writes, refusals of the disk, jobs, files, durability |
 | `reading` | byte ranges, aborted transactions, timestamps |
-| `retention` | the start of the log: deleting records, removing the oldest segments |
-| `truncation` | removing records at the end, for a follower and after the disk was full |
-| `replacement` | another log takes this one's place |
+| `truncation` | whether records are being removed at the end |
+
+A part knows nothing of the log. What is done to a whole log stands above it, as functions: `removal/log_truncation.py` (for a
+follower, and after the disk was full), `removal/segment_retention.py` (the start of the log), `log_replacement.py` (another log
+takes this one's place), `segment_replacement.py` (cleaned segments).
 
 A log is at rest until it is used: of ten thousand partitions few are written to or read. A log at rest is wholly on the disk,
 has no pending writes, and has no writer; its other parts are made at the first use, too, by the property that returns them.
@@ -21,8 +24,8 @@ Periodic tasks over all logs use only properties that make no part.
 Rules: methods run on the event loop and never wait for a disk; methods that need the disk are async and use the directory's
 `DiskQueue` (in order) or reader threads. Errors are raised as `KafkaError`; an IO error fails the log for good
 (KAFKA_STORAGE_ERROR) and is reported to the owner, which takes the log directory offline.
-Invariants: log_start_offset <= high_watermark <= log_end_offset <= next_offset; everything below the recovery point is on
-the disk; after a failure the log ends at its written prefix and has to be opened again before it takes more.
+Invariants: those of `LogOffsets`; after a failure the log ends at its written prefix and has to be opened again before it takes
+more.
 Source: Kafka UnifiedLog, LocalLog.
 """
 
@@ -36,19 +39,19 @@ from runtime.disk.filesystem import Buffer
 from storage.folder_files import PARTITION_METADATA_FILE, format_partition_metadata, partition_folder, shared_topic_id
 from storage.free_space import NoRoom
 from storage.log.append_result import AppendResult
-from storage.log.copied_batches import append_copied
 from storage.log.leader_epoch_file import LeaderEpochFile
-from storage.log.loading import LoadedLog, log_lost_end
+from storage.log.loading import LoadedLog
 from storage.log.log_environment import LogEnvironment
-from storage.log.log_replacement import LogReplacement
+from storage.log.log_offsets import LogOffsets
 from storage.log.producers.log_producers import LogProducers
 from storage.log.producers.producer_state import Duplicate
 from storage.log.producers.transaction_verifications import VerificationGuard
+from storage.log.reading.cold_reading import ColdReading
+from storage.log.reading.log_reader import LogReader
 from storage.log.reading.log_reading import LogReading
 from storage.log.reading.timestamp_search import TimestampOffset
-from storage.log.removal.log_truncation import LogTruncation
-from storage.log.removal.segment_retention import SegmentRetention
 from storage.log.removal.start_listener import NO_LISTENER, StartListener
+from storage.log.removal.truncation_state import TruncationState
 from storage.log.validation import (
     AppendOrigin,
     PlainBatchRules,
@@ -57,9 +60,10 @@ from storage.log.validation import (
     plain_batch,
     validate,
 )
+from storage.log.writing.copied_batches import append_copied
 from storage.log.writing.log_writer import LogWriter
 from storage.log.writing.pending_writes import Done
-from storage.segments.segment import NO_TIMESTAMP, OpenedSegment, Segment, random_roll_jitter_ms
+from storage.segments.segment import NO_TIMESTAMP, Segment, random_roll_jitter_ms
 from storage.segments.segment_list import Segments
 
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "TimestampOffset"]
@@ -71,7 +75,6 @@ class PartitionLog:
     __slots__ = (
         "_created_ms",
         "_directory",
-        "_high_watermark",
         "_reading",
         "_rules",
         "_segments",
@@ -80,13 +83,10 @@ class PartitionLog:
         "config",
         "environment",
         "epochs",
-        "first_dirty_offset",
-        "has_checked_end",
         "is_closed",
         "is_closing",
         "key",
-        "log_start_offset",
-        "next_offset",
+        "offsets",
         "partition",
         "producers",
         "start_listener",
@@ -110,24 +110,18 @@ class PartitionLog:
         # None when the folder has the default name of the partition.
         self._directory = directory if directory != f"{environment.path}/{partition_folder(*key)}" else None
         self.config = config
+        """The topic's settings; changed by `configure`."""
         self.environment = environment
-        self.log_start_offset = loaded.log_start_offset
-        # Below it the log was compacted; None when it never was, and has no gap between segments. The cleaner advances it and
-        # stores it in a checkpoint.
-        self.first_dirty_offset: int | None = None
-        self._high_watermark = loaded.log_start_offset
-        self.next_offset = loaded.log_end_offset
+        self.offsets = LogOffsets(loaded.log_start_offset, loaded.log_end_offset, loaded.recovery_point)
         is_durable = loaded.recovery_point == loaded.log_end_offset  # then so is the folder's name
-        self.epochs = LeaderEpochFile(loaded.epochs, self, is_durable=is_durable)
+        self.epochs = LeaderEpochFile(loaded.epochs, self.offsets, self.write_file, is_durable=is_durable)
         self.producers = LogProducers(environment, loaded.producers, lacks_snapshot=loaded.lacks_snapshot)
-        # False until the end was read from the file of the last segment: after a clean stop it comes from a checkpoint.
-        self.has_checked_end = False
         self.is_closed = self.is_closing = False
         self.start_listener: StartListener = NO_LISTENER
         self._created_ms = loaded.segments[-1].created_ms
         self._reading: LogReading | None = None
         self._rules: PlainBatchRules | None = None
-        self._truncation: LogTruncation | None = None
+        self._truncation: TruncationState | None = None
         # None while the log has one segment without bytes, which was not used yet.
         self._segments: Segments | None = None
         if not loaded.is_blank:
@@ -135,7 +129,7 @@ class PartitionLog:
             self._segments.active.roll_jitter_ms = random_roll_jitter_ms(config, environment.randomness)
         self._writer: LogWriter | None = None
         if not is_durable or loaded.lacks_snapshot:
-            self._make_writer(loaded.recovery_point).has_written = loaded.lacks_snapshot
+            self.writer.has_written = loaded.lacks_snapshot
 
     @property
     def directory(self) -> str:
@@ -146,6 +140,12 @@ class PartitionLog:
     def name(self) -> str:
         """The partition, as errors and task names show it."""
         return f"{self.topic}-{self.partition}"
+
+    def configure(self, config: LogConfig) -> None:
+        """Apply the topic's changed settings."""
+        self.config = config
+        if self._writer is not None:
+            self._writer.config = config
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.name} [{self.log_start_offset}, {self.log_end_offset})>"
@@ -159,7 +159,7 @@ class PartitionLog:
         if segments is None:
             only = Segment(
                 self.directory,
-                self.next_offset,
+                self.offsets.next_offset,
                 size_bytes=0,
                 created_ms=self._created_ms,
                 roll_jitter_ms=random_roll_jitter_ms(self.config, self.environment.randomness),
@@ -170,35 +170,39 @@ class PartitionLog:
     @property
     def writer(self) -> LogWriter:
         writer = self._writer
-        return self._make_writer(self.next_offset) if writer is None else writer
-
-    def _make_writer(self, recovery_point: int) -> LogWriter:
-        writer = LogWriter(self, self.segments, self.environment, self.next_offset, recovery_point)
-        self._writer = writer
-        writer.refusals.note_room()
+        if writer is None:
+            writer = self._writer = LogWriter(
+                self.key,
+                self.directory,
+                self.config,
+                self.environment,
+                self.offsets,
+                self.segments,
+                self.epochs,
+                self.producers,
+            )
+            writer.refusals.note_room()
         return writer
 
     @property
     def reading(self) -> LogReading:
         reading = self._reading
         if reading is None:
-            reading = self._reading = LogReading(self)
+            reading = self._reading = LogReading(
+                self.key, self.directory, self.environment, self.offsets, self.readable_end, self._make_reader
+            )
         return reading
 
+    def _make_reader(self) -> LogReader:
+        cold = ColdReading(self.segments, self.environment, self.config.index_interval_bytes, self.offsets)
+        return LogReader(self.segments, self.environment, cold)
+
     @property
-    def truncation(self) -> LogTruncation:
+    def truncation(self) -> TruncationState:
         truncation = self._truncation
         if truncation is None:
-            truncation = self._truncation = LogTruncation(self)
+            truncation = self._truncation = TruncationState()
         return truncation
-
-    @property
-    def retention(self) -> SegmentRetention:
-        return SegmentRetention(self)
-
-    @property
-    def replacement(self) -> LogReplacement:
-        return LogReplacement(self)
 
     # --- what periodic tasks look at: no part is made ---
 
@@ -215,13 +219,7 @@ class PartitionLog:
     @property
     def log_end_offset(self) -> int:
         """The offset behind the last written record."""
-        writer = self._writer
-        return self.next_offset if writer is None else writer.log_end_offset
-
-    @property
-    def recovery_point(self) -> int:
-        writer = self._writer
-        return self.next_offset if writer is None else writer.durability.recovery_point
+        return self.offsets.log_end_offset
 
     @property
     def failure(self) -> KafkaError | None:
@@ -230,8 +228,8 @@ class PartitionLog:
 
     @property
     def halted(self) -> NoRoom | None:
-        """The error that halted the log, because the disk had no room for a write; None otherwise. `LogTruncation.resume`
-        is due when there may be room."""
+        """The error that halted the log, because the disk had no room for a write; None otherwise.
+        `log_truncation.resume` is due when there may be room."""
         return None if self._writer is None else self._writer.refusals.halted
 
     @property
@@ -274,7 +272,7 @@ class PartitionLog:
     @property
     def base_offset(self) -> int:
         """The base offset of the first segment, at or before `log_start_offset`."""
-        return self.next_offset if self._segments is None else self._segments.first.base_offset
+        return self.offsets.next_offset if self._segments is None else self._segments.first.base_offset
 
     @property
     def has_open_file(self) -> bool:
@@ -291,15 +289,20 @@ class PartitionLog:
         writer = self._writer
         if writer is None:
             return False
-        has_unflushed = writer.log_end_offset > writer.durability.recovery_point
+        has_unflushed = self.offsets.log_end_offset > self.offsets.recovery_point
         return has_unflushed and now_ms - writer.durability.flushed_ms >= self.config.flush_ms
 
     # --- offsets ---
 
     @property
+    def log_start_offset(self) -> int:
+        """The offset of the first record that readers get."""
+        return self.offsets.log_start_offset
+
+    @property
     def high_watermark(self) -> int:
         """Records below it are committed. Replication advances it; the log manager checkpoints it."""
-        return self._high_watermark
+        return self.offsets.high_watermark
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
@@ -307,7 +310,7 @@ class PartitionLog:
 
     def commit(self, high_watermark: int) -> int:
         """Set the high watermark. Returns the last stable offset, where read_committed ends."""
-        self._high_watermark = high_watermark
+        self.offsets.high_watermark = high_watermark
         producers = self.producers.states
         if not producers.has_transactions:
             return high_watermark
@@ -315,20 +318,16 @@ class PartitionLog:
         unstable_offset = producers.first_unstable_offset
         if unstable_offset is None:
             return high_watermark
-        return min(max(unstable_offset, self.log_start_offset), high_watermark)
+        return min(max(unstable_offset, self.offsets.log_start_offset), high_watermark)
 
     def readable_end(self) -> int:
         """Return the log end offset. Raises KAFKA_STORAGE_ERROR for a failed or closed log."""
         writer = self._writer
-        if writer is None:
-            end_offset = self.next_offset
-        else:
-            if writer.refusals.failure is not None:
-                raise writer.refusals.failure.again()
-            end_offset = writer.log_end_offset
+        if writer is not None and writer.refusals.failure is not None:
+            raise writer.refusals.failure.again()
         if self.is_closed:
             raise self.closed_error()
-        return end_offset
+        return self.offsets.log_end_offset
 
     # --- appending ---
 
@@ -382,9 +381,9 @@ class PartitionLog:
                 )
             if not checked.headers:
                 done(None)
-                return AppendResult(-1, -1, checked.log_append_time_ms, self.log_start_offset, 0)
+                return AppendResult(-1, -1, checked.log_append_time_ms, self.offsets.log_start_offset, 0)
             if origin is AppendOrigin.REPLICA:
-                return append_copied(self, checked, now_ms, done)
+                return append_copied(writer, checked, now_ms, done)
             header, whole, log_append_time_ms = checked.headers[0], checked.records, checked.log_append_time_ms
         if header.producer_id >= 0:
             if is_client and guard is None:
@@ -393,7 +392,8 @@ class PartitionLog:
                 earlier = self.producers.check(whole, header, guard, is_client=is_client)
             if earlier is not None:
                 return self._complete_duplicate(earlier, done)
-        base_offset = self.next_offset
+        offsets = self.offsets
+        base_offset = offsets.next_offset
         last_offset = base_offset + header.last_offset_delta
         patch(whole, 0, base_offset, leader_epoch)  # type: ignore[arg-type]  # writable, says validation
         header.base_offset, header.partition_leader_epoch = base_offset, leader_epoch
@@ -402,11 +402,11 @@ class PartitionLog:
         ended = self.producers.replay(whole, 0, header) if header.producer_id >= 0 else None
         if leader_epoch > self.epochs.known.latest_epoch:
             self.epochs.assign(leader_epoch, base_offset)
-        self.next_offset = last_offset + 1
+        offsets.next_offset = last_offset + 1
         aborted = () if ended is None or not ended.is_aborted else (self.producers.states.aborted(ended),)
         writer.enqueue_write(whole, last_offset + 1, max_timestamp, last_offset, now_ms, done, aborted)
         return AppendResult(
-            base_offset, last_offset, log_append_time_ms, self.log_start_offset, header.last_offset_delta + 1
+            base_offset, last_offset, log_append_time_ms, offsets.log_start_offset, header.last_offset_delta + 1
         )
 
     def _renew_rules(self) -> PlainBatchRules:
@@ -417,7 +417,12 @@ class PartitionLog:
     def _complete_duplicate(self, earlier: Duplicate, done: Done) -> AppendResult:
         """Return the result of the first append for a retry, and call `done` once that is written."""
         result = AppendResult(
-            earlier.base_offset, earlier.last_offset, earlier.timestamp, self.log_start_offset, 0, duplicate=True
+            earlier.base_offset,
+            earlier.last_offset,
+            earlier.timestamp,
+            self.offsets.log_start_offset,
+            0,
+            duplicate=True,
         )
         self.writer.when_written(earlier.last_offset + 1, done)
         return result
@@ -430,7 +435,7 @@ class PartitionLog:
         self.write_file(PARTITION_METADATA_FILE, format_partition_metadata(topic_id))
         await self.await_queued_files()
 
-    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
+    def write_file(self, name: str, content: bytes, durable: bool = True) -> None:
         """Replace a small file of the log's folder, see `LogFiles.write_file`."""
         self.writer.files.write_file(f"{self.directory}/{name}", content, durable=durable)
 
@@ -452,7 +457,7 @@ class PartitionLog:
         if writer is None:
             return
         writer.durability.flushed_ms = self.environment.clock.monotonic_ms()
-        await writer.flush(self.next_offset)
+        await writer.flush(self.offsets.next_offset)
         if writer.refusals.failure is not None:
             raise writer.refusals.failure.again()
 
@@ -462,7 +467,7 @@ class PartitionLog:
         if writer is None:
             return
         await writer.pending.await_idle()
-        await writer.finish(self.producer_snapshot(self.log_end_offset))
+        await writer.finish()
         error = writer.refusals.error
         if error is not None:
             raise error.again()
@@ -480,7 +485,7 @@ class PartitionLog:
             self._leave_segments()
             return
         if flush:
-            await writer.finish(self.producer_snapshot(self.log_end_offset))
+            await writer.finish()
         if writer.refusals.error is not None:
             await self.environment.queue.drain()  # its thread may be performing a write that was dropped here
         self._leave_segments()
@@ -500,23 +505,11 @@ class PartitionLog:
     def take_offline(self, cause: OSError) -> None:
         """Accept no more records and open no more files, because the log directory is offline and the folder may be renamed
         soon."""
-        self.replacement.detach_folder()
+        self.detach_folder()
         self.writer.refusals.fail(cause, is_known=True)
 
-    # --- what the writer asks for and reports, see `WriterContext` ---
-
-    def producer_snapshot(self, offset: int) -> bytes | None:
-        return self.producers.snapshot() if self.next_offset <= offset else None
-
-    def check_end(self, opened: OpenedSegment) -> None:
-        """Compare the end of the opened last segment with the expected log end."""
-        if not self.has_checked_end:
-            self.has_checked_end = True
-            if opened.problem is None and opened.next_offset < self.log_end_offset:
-                log_lost_end(self.directory, opened.next_offset, self.recovery_point)
-
-    def keep_epochs(self) -> None:
-        self.epochs.keep()
-
-    def end_at_written(self) -> None:
-        self.next_offset = self.log_end_offset
+    def detach_folder(self) -> None:
+        """Prepare a buffering or failed log for the renaming of its folder. Open files stay readable; opening a file raises
+        KAFKA_STORAGE_ERROR, and the caller retries."""
+        for segment in self.segments:
+            segment.is_removed = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from runtime.disk.disk_queue import Readers
-from storage.segments.ranges_in_flight import RangesInFlight
 from storage.segments.segment import Segment
 
 MAX_OPEN_SEGMENTS = 1000
@@ -18,10 +17,9 @@ MAX_OPEN_SEGMENTS = 1000
 class OpenSegments:
     """The open old segments of all logs of a broker, least recently read first."""
 
-    __slots__ = ("_limit", "_readers", "_segments", "ranges_in_flight")
+    __slots__ = ("_limit", "_readers", "_segments")
 
     def __init__(self, readers: Readers, limit: int = MAX_OPEN_SEGMENTS) -> None:
-        self.ranges_in_flight = RangesInFlight(self)
         self._readers = readers
         self._limit = limit
         self._segments: dict[Segment, None] = {}
@@ -56,7 +54,7 @@ class OpenSegments:
 
     def remove(self, segment: Segment) -> None:
         """Drop a segment that was removed from its log."""
-        segment.is_gone = True
+        segment.is_removed = True
         self.close(segment)
 
     def forget(self, segment: Segment) -> None:

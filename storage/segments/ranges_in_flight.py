@@ -15,14 +15,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 from weakref import ref
 
 from runtime.network.file_range import FileRange
-
-if TYPE_CHECKING:
-    from storage.segments.open_segments import OpenSegments
-    from storage.segments.segment import Segment
+from storage.segments.open_segments import OpenSegments
+from storage.segments.segment import Segment
 
 
 class RangesInFlight:

@@ -166,7 +166,7 @@ class Segment:
         "file",
         "first_timestamp",
         "is_awaited",
-        "is_gone",
+        "is_removed",
         "knows_timestamps",
         "max_timestamp",
         "name_is_durable",
@@ -198,8 +198,8 @@ class Segment:
         # The number of threads, and of ranges in flight, that use `file`: it is closed when they have finished.
         self.pins = 0
         self.close_when_unpinned = False
-        # The segment was removed from its log.
-        self.is_gone = False
+        # It was removed from its log, or its folder is being renamed: its files are not opened any more.
+        self.is_removed = False
         self.offset_index: OffsetIndex = CLOSED_OFFSET_INDEX
         self.time_index: TimeIndex = CLOSED_TIME_INDEX
         # None as long as the segment holds no abort marker: there is no file then.

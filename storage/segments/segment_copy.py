@@ -1,6 +1,6 @@
 """New segments made of old ones: reading batch by batch, and the `.cleaned` files of what is written.
 
-Rules: blocking; nothing in the folder is touched but `.cleaned` files. Exchanging the segments is `storage.log.segment_swap`.
+Rules: blocking; nothing in the folder is touched but `.cleaned` files. `storage.segments.segment_swap` exchanges the segments.
 Invariants: every batch is read with its checksum; the `.cleaned` files are on the disk when `SegmentCopy.finish` ends.
 Source: Kafka Cleaner.cleanInto, LogSegment.append, FileRecords.
 """
@@ -29,7 +29,7 @@ STEP_BYTES = 1024 * 1024
 
 class SegmentOverflow(Exception):
     """Offsets in the segment at `base_offset` are further from it than an index can tell (KAFKA-6264): see
-    `storage.log.segment_split`."""
+    `storage.segments.segment_split`."""
 
     def __init__(self, base_offset: int) -> None:
         super().__init__(f"offsets of the segment at {base_offset} are more than {MAX_RELATIVE_OFFSET} above that")

@@ -67,8 +67,8 @@ class Segments:
         return any(self._segments[at].txn_index is not None for at in range(first, len(self._segments)))
 
     def replace(self, segments: list[Segment]) -> list[Segment]:
-        """Take `segments` instead; answers those that are gone."""
+        """Take `segments` instead; returns those that were removed."""
         kept = set(segments)
-        gone = [segment for segment in self._segments if segment not in kept]
+        removed = [segment for segment in self._segments if segment not in kept]
         self._take(segments)
-        return gone
+        return removed

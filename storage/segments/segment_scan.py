@@ -50,7 +50,7 @@ class SegmentScan:
     bytes_since_index_entry: int = 0
     problem: str | None = None
     overflows: bool = False
-    """Offsets are further from the base offset than an index can tell: see `storage.log.segment_split`."""
+    """Offsets are further from the base offset than an index can tell: see `storage.segments.segment_split`."""
     offset_index: OffsetIndex = field(default_factory=OffsetIndex)
     time_index: TimeIndex = field(default_factory=TimeIndex)
     epochs: list[tuple[int, int]] = field(default_factory=list)

@@ -8,16 +8,6 @@ from collections.abc import Iterator, Mapping, Set
 from tests.architecture.test_imports import sources, syntax_of
 from tests.architecture.test_log_lines import ROOT
 
-# Circles that are still there. A line whose circle is gone fails the test.
-KNOWN = {
-    frozenset({
-        "storage.log.copied_batches", "storage.log.loading", "storage.log.log_replacement", "storage.log.partition_log",
-        "storage.log.reading.log_reading", "storage.log.removal.log_truncation", "storage.log.removal.segment_retention",
-        "storage.log.segment_split", "storage.log.segment_swap",
-    }),
-    frozenset({"storage.segments.open_segments", "storage.segments.ranges_in_flight"}),
-}  # fmt: skip
-
 
 def imported(syntax: ast.Module) -> Iterator[str]:
     """Yield the names that a module's imports may mean: modules, and names in modules."""
@@ -59,10 +49,8 @@ def circles(imports: Mapping[str, Set[str]]) -> set[frozenset[str]]:
     }
 
 
-def test_no_circle_but_the_known_ones() -> None:
-    found = circles(imports_of_the_product())
-    assert [sorted(circle) for circle in found - KNOWN] == []
-    assert [sorted(circle) for circle in KNOWN - found] == [], "remove these from KNOWN: they are gone"
+def test_no_module_is_in_a_circle() -> None:
+    assert [sorted(circle) for circle in circles(imports_of_the_product())] == []
 
 
 def test_imports_for_types_count() -> None:

@@ -53,6 +53,7 @@ from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_environment import LogEnvironment
 from storage.log.opening import open_log
 from storage.segments.open_segments import OpenSegments
+from storage.segments.ranges_in_flight import RangesInFlight
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
@@ -377,6 +378,7 @@ async def follower_world(loop: SimLoop, version: str = "3.9", **changed: int) ->
     filesystem.make_directory("/logs")
     tasks = TaskScope("follower")
     failed: list[str] = []
+    open_segments = OpenSegments(disk.readers())
     environment = LogEnvironment(
         filesystem=filesystem,
         queue=disk.queue("/logs"),
@@ -384,7 +386,8 @@ async def follower_world(loop: SimLoop, version: str = "3.9", **changed: int) ->
         clock=clock,
         randomness=loop.random,
         tasks=tasks,
-        open_segments=OpenSegments(disk.readers()),
+        open_segments=open_segments,
+        ranges_in_flight=RangesInFlight(open_segments),
         validation="structure",
         producers_max=100_000,
         on_failed=lambda path, error: failed.append(path),

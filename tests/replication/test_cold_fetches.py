@@ -22,6 +22,7 @@ from replication.waiting.delayed_queues import WakeUps
 from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.segment_retention import delete_segments_before
 from tests.replication.replica_world import ME, state
 from tests.storage.file_around import FileAround
 from tests.storage.log.producers.transacting import Transactional
@@ -96,7 +97,7 @@ async def place(folder: Path, batches: int) -> AsyncIterator[Place]:
         await producer.abort()
         for _ in range(batches):
             await append(log, "y" * 100)
-        log.writer.roll(log.next_offset, NOW_MS)
+        log.writer.roll(log.offsets.next_offset, NOW_MS)
         await append(log, "z" * 100)
         await log.close()
         end_offset = log.log_end_offset
@@ -158,7 +159,7 @@ def test_a_log_that_moves_while_it_is_read_takes_no_aborted_transaction_along(tm
 
             async def exchange() -> None:
                 here.partition.replace_log(copy)
-                old.replacement.detach_folder()
+                old.detach_folder()
                 if is_closed:
                     await old.close(flush=False)
 
@@ -178,7 +179,7 @@ def test_what_retention_takes_while_it_is_read_is_not_answered_without_its_abort
     async def run() -> None:
         async with place(tmp_path, MANY) as here:
             second = [segment.base_offset for segment in here.log.segments][1]
-            found = await filled(here, ".index", lambda: here.log.retention.delete_segments_before(second), 10_000)
+            found = await filled(here, ".index", lambda: delete_segments_before(here.log, second), 10_000)
             assert here.log.log_start_offset == second
             if found.error is ErrorCode.NONE and first_offset_in(found) < second:
                 assert aborted_in(found) == ABORTED

@@ -7,6 +7,7 @@ import asyncio
 from protocol.messages.fetch import FetchRequest
 from replication.followers.follower import NO_ROOM_PAUSE_MS
 from replication.partition import Partition
+from storage.log.removal.log_truncation import resume
 from tests.replication.leader_world import FollowerWorld, play
 from tests.storage.logs import all_values
 
@@ -60,7 +61,7 @@ def test_a_write_that_the_disk_refuses() -> None:
         assert await all_values(partition.log) == led.values()[:2]
         await asyncio.sleep(10)
         world.storage.capacity_bytes = None
-        await partition.log.truncation.resume()
+        await resume(partition.log)
         await world.copied(partition, led)
         assert await all_values(partition.log) == led.values()
 

@@ -14,6 +14,7 @@ from protocol.errors import ErrorCode, KafkaError
 from replication.leader import IsrResponse
 from replication.waiting.delayed_queues import COMMITTED_END, LOG_END, STABLE_END
 from storage.log.partition_log import AppendOrigin
+from storage.log.removal.segment_retention import raise_log_start_offset
 from tests.replication.replica_world import LAG_MS, Replica, replica
 from tests.storage.logs import NOW_MS, batch
 
@@ -396,7 +397,7 @@ def test_what_changes_without_more_to_read_is_told_with_the_next_answer(tmp_path
         one.around.turn()
         assert (follower.touches, follower.wakes) == (1, 0)
         watch(one, consumer, read_committed=True)
-        one.partition.log.retention.raise_log_start_offset(1)
+        raise_log_start_offset(one.partition.log, 1)
         assert (follower.touches, consumer.touches) == (2, 1)
         one.lead(isr=(1, 2, 3), partition_epoch=1)
         assert (follower.touches, consumer.touches) == (3, 2)

@@ -12,6 +12,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, inspect
 from replication.fetch_sessions import FetchSessions
+from storage.log.removal.log_truncation import truncate_to
 from tests.replication.replica_world import NOW_MS, Replica, replica, state
 from tests.storage.logs import batch
 
@@ -82,7 +83,7 @@ def test_deletions_that_waited_for_a_replica_end_when_it_is_none_any_more(tmp_pa
 async def replace_the_end(one: Replica) -> None:
     """Another leads now, and has other records from offset 1 on."""
     one.partition.become_follower(state(3, epoch=1, partition_epoch=1))
-    await one.partition.log.truncation.truncate_to(1)
+    await truncate_to(one.partition.log, 1)
     one.partition.truncated()
     records = batch("x", "y", base_offset=1, partition_leader_epoch=1)
     one.partition.append_as_follower(records, leader_high_watermark=0, leader_log_start_offset=0, now_ms=NOW_MS)

@@ -10,6 +10,8 @@ from typing import Any
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from replication.waiting.delayed_queues import COMMITTED_END, STABLE_END
 from storage.log.partition_log import AppendOrigin
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import raise_log_start_offset
 from tests.replication.replica_world import Replica, replica
 from tests.replication.test_partition import Waiter
 from tests.storage.logs import NOW_MS, batch
@@ -104,7 +106,7 @@ def test_readers_are_woken_when_an_open_transaction_is_deleted(tmp_path: Path) -
         await one.append("a", "b")
         stable = watching(one, STABLE_END)
         assert one.partition.last_stable_offset == 0
-        one.partition.log.retention.raise_log_start_offset(2)  # as retention does
+        raise_log_start_offset(one.partition.log, 2)  # as retention does
         one.around.turn()
         assert (one.partition.last_stable_offset, stable.wakes) == (2, 1)
 
@@ -117,7 +119,7 @@ def test_a_cut_opens_a_transaction_again(tmp_path: Path) -> None:
         copied = records(7) + marker(7, ControlType.ABORT, base_offset=1) + batch("x", base_offset=2)
         one.partition.append_as_follower(copied, leader_high_watermark=1, **FROM_LEADER)
         await one.partition.log.await_appends()
-        await one.partition.log.truncation.truncate_to(1)
+        await truncate_to(one.partition.log, 1)
         one.partition.truncated()
         assert one.partition.last_stable_offset == 0
         again = marker(7, base_offset=1)

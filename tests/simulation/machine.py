@@ -200,7 +200,7 @@ class Machine:
         states = {}
         for key, log in sorted(broker.logs.logs.items()):
             states[key] = LogState(
-                log.log_start_offset, log.log_end_offset, log.high_watermark, log.recovery_point,
+                log.log_start_offset, log.log_end_offset, log.high_watermark, log.offsets.recovery_point,
                 self.leader_epoch(key),
             )  # fmt: skip
         return states

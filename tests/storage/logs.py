@@ -25,6 +25,7 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.partition_log import AppendOrigin, AppendResult, PartitionLog
 from storage.log.producers.transaction_verifications import VerificationGuard
 from storage.segments.open_segments import OpenSegments
+from storage.segments.ranges_in_flight import RangesInFlight
 from tests.doubles.clock import ManualClock
 
 NOW_MS = 1_700_000_000_000
@@ -56,6 +57,7 @@ async def world(
     tasks, clock = TaskScope("test logs"), clock or ManualClock(NOW_MS)
     failed: list[tuple[str, OSError]] = []
     doomed: list[str] = []
+    open_segments = OpenSegments(disk.readers(), open_limit)
     environment = LogEnvironment(
         filesystem=filesystem or OsFileSystem(),
         queue=disk.queue(directory),
@@ -63,7 +65,8 @@ async def world(
         clock=clock,
         randomness=random.Random(1),
         tasks=tasks,
-        open_segments=OpenSegments(disk.readers(), open_limit),
+        open_segments=open_segments,
+        ranges_in_flight=RangesInFlight(open_segments),
         validation="structure",
         producers_max=100_000,
         on_failed=lambda path, error: failed.append((path, error)),

@@ -10,6 +10,7 @@ from storage.log.log_environment import LogEnvironment
 from storage.log.opening import open_log
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.open_segments import OpenSegments
+from storage.segments.ranges_in_flight import RangesInFlight
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
@@ -42,9 +43,10 @@ class Machine:
         async def checkpoint(directory: str) -> OSError | None:
             assert directory == FOLDER
             assert self.log is not None
-            self.checkpoints.append(self.log.recovery_point)
+            self.checkpoints.append(self.log.offsets.recovery_point)
             return None
 
+        open_segments = OpenSegments(disk.readers())
         return LogEnvironment(
             filesystem=filesystem,
             queue=disk.queue("/logs"),
@@ -52,7 +54,8 @@ class Machine:
             clock=SimClock(self.loop),
             randomness=self.loop.random,
             tasks=self.tasks,
-            open_segments=OpenSegments(disk.readers()),
+            open_segments=open_segments,
+            ranges_in_flight=RangesInFlight(open_segments),
             validation="structure",
             producers_max=100_000,
             on_failed=lambda path, error: None,
@@ -79,5 +82,5 @@ def on_a_machine(seed: int, program: Callable[[Machine], Coroutine[Any, Any, Non
 async def copy(log: PartitionLog, *values: str, epoch: int) -> None:
     """Records as a leader of `epoch` has them."""
     for value in values:
-        content = batch(value, base_offset=log.next_offset, partition_leader_epoch=epoch)
+        content = batch(value, base_offset=log.offsets.next_offset, partition_leader_epoch=epoch)
         await append_records(log, content, origin=AppendOrigin.REPLICA)

@@ -20,7 +20,9 @@ from typing import TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
 from runtime.error_texts import reason_of
+from storage.log.end_check import check_end
 from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
 from storage.segments.index import CorruptIndex
 from storage.segments.segment import Cold, OpenedSegment, Segment, SegmentReader
 from storage.segments.segment_age import segment_ages
@@ -38,14 +40,13 @@ class SegmentReplaced(KafkaError):
 
 
 class ColdReading:
-    """Runs the reads of one log that have to wait for the disk; shares the log's segments. `on_end_opened` is called with the
-    files of the active segment when they are opened."""
+    """Runs the reads of one log that have to wait for the disk; shares the log's segments and offsets."""
 
     __slots__ = (
         "_environment",
         "_filesystem",
         "_index_interval_bytes",
-        "_on_end_opened",
+        "_offsets",
         "_open_segments",
         "_queue",
         "_readers",
@@ -59,7 +60,7 @@ class ColdReading:
         segments: Segments,
         environment: LogEnvironment,
         index_interval_bytes: int,
-        on_end_opened: Callable[[OpenedSegment], None],
+        offsets: LogOffsets,
     ) -> None:
         self._segments = segments
         self._environment = environment
@@ -68,7 +69,7 @@ class ColdReading:
         self._readers = environment.readers
         self._open_segments = environment.open_segments
         self._index_interval_bytes = index_interval_bytes
-        self._on_end_opened = on_end_opened
+        self._offsets = offsets
         # Done when the truncation in progress has ended; None without one.
         self._truncation: asyncio.Future[None] | None = None
         # Counts the starts and ends of truncations: bytes read from the files before may not be in them any more.
@@ -135,7 +136,7 @@ class ColdReading:
         if self._truncation is not None:
             await asyncio.shield(self._truncation)
         self.raise_if_truncated_since(truncations)
-        self._raise_if_gone(segment)
+        self._raise_if_removed(segment)
         logger.warning("index is damaged: path=%s error=%s", segment.path(LOG_SUFFIX), str(error))
         if segment is not self._segments.active:
             self._open_segments.close(segment)  # the next read opens it again and trusts the files
@@ -149,12 +150,12 @@ class ColdReading:
     def _raise_if_replaced(self, segment: Segment) -> None:
         """Raise SegmentReplaced if the log still has what `segment` was opened for."""
         holder = self._segments.at_or_before(segment.base_offset)
-        if segment.is_gone and not holder.is_gone and holder.base_offset <= segment.base_offset:
+        if segment.is_removed and not holder.is_removed and holder.base_offset <= segment.base_offset:
             raise SegmentReplaced(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was cleaned while it was read.")
 
-    def _raise_if_gone(self, segment: Segment) -> None:
+    def _raise_if_removed(self, segment: Segment) -> None:
         """Raises SegmentReplaced, KAFKA_STORAGE_ERROR."""
-        if segment.is_gone:
+        if segment.is_removed:
             self._raise_if_replaced(segment)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment} was removed while it was read.")
 
@@ -169,7 +170,7 @@ class ColdReading:
     async def _load_age(self, segment: Segment) -> None:
         """Read the timestamps of a closed segment from the last entries of its indexes; most searches skip such segments."""
         truncations = self.truncations
-        self._raise_if_gone(segment)
+        self._raise_if_removed(segment)
         job = partial(segment_ages, self._filesystem, [segment], self._index_interval_bytes)
         try:
             (age,) = await self._readers.run(job)
@@ -177,7 +178,7 @@ class ColdReading:
             self._raise_if_replaced(segment)
             self._environment.note_read_error(segment.directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot read {segment}: {reason_of(error)}") from error
-        self._raise_if_gone(segment)
+        self._raise_if_removed(segment)
         self.raise_if_truncated_since(truncations)
         segment.learn_age(age)
 
@@ -186,7 +187,7 @@ class ColdReading:
         if segment.is_awaited:
             await self._queue.drain()
             return
-        self._raise_if_gone(segment)
+        self._raise_if_removed(segment)
         try:
             opened = await self._readers.run(
                 partial(
@@ -197,17 +198,17 @@ class ColdReading:
             self._raise_if_replaced(segment)
             self._environment.note_read_error(segment.directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot open {segment}: {reason_of(error)}") from error
-        if opened.has_new_indexes and segment.file is None and not (segment.is_gone or segment.is_awaited):
+        if opened.has_new_indexes and segment.file is None and not (segment.is_removed or segment.is_awaited):
             await self._keep_indexes(segment, opened)
-        if segment.is_gone:
+        if segment.is_removed:
             await self._readers.run(opened.file.close)
-            self._raise_if_gone(segment)
+            self._raise_if_removed(segment)
         if segment.file is not None or segment.is_awaited:
             await self._readers.run(opened.file.close)  # another task opened it first
             return
         segment.install(opened)
         if segment is self._segments.active:
-            self._on_end_opened(opened)
+            check_end(self._offsets, segment.directory, opened)
         if opened.problem is not None:
             logger.warning("segment is damaged: path=%s error=%s", segment.path(LOG_SUFFIX), opened.problem)
         if segment is not self._segments.active:

@@ -63,10 +63,10 @@ class LogReader:
     Callers pass `log_end_offset` with each call.
     """
 
-    __slots__ = ("_environment", "_hot", "_open_segments", "_positions", "_segments", "cold")
+    __slots__ = ("_environment", "_hot", "_open_segments", "_positions", "cold", "segments")
 
     def __init__(self, segments: Segments, environment: LogEnvironment, cold: ColdReading) -> None:
-        self._segments = segments
+        self.segments = segments
         self._environment = environment
         self._open_segments = environment.open_segments
         self._hot = SegmentReader(environment.filesystem)
@@ -159,12 +159,12 @@ class LogReader:
         segment, position = self._place(start_offset, reader)
         end = self._limit_position(segment, limit_offset, log_end_offset, reader)
         while position >= end:
-            following = self._segments.after(segment)
+            following = self.segments.after(segment)
             if following is None or following.base_offset >= limit_offset:
                 return EMPTY
             segment, position = following, 0
             end = self._limit_position(segment, limit_offset, log_end_offset, reader)
-        if segment is not self._segments.active:
+        if segment is not self.segments.active:
             self._open_segments.touch(segment)
         length = max(min(max_bytes, end - position), LENGTH_OVERHEAD_BYTES)
         if length >= RANGE_BYTES and ranges_below > start_offset:
@@ -211,24 +211,24 @@ class LogReader:
         if length < first_bytes or length > end - position or not _is_in_memory(file, position, length):
             return None
         if position + length == end:
-            self._remember(min(limit_offset, self._segments.end_offset(segment, log_end_offset)), segment, end)
+            self._remember(min(limit_offset, self.segments.end_offset(segment, log_end_offset)), segment, end)
         else:
             found = segment.end_of_batches_before(position, position + length, reader)
             if found is not None:
                 self._remember(found[0], segment, found[1])
-        return self._open_segments.ranges_in_flight.begin(segment, position, length)
+        return self._environment.ranges_in_flight.begin(segment, position, length)
 
     def _place(self, offset: int, reader: SegmentReader) -> tuple[Segment, int]:
         """Find the segment and position of the first batch whose last offset is at or above `offset`."""
         place = self._positions.get(offset)
         if place is None:
-            segment = self._segments.at_or_before(offset)
+            segment = self.segments.at_or_before(offset)
             place = (segment, segment.position_of(offset, reader))
         return place
 
     def _limit_position(self, segment: Segment, limit_offset: int, log_end_offset: int, reader: SegmentReader) -> int:
         """Find where a read of `segment` ends that may return offsets below `limit_offset`."""
-        if limit_offset >= self._segments.end_offset(segment, log_end_offset):
+        if limit_offset >= self.segments.end_offset(segment, log_end_offset):
             return segment.written_bytes
         place = self._positions.get(limit_offset)
         if place is not None and place[0] is segment:
@@ -248,7 +248,7 @@ class LogReader:
         reader: SegmentReader,
     ) -> None:
         if position + len(chunk) == end:
-            end_offset = min(limit_offset, self._segments.end_offset(segment, log_end_offset))
+            end_offset = min(limit_offset, self.segments.end_offset(segment, log_end_offset))
             self._remember(end_offset, segment, end)
             return
         found = segment.end_of_whole_batches(chunk, position, reader)
@@ -272,9 +272,9 @@ class LogReader:
         try:
             segment, position = self._place(start_offset, self._hot)
             size = -position
-            while self._segments.end_offset(segment, log_end_offset) < limit_offset:
+            while self.segments.end_offset(segment, log_end_offset) < limit_offset:
                 size += segment.written_bytes
-                following = self._segments.after(segment)
+                following = self.segments.after(segment)
                 assert following is not None
                 segment = following
             return max(size + self._limit_position(segment, limit_offset, log_end_offset, self._hot), 0)
@@ -286,7 +286,7 @@ class LogReader:
     def aborted_in(self, start_offset: int, size_bytes: int, log_end_offset: int) -> list[AbortedTxn] | None:
         """Return the aborted transactions that overlap the `size_bytes` bytes of a read at `start_offset`; None when that is
         cold."""
-        segments = self._segments
+        segments = self.segments
         if not segments.has_aborted_from(start_offset):
             return []
         try:
@@ -319,7 +319,7 @@ class LogReader:
         def read(reader: SegmentReader) -> tuple[Buffer, int]:
             end_offset = log_end_offset()
             chunk = self._read_buffer(reader, start_offset, limit_offset, max_bytes, at_least_one, end_offset)
-            if not chunk or not self._segments.has_aborted_from(start_offset):
+            if not chunk or not self.segments.has_aborted_from(start_offset):
                 return chunk, start_offset
             return chunk, self._upper_bound_offset(reader, start_offset, len(chunk), end_offset)
 
@@ -338,14 +338,14 @@ class LogReader:
         """Return an offset behind the `size_bytes` bytes of a read at `start_offset`."""
         segment, position = self._place(start_offset, reader)
         while position >= segment.written_bytes:
-            following = self._segments.after(segment)
+            following = self.segments.after(segment)
             if following is None:
                 return start_offset
             segment, position = following, 0
         self._need_open(segment)
         upper_bound_offset = segment.upper_bound_offset(position, size_bytes, reader)
         if upper_bound_offset is None:
-            upper_bound_offset = self._segments.end_offset(segment, log_end_offset)
+            upper_bound_offset = self.segments.end_offset(segment, log_end_offset)
         return upper_bound_offset
 
     async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:
@@ -359,11 +359,11 @@ class LogReader:
         transactions that are deleted meanwhile may be missing. Raises SegmentReplaced, KAFKA_STORAGE_ERROR, CorruptTxnIndex."""
         found: list[AbortedTxn] = []
         truncations, slices = self.cold.truncations, Slices(self._environment.clock)
-        for segment in self._segments.starting_from(start_offset):
+        for segment in self.segments.starting_from(start_offset):
             index = segment.txn_index
             if index is None:
                 continue
-            if segment.base_offset < self._segments.first.base_offset and not needs_all:
+            if segment.base_offset < self.segments.first.base_offset and not needs_all:
                 continue  # the log begins behind it by now
             content = await self.cold.run(partial(SegmentReader.txn_index_bytes, segment=segment, index=index))
             for at in range(0, len(content), _ABORTED_PIECE_BYTES):
@@ -384,7 +384,7 @@ class LogReader:
         return await self.cold.retry_when_replaced(lambda: self._offset_for_timestamp(sought))
 
     async def _offset_for_timestamp(self, sought: Sought) -> TimestampOffset | None:
-        for segment in self._segments.starting_from(sought.start_offset):
+        for segment in self.segments.starting_from(sought.start_offset):
             await self.cold.ensure_timestamps_known(segment)
             if segment.max_timestamp < sought.timestamp:
                 continue
@@ -406,8 +406,8 @@ class LogReader:
         return await self.cold.retry_when_replaced(self._offset_of_max_timestamp)
 
     async def _offset_of_max_timestamp(self) -> TimestampOffset | None:
-        latest = self._segments.first
-        for segment in self._segments:
+        latest = self.segments.first
+        for segment in self.segments:
             await self.cold.ensure_timestamps_known(segment)
             if segment.max_timestamp > latest.max_timestamp:
                 latest = segment

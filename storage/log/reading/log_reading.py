@@ -12,26 +12,25 @@ Source: Kafka UnifiedLog.read, LocalLog.read, UnifiedLog.fetchOffsetByTimestamp,
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 from runtime.disk.filesystem import Buffer
 from runtime.error_texts import reason_of
 from runtime.network.file_range import FileRange
-from storage.log.reading.cold_reading import ColdReading
+from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
 from storage.log.reading.log_reader import EMPTY, LogReader
 from storage.log.reading.timestamp_search import TimestampOffset
 from storage.segments.segment_age import written_times
 from storage.segments.txn_index import AbortedTxn, CorruptTxnIndex
 
-if TYPE_CHECKING:
-    from storage.log.partition_log import PartitionLog
-
 # What a read of damaged files fails with.
 UNREADABLE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
-UNREADABLE_TOLD_EVERY_MS = 60_000
-NEVER_MS = -UNREADABLE_TOLD_EVERY_MS
+UNREADABLE_LOG_INTERVAL_MS = 60_000
+NEVER_MS = -UNREADABLE_LOG_INTERVAL_MS
 
 logger = logging.getLogger(__name__)
 
@@ -39,21 +38,42 @@ logger = logging.getLogger(__name__)
 class LogReading:
     """The reads of one log."""
 
-    __slots__ = ("_log", "_reader", "_told_ms")
+    __slots__ = (
+        "_directory",
+        "_environment",
+        "_key",
+        "_logged_ms",
+        "_make_reader",
+        "_offsets",
+        "_readable_end",
+        "_reader",
+    )
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
+    def __init__(
+        self,
+        key: TopicPartition,
+        directory: str,
+        environment: LogEnvironment,
+        offsets: LogOffsets,
+        readable_end: Callable[[], int],
+        make_reader: Callable[[], LogReader],
+    ) -> None:
+        """`readable_end` returns the log end offset, and raises KAFKA_STORAGE_ERROR for a failed or closed log."""
+        self._key = key
+        self._directory = directory
+        self._environment = environment
+        self._offsets = offsets
+        self._readable_end = readable_end
+        self._make_reader = make_reader
         self._reader: LogReader | None = None
-        self._told_ms = NEVER_MS
+        self._logged_ms = NEVER_MS
 
     @property
     def reader(self) -> LogReader:
         """What reads the segments, made at the first use; it does not know the log's bounds."""
         reader = self._reader
         if reader is None:
-            log = self._log
-            cold = ColdReading(log.segments, log.environment, log.config.index_interval_bytes, log.check_end)
-            reader = self._reader = LogReader(log.segments, log.environment, cold)
+            reader = self._reader = self._make_reader()
         return reader
 
     # --- byte ranges ---
@@ -64,9 +84,8 @@ class LogReading:
 
         `at_least_one`: the first batch is returned whole, however large it is. Raises OFFSET_OUT_OF_RANGE.
         """
-        log = self._log
-        end_offset = log.readable_end()
-        if not log.log_start_offset <= fetch_offset <= end_offset:
+        end_offset = self._readable_end()
+        if not self._offsets.log_start_offset <= fetch_offset <= end_offset:
             raise self._out_of_range(fetch_offset, end_offset)
         if limit_offset > end_offset:
             limit_offset = end_offset
@@ -83,7 +102,6 @@ class LogReading:
         self, fetch_offset: int, *, limit_offset: int, max_bytes: int, at_least_one: bool
     ) -> Buffer | FileRange | None:
         """Like `read`, for a connection that takes ranges of files: many committed bytes may be one."""
-        log = self._log
         end_offset = self._check_range(fetch_offset)
         limit_offset = min(limit_offset, end_offset)
         if fetch_offset >= limit_offset:
@@ -95,7 +113,7 @@ class LogReading:
                 max_bytes,
                 at_least_one=at_least_one,
                 log_end_offset=end_offset,
-                ranges_below=log.high_watermark,
+                ranges_below=self._offsets.high_watermark,
             )
         except OSError as error:
             raise self._read_error(error) from error
@@ -134,53 +152,61 @@ class LogReading:
     def bytes_between(self, start_offset: int, limit_offset: int) -> int:
         """Count the bytes that a read from `start_offset` to `limit_offset` could return; an estimate when they are cold, or
         cannot be read, which the read reports. Raises CORRUPT_MESSAGE when the data at one of the offsets is not a batch."""
-        end_offset = self._log.log_end_offset
+        end_offset = self._offsets.log_end_offset
         limit_offset = min(limit_offset, end_offset)
         if start_offset >= limit_offset:
             return 0
         try:
             return self.reader.bytes_between(start_offset, limit_offset, end_offset)
         except OSError:
-            return self._log.size_bytes
+            return self.reader.segments.size_bytes
 
     def _check_range(self, fetch_offset: int) -> int:
         """Return the end of the log. Raises OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
-        end_offset = self._log.readable_end()
-        if not self._log.log_start_offset <= fetch_offset <= end_offset:
+        end_offset = self._readable_end()
+        if not self._offsets.log_start_offset <= fetch_offset <= end_offset:
             raise self._out_of_range(fetch_offset, end_offset)
         return end_offset
 
     def _out_of_range(self, fetch_offset: int, end_offset: int) -> KafkaError:
-        log = self._log
+        topic, partition = self._key
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Offset {fetch_offset} of {log.name} is not in [{log.log_start_offset}, {end_offset}].",
+            f"Offset {fetch_offset} of {topic}-{partition} is not in [{self._offsets.log_start_offset}, {end_offset}].",
         )
 
     def _end_offset_behind(self, fetch_offset: int) -> int:
         """Return the log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: returning
         later records would hide the gap. (Readers detect a truncated log by epochs.)"""
-        if fetch_offset < self._log.log_start_offset:
+        if fetch_offset < self._offsets.log_start_offset:
             self._check_range(fetch_offset)
-        return self._log.log_end_offset
+        return self._offsets.log_end_offset
 
     def _read_error(self, error: OSError | CorruptTxnIndex) -> KafkaError:
         if isinstance(error, OSError):
-            self._log.environment.note_read_error(self._log.directory, error)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self._log.directory} failed: {reason_of(error)}")
+            self._environment.note_read_error(self._directory, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Reading {self._directory} failed: {reason_of(error)}")
 
-    def tell_unreadable(self, error: KafkaError, fetch_offset: int) -> None:
+    def log_unreadable(self, error: KafkaError, fetch_offset: int) -> None:
         """Log that a read has failed, at most once a minute: its client reads again and again. Not of a closed or failed log,
         whose failure is in the broker's log already."""
-        log = self._log
-        if error.code not in UNREADABLE or log.is_closed or log.failure is not None:
+        if error.code not in UNREADABLE or not self._is_readable:
             return
-        now_ms = log.environment.clock.monotonic_ms()
-        if now_ms - self._told_ms >= UNREADABLE_TOLD_EVERY_MS:
-            self._told_ms = now_ms
+        now_ms = self._environment.clock.monotonic_ms()
+        if now_ms - self._logged_ms >= UNREADABLE_LOG_INTERVAL_MS:
+            self._logged_ms = now_ms
             logger.error(
-                "records cannot be read: topic=%s partition=%d offset=%d error=%s", *log.key, fetch_offset, error
+                "records cannot be read: topic=%s partition=%d offset=%d error=%s", *self._key, fetch_offset, error
             )
+
+    @property
+    def _is_readable(self) -> bool:
+        """Whether the log is neither closed nor failed."""
+        try:
+            self._readable_end()
+        except KafkaError:
+            return False
+        return True
 
     # --- aborted transactions ---
 
@@ -189,7 +215,7 @@ class LogReading:
         as in Kafka's fetch response. None when that needs the disk: use `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR.
         """
         try:
-            return self.reader.aborted_in(fetch_offset, size_bytes, self._log.log_end_offset)
+            return self.reader.aborted_in(fetch_offset, size_bytes, self._offsets.log_end_offset)
         except (OSError, CorruptTxnIndex) as error:
             raise self._read_error(error) from error
 
@@ -202,7 +228,7 @@ class LogReading:
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """Find the first record whose timestamp is at least `timestamp`."""
-        return await self.reader.offset_for_timestamp(timestamp, self._log.log_start_offset)
+        return await self.reader.offset_for_timestamp(timestamp, self._offsets.log_start_offset)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """Find the first record with the largest timestamp of the log; None for a log without records. It may be a record that
@@ -212,11 +238,11 @@ class LogReading:
     async def segment_times(self) -> list[tuple[int, int]]:
         """Return (base offset, modification time in ms) of each segment, in order, without segments that begin behind the
         written end. ListOffsets v0 uses it. Raises KAFKA_STORAGE_ERROR."""
-        log = self._log
-        end_offset = log.log_end_offset
-        segments = [segment for segment in log.segments if segment.base_offset <= end_offset]
+        end_offset = self._offsets.log_end_offset
+        segments = [segment for segment in self.reader.segments if segment.base_offset <= end_offset]
+        environment = self._environment
         try:
-            times = await log.environment.readers.run(partial(written_times, log.environment.filesystem, segments))
+            times = await environment.readers.run(partial(written_times, environment.filesystem, segments))
         except OSError as error:
             raise self._read_error(error) from error
         return [(segment.base_offset, time_ms) for segment, time_ms in zip(segments, times, strict=True)]

@@ -1,5 +1,4 @@
-"""Truncates a log's segments: at the end (for `LogTruncation`) and at the start
-(for `SegmentRetention`).
+"""Truncates a log's segments: at the end (for `log_truncation`) and at the start (for `segment_retention`).
 
 Rules: while the end is truncated, no write of the log is in progress. The state in memory changes first, on the event loop, so
 that nothing reads the removed records; then what is being sent of them is revoked, and a job in the directory's queue changes
@@ -66,22 +65,22 @@ async def truncate_segments(
     position = await reader.position_of(segment, offset)
     if position == 0 and segment is segments.first and log_start_offset() > segment.base_offset:
         return None
-    gone = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
+    removed = segments.replace([each for each in segments if each.base_offset <= segment.base_offset])
     assert segment.file is not None
     point = TruncationPoint(
-        segment.base_offset, position, offset, [each.base_offset for each in gone], segment.file,
+        segment.base_offset, position, offset, [each.base_offset for each in removed], segment.file,
         [(index.suffix, *index.unwritten()) for index in (segment.offset_index, segment.time_index)],
     )  # fmt: skip
     segment.written_bytes = segment.end_bytes = position
     on_truncated(offset)
-    for each in gone:
+    for each in removed:
         environment.open_segments.remove(each)
     environment.open_segments.forget(segment)  # active again
     job = partial(
         truncate_files, environment.filesystem, segment.directory, point, list(segments), index_interval_bytes
     )
     with reader.cold.while_truncating():
-        await environment.open_segments.ranges_in_flight.revoke_behind(segment, position)
+        await environment.ranges_in_flight.revoke_behind(segment, position)
         opened, txn_index = await environment.queue.run(job)
         segment.adopt(opened)
         segment.txn_index = txn_index
@@ -102,12 +101,12 @@ async def drop_segments_without_files(segments: Segments, environment: LogEnviro
     """Remove from memory the segments that the full disk had no room for, so that the last one has its files. Raises
     OSError."""
     unmade = [each for each in segments if each is not segments.first and each.file is None and not each.end_bytes]
-    gone = segments.replace([each for each in segments if each not in unmade])
-    for each in gone:
+    removed = segments.replace([each for each in segments if each not in unmade])
+    for each in removed:
         environment.open_segments.remove(each)
     active = segments.active
     active.is_awaited = False
-    base_offsets = [each.base_offset for each in gone]
+    base_offsets = [each.base_offset for each in removed]
     await environment.queue.run(
         partial(ensure_last_segment, environment.filesystem, active.directory, active.base_offset, base_offsets)
     )
@@ -121,11 +120,11 @@ async def restart_segments(
     new = Segment(directory, offset, size_bytes=0, created_ms=environment.clock.wall_ms())
     new.begin()
     new.is_awaited = True
-    gone = segments.replace([new])
+    removed = segments.replace([new])
     on_truncated(offset)
-    for each in gone:
+    for each in removed:
         environment.open_segments.remove(each)
-    job = partial(restart_log, environment.filesystem, directory, [each.base_offset for each in gone], offset)
+    job = partial(restart_log, environment.filesystem, directory, [each.base_offset for each in removed], offset)
     try:
         new.file = await environment.queue.run(job)
     finally:
@@ -147,15 +146,15 @@ async def drop_segments(
     starts later. Raises OSError.
     """
     keep = segments.starting_from(offset)
-    gone = segments.replace(keep)
-    if not gone:
+    removed = segments.replace(keep)
+    if not removed:
         return 0
     reader.forget_positions()
     on_truncated(keep[0].base_offset)
-    for segment in gone:
+    for segment in removed:
         environment.open_segments.remove(segment)
     directory, start_offset = keep[0].directory, keep[0].base_offset
-    base_offsets = [segment.base_offset for segment in gone]
+    base_offsets = [segment.base_offset for segment in removed]
 
     def job() -> list[str]:
         snapshot = segment_path(directory, start_offset, SNAPSHOT_SUFFIX)
@@ -164,7 +163,7 @@ async def drop_segments(
         return set_segments_aside(environment.filesystem, directory, base_offsets)
 
     environment.delete_later(await environment.queue.run(job), delay_ms)
-    return len(gone)
+    return len(removed)
 
 
 # --- jobs: these block ---
@@ -177,7 +176,7 @@ class TruncationPoint:
     base_offset: int
     position: int
     offset: int
-    gone_base_offsets: list[int]
+    removed_base_offsets: list[int]
     file: File
     index_tails: list[tuple[str, bytes, int]]
     """(suffix, entries that were not in the file, their position in it)"""
@@ -189,9 +188,9 @@ def truncate_files(
     """Truncate the files of a log that keeps `segments`; returns the state of the last one, and its transaction index."""
     base_offset = point.base_offset
     begin_truncation(filesystem, directory)
-    for gone in sorted(point.gone_base_offsets, reverse=True):
-        remove_segment_files(filesystem, directory, gone)
-    if point.gone_base_offsets:
+    for removed in sorted(point.removed_base_offsets, reverse=True):
+        remove_segment_files(filesystem, directory, removed)
+    if point.removed_base_offsets:
         filesystem.sync_directory(directory)  # otherwise they could come back behind a shortened segment
     for snapshot in _snapshots(filesystem, directory):
         if snapshot > point.offset:
@@ -270,18 +269,20 @@ def _truncate_index(
     write_index(filesystem, path, *index.unwritten())
 
 
-def ensure_last_segment(filesystem: FileSystem, directory: str, base_offset: int, gone_base_offsets: list[int]) -> None:
+def ensure_last_segment(
+    filesystem: FileSystem, directory: str, base_offset: int, removed_base_offsets: list[int]
+) -> None:
     """Ensure that the segment at `base_offset` has a file, and is the last one."""
-    for gone in sorted(gone_base_offsets, reverse=True):
-        remove_segment_files(filesystem, directory, gone)
+    for removed in sorted(removed_base_offsets, reverse=True):
+        remove_segment_files(filesystem, directory, removed)
     filesystem.open(segment_path(directory, base_offset, LOG_SUFFIX), create=True).close()
 
 
-def restart_log(filesystem: FileSystem, directory: str, gone_base_offsets: list[int], offset: int) -> File:
+def restart_log(filesystem: FileSystem, directory: str, removed_base_offsets: list[int], offset: int) -> File:
     """Remove every segment and begin an empty one at `offset`; returns its open file."""
     begin_truncation(filesystem, directory)
-    for gone in sorted(gone_base_offsets, reverse=True):
-        remove_segment_files(filesystem, directory, gone)
+    for removed in sorted(removed_base_offsets, reverse=True):
+        remove_segment_files(filesystem, directory, removed)
     for name in filesystem.list_directory(directory):
         if name.endswith(SNAPSHOT_SUFFIX):
             filesystem.unlink(f"{directory}/{name}")

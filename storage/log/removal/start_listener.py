@@ -1,4 +1,4 @@
-"""Who is told that a log begins later: its partition.
+"""Who is notified that a log begins later: its partition.
 
 Rules: called on the event loop, after the log start offset has risen.
 Source: none in Kafka, whose delayed fetches and DeleteRecords are checked by a period.

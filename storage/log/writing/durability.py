@@ -1,11 +1,11 @@
-"""Keeps the recovery point of one log: flushes its segments, and knows what of them is on the disk.
+"""Moves the recovery point of one log: flushes its segments, and knows what of them is on the disk.
 
     written --fsync of the active segment (flush.messages, flush.ms, a stop)--> on the disk --> recovery point
     rolled  --`FinishedSegments`--------------------------------------------> on the disk --> recovery point
 
 Rules: methods run on the event loop; files are synced in the directory's queue, finished segments in reader threads.
 Invariants: everything below `recovery_point` is on the disk, with its leader epochs, transaction index and the names of its
-files; it falls with a truncation, and the log's checkpoint has to follow before the next append (`needs_checkpoint`).
+files.
 Source: Kafka UnifiedLog.flush, LocalLog.markFlushed, LogSegment.flush.
 """
 
@@ -16,56 +16,54 @@ from functools import partial
 
 from storage.disk_use import TimedJob
 from storage.folder_files import parent_of
+from storage.log.leader_epoch_file import LeaderEpochFile
 from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
 from storage.log.writing.finished_segments import FinishedSegments
 from storage.log.writing.log_jobs import LogJobs
 from storage.log.writing.write_refusals import WriteRefusals
-from storage.log.writing.writer_context import WriterContext
 from storage.segments.segment import Segment
 from storage.segments.segment_files import TXN_INDEX_SUFFIX, sync_data, sync_file, sync_segment
 from storage.segments.segment_list import Segments
 
 
 class LogDurability:
-    """What of one log is on the disk. `needs_checkpoint`: the recovery point or the first dirty offset has fallen, and the
-    checkpoint is not updated yet."""
+    """What of one log is on the disk."""
 
     __slots__ = (
-        "_context",
+        "_directory",
         "_environment",
+        "_epochs",
         "_finished",
         "_folder_is_durable",
         "_jobs",
+        "_offsets",
         "_refusals",
         "_segments",
         "_unsynced_index",
         "flushed_ms",
-        "needs_checkpoint",
-        "recovery_point",
-        "truncations",
     )
 
     def __init__(
         self,
-        context: WriterContext,
+        directory: str,
+        offsets: LogOffsets,
         segments: Segments,
+        epochs: LeaderEpochFile,
         environment: LogEnvironment,
         jobs: LogJobs,
         refusals: WriteRefusals,
-        recovery_point: int,
     ) -> None:
-        self._context = context
+        self._directory = directory
+        self._offsets = offsets
         self._segments = segments
+        self._epochs = epochs
         self._environment = environment
         self._jobs = jobs
         self._refusals = refusals
-        self.recovery_point = recovery_point
-        self.needs_checkpoint = False
-        # The number of truncations: a flush before one says nothing about the present content.
-        self.truncations = 0
         # Monotonic time of the last flush.
         self.flushed_ms = environment.clock.monotonic_ms()
-        self._finished = FinishedSegments(self, segments, environment, refusals)
+        self._finished = FinishedSegments(offsets, segments, environment, refusals)
         # The segment with aborted transactions that no `flush.messages` has flushed yet.
         self._unsynced_index: Segment | None = None
         # Whether the log directory is known to list this log's folder even after a loss of power.
@@ -79,7 +77,7 @@ class LogDurability:
 
     def sync_append(self, segment: Segment, next_offset: int, done: Callable[[OSError | None], None]) -> None:
         """Flush the active segment behind the write that was queued last and ends before `next_offset`; then call `done`."""
-        self._context.keep_epochs()
+        self._epochs.keep()
         has_index = segment is self._unsynced_index
         self._unsynced_index = None
         self._jobs.run(partial(self._sync_active, segment, has_index), partial(self._on_synced, next_offset, done))
@@ -98,21 +96,23 @@ class LogDurability:
             segment.name_is_durable = True
 
     def _on_synced(self, next_offset: int, done: Callable[[OSError | None], None], error: OSError | None) -> None:
-        if error is None and self._segments.at_or_before(self.recovery_point) is self._segments.active:
-            self.recovery_point = max(self.recovery_point, next_offset)
+        offsets = self._offsets
+        if error is None and self._segments.at_or_before(offsets.recovery_point) is self._segments.active:
+            offsets.recovery_point = max(offsets.recovery_point, next_offset)
         done(error)
 
     # --- everything, and finished segments ---
 
     async def flush(self, end_offset: int) -> None:
         """Flush everything placed so far, which ends at `end_offset`."""
-        if self._segments.active.is_gone:
+        if self._segments.active.is_removed:
             return  # closed, and its folder may be set aside
-        segments = self._segments.starting_from(self.recovery_point)
-        self._context.keep_epochs()
+        offsets = self._offsets
+        segments = self._segments.starting_from(offsets.recovery_point)
+        self._epochs.keep()
 
-        truncations = self.truncations
-        parent = None if self._folder_is_durable else parent_of(self._context.directory)
+        truncations_count = offsets.truncations_count
+        parent = None if self._folder_is_durable else parent_of(self._directory)
 
         was_begun = False
 
@@ -134,9 +134,9 @@ class LogDurability:
         self._environment.open_segments.pin(segments)
         timed = TimedJob(job, self._environment.clock)
         await self._jobs.run_and_wait(timed, done)
-        if self._refusals.may_use_disk and truncations == self.truncations:
+        if self._refusals.may_use_disk and truncations_count == offsets.truncations_count:
             self._folder_is_durable = True
-            self.recovery_point = max(self.recovery_point, end_offset)
+            offsets.recovery_point = max(offsets.recovery_point, end_offset)
 
     def flush_finished(self, rolled: Segment, end_offset: int) -> None:
         """Flush `rolled`, which was finished at `end_offset`, in a reader thread."""
@@ -144,16 +144,9 @@ class LogDurability:
 
     # --- changed ends ---
 
-    def begin_at(self, offset: int) -> None:
-        """Note that the segments before `offset` are gone."""
-        self.recovery_point = max(self.recovery_point, offset)
-
-    def end_at(self, offset: int) -> None:
+    def drop_truncated(self, offset: int) -> None:
         """Note that the log was truncated to `offset`: earlier flushes of the shortened segment say nothing about its next
         content."""
-        self.truncations += 1
-        if offset < self.recovery_point:
-            self.recovery_point, self.needs_checkpoint = offset, True
         self._finished.drop_truncated(lambda end_offset: end_offset > offset)
 
     def forget_finished(self) -> None:

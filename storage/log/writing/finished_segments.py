@@ -14,20 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
 
 from storage.disk_use import TimedJob
 from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
 from storage.log.writing.write_refusals import WriteRefusals
 from storage.segments.segment import Segment
 from storage.segments.segment_files import LOG_SUFFIX, sync_segment
 from storage.segments.segment_list import Segments
-
-
-class RecoveryPoint(Protocol):
-    """Where recovery would begin (`storage.log.writing.durability`)."""
-
-    recovery_point: int
 
 
 class _Finished:
@@ -45,12 +39,12 @@ class _Finished:
 class FinishedSegments:
     """Tracks the finished segments of one log until they are on the disk."""
 
-    __slots__ = ("_environment", "_flushing", "_owner", "_refusals", "_segments")
+    __slots__ = ("_environment", "_flushing", "_offsets", "_refusals", "_segments")
 
     def __init__(
-        self, owner: RecoveryPoint, segments: Segments, environment: LogEnvironment, refusals: WriteRefusals
+        self, offsets: LogOffsets, segments: Segments, environment: LogEnvironment, refusals: WriteRefusals
     ) -> None:
-        self._owner = owner
+        self._offsets = offsets
         self._refusals = refusals
         self._segments = segments
         self._environment = environment
@@ -64,12 +58,12 @@ class FinishedSegments:
             tasks.spawn(self._flush(rolled, end_offset), name=f"flush {rolled.path(LOG_SUFFIX)}")
 
     async def _flush(self, rolled: Segment, end_offset: int) -> None:
-        if rolled.is_gone or self._refusals.failure is not None:
+        if rolled.is_removed or self._refusals.failure is not None:
             return
         known = {each.base_offset for each in self._flushing}
         finished = [
             (segment, _Finished(segment.base_offset, following.base_offset))
-            for segment, following in pairwise(self._segments.starting_from(self._owner.recovery_point))
+            for segment, following in pairwise(self._segments.starting_from(self._offsets.recovery_point))
             if segment.base_offset < rolled.base_offset and segment.base_offset not in known
         ]
         finished.append((rolled, _Finished(rolled.base_offset, end_offset)))
@@ -89,7 +83,7 @@ class FinishedSegments:
             self._flushing = [each for each in self._flushing if each is not finished]
             # A truncation removes the snapshot at the segment's former end; retention and the cleaner set its files aside.
             is_cut_off = isinstance(error, FileNotFoundError) and finished.is_truncated
-            if not (segment.is_gone or is_cut_off):
+            if not (segment.is_removed or is_cut_off):
                 self._refusals.fail(error)
             return
         self._environment.disk_use.flushes.add(timed.took_ns)
@@ -99,11 +93,11 @@ class FinishedSegments:
     def _move_over_flushed(self) -> None:
         """Move the recovery point over the flushed segments in front. Flushes end in any order, so the point waits for the
         first."""
-        owner = self._owner
+        offsets = self._offsets
         left: list[_Finished] = []
         for each in sorted(self._flushing, key=lambda finished: finished.base_offset):
-            if each.is_flushed and each.base_offset <= owner.recovery_point:
-                owner.recovery_point = max(owner.recovery_point, each.end_offset)
+            if each.is_flushed and each.base_offset <= offsets.recovery_point:
+                offsets.recovery_point = max(offsets.recovery_point, each.end_offset)
             else:
                 left.append(each)
         self._flushing = left

@@ -8,7 +8,7 @@ Its parts: `pending` (what is not written yet), `refusals` (why nothing is taken
 `durability` (flushes, the recovery point).
 
 Rules: methods run on the event loop, jobs in the queue (`LogJobs`).
-Invariants: `log_end_offset` moves only when bytes are written, in order; every `done` is called exactly once; after a failed
+Invariants: the log end offset moves only when bytes are written, in order; every `done` is called exactly once; after a failed
 write nothing behind the written prefix is reported as written, and the log accepts no more.
 Source: Kafka LocalLog.append, LogSegment.append, UnifiedLog.roll.
 """
@@ -20,18 +20,23 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from config.topic import LogConfig
 from protocol.records.any_format import read_any_header
 from protocol.records.batch import BatchHeader
+from protocol.topic_partition import TopicPartition
 from runtime.disk.filesystem import Buffer
 from storage.free_space import NoRoom
+from storage.log.end_check import check_end
+from storage.log.leader_epoch_file import LeaderEpochFile
 from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
+from storage.log.producers.log_producers import LogProducers
 from storage.log.writing.durability import LogDurability
 from storage.log.writing.log_files import LogFiles
 from storage.log.writing.log_jobs import LogJobs
 from storage.log.writing.pending_writes import Done, PendingWrite, PendingWrites
 from storage.log.writing.write_back import WRITE_BACK_BYTES, WriteBack
 from storage.log.writing.write_refusals import WriteRefusals
-from storage.log.writing.writer_context import WriterContext
 from storage.segments.segment import OpenedSegment, Segment, random_roll_jitter_ms, rolls_at
 from storage.segments.segment_files import SNAPSHOT_SUFFIX, create_files
 from storage.segments.segment_list import Segments
@@ -42,46 +47,57 @@ _UNKNOWN: tuple[int, bytes | None] = (-1, None)
 
 
 class LogWriter:
-    """Writes one log."""
+    """Writes one log. `config`: the topic's settings, which the log renews."""
 
     __slots__ = (
-        "_context",
         "_counted",
         "_counted_bytes",
+        "_directory",
         "_environment",
         "_queue",
         "_segments",
         "_snapshot_before",
         "_unflushed_bytes",
         "_write_back",
+        "config",
         "durability",
+        "epochs",
         "files",
         "has_written",
         "jobs",
-        "log_end_offset",
+        "key",
+        "offsets",
         "pending",
+        "producers",
         "refusals",
     )
 
     def __init__(
         self,
-        context: WriterContext,
-        segments: Segments,
+        key: TopicPartition,
+        directory: str,
+        config: LogConfig,
         environment: LogEnvironment,
-        log_end_offset: int,
-        recovery_point: int,
+        offsets: LogOffsets,
+        segments: Segments,
+        epochs: LeaderEpochFile,
+        producers: LogProducers,
     ) -> None:
-        self._context = context
-        self._segments = segments
+        self.key = key
+        self._directory = directory
         self._environment = environment
+        self.offsets = offsets
+        self._segments = segments
+        self.epochs = epochs
+        self.producers = producers
         self._queue = environment.queue
-        self.log_end_offset = log_end_offset
+        self.config = config
         self.has_written = False
         self.pending = PendingWrites()
-        self.refusals = WriteRefusals(context, segments, environment, self.pending)
+        self.refusals = WriteRefusals(key, directory, offsets, segments, environment, self.pending)
         self.jobs = LogJobs(environment.queue, self.pending, self.refusals)
         self.files = LogFiles(environment.filesystem, self.jobs, self.pending)
-        self.durability = LogDurability(context, segments, environment, self.jobs, self.refusals, recovery_point)
+        self.durability = LogDurability(directory, offsets, segments, epochs, environment, self.jobs, self.refusals)
         self._write_back = WriteBack(segments, environment, self.pending, self.refusals)
         self._unflushed_bytes = 0
         # The snapshot of the producers before the first record that waits until a segment is opened, and that may have to roll
@@ -103,9 +119,9 @@ class LogWriter:
             return
         if segment.file is None and not segment.is_awaited:
             # Closed, so its age is not known yet: `enqueue_write` decides after opening it, when the producers have moved on.
-            self._snapshot_before = (self.log_end_offset, self._context.producer_snapshot(base_offset))
+            self._snapshot_before = (self.offsets.log_end_offset, self._snapshot_at(base_offset))
             return
-        if segment.should_roll(self._context.config, size_bytes, max_timestamp, last_offset, now_ms, batches):
+        if segment.should_roll(self.config, size_bytes, max_timestamp, last_offset, now_ms, batches):
             self.roll(base_offset, now_ms)
 
     def enqueue_write(
@@ -136,7 +152,7 @@ class LogWriter:
         if aborted:
             self.durability.note_index_grown(segment)
             self.files.index_aborted(segment, aborted)
-        config = self._context.config
+        config = self.config
         position = segment.end_bytes
         if headers:
             has_new_entry = segment.note_appended(headers, max_timestamp, config.index_interval_bytes)
@@ -145,7 +161,7 @@ class LogWriter:
                 len(records), next_offset - 1, max_timestamp, offset_of_max_timestamp, config.index_interval_bytes
             )
         self.has_written = True
-        if next_offset - self.durability.recovery_point < config.flush_messages:
+        if next_offset - self.offsets.recovery_point < config.flush_messages:
             if pending.in_flight or not self._is_written_now(segment, records, position, next_offset, done):
                 pending.in_flight.append((segment, segment.end_bytes, next_offset, done))
                 self._queue.write(partial(self.jobs.write, segment, records, position), self._on_written)
@@ -205,7 +221,7 @@ class LogWriter:
     def _note_written(self, segment: Segment, end_bytes: int, next_offset: int) -> None:
         self._unflushed_bytes = unflushed_bytes = self._unflushed_bytes + end_bytes - segment.written_bytes
         segment.written_bytes = end_bytes
-        self.log_end_offset = next_offset
+        self.offsets.log_end_offset = next_offset
         if unflushed_bytes >= WRITE_BACK_BYTES and not self._write_back.is_flushing:
             self._unflushed_bytes = 0
             self._write_back.flush(segment)
@@ -213,7 +229,7 @@ class LogWriter:
     def when_written(self, end_offset: int, done: Done) -> None:
         """Call `done` when everything below `end_offset` is written: immediately if it is, or if no write is pending, because
         that means that it has failed."""
-        if end_offset <= self.log_end_offset or not self.pending.report_with(end_offset, done):
+        if end_offset <= self.offsets.log_end_offset or not self.pending.report_with(end_offset, done):
             done(self.refusals.failure)
 
     # --- opening and rolling ---
@@ -224,7 +240,7 @@ class LogWriter:
             return
         segment.is_awaited = True
         opened: list[OpenedSegment] = []
-        filesystem, interval_bytes = self._environment.filesystem, self._context.config.index_interval_bytes
+        filesystem, interval_bytes = self._environment.filesystem, self.config.index_interval_bytes
         self.jobs.run(
             lambda: opened.append(
                 open_and_mend_segment(filesystem, segment.directory, segment.base_offset, interval_bytes)
@@ -249,14 +265,14 @@ class LogWriter:
             return
         else:
             segment.install(found)
-            self._context.check_end(found)
+            check_end(self.offsets, self._directory, found)
         self._enqueue_all(self.pending.take_awaiting())
 
     def _enqueue_all(self, waiting: Iterable[PendingWrite]) -> None:
         """Enqueue the batches that had to wait when they came."""
         # Writes that were pending when buffering began may still be.
         in_flight = self.pending.in_flight
-        end_offset = in_flight[-1][2] if in_flight else self.log_end_offset
+        end_offset = in_flight[-1][2] if in_flight else self.offsets.log_end_offset
         for each in waiting:
             error = self.refusals.error
             if error is not None:
@@ -278,19 +294,19 @@ class LogWriter:
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Begin a new active segment at `base_offset`. A queued job creates its files."""
         old = self._segments.active
-        config, filesystem = self._context.config, self._environment.filesystem
+        filesystem = self._environment.filesystem
         old.note_max_timestamp()
         write_indexes = self.files.index_job(old)
         known_offset, snapshot = self._snapshot_before
         if snapshot is None or known_offset != base_offset:
-            snapshot = self._context.producer_snapshot(base_offset)
-        self._context.keep_epochs()
+            snapshot = self._snapshot_at(base_offset)
+        self.epochs.keep()
         new = Segment(
-            self._context.directory,
+            self._directory,
             base_offset,
             size_bytes=0,
             created_ms=now_ms,
-            roll_jitter_ms=random_roll_jitter_ms(config, self._environment.randomness),
+            roll_jitter_ms=random_roll_jitter_ms(self.config, self._environment.randomness),
         )
         new.begin()
         new.is_awaited = True
@@ -310,23 +326,28 @@ class LogWriter:
         if error is not None:
             self.refusals.on_refused(error)
             return
-        if old.is_gone:
+        if old.is_removed:
             return
         for index in (old.offset_index, old.time_index):
             index.written(index.memory_entries)
         self._environment.open_segments.touch(old)
         self.durability.flush_finished(old, new.base_offset)
 
+    def _snapshot_at(self, offset: int) -> bytes | None:
+        """Return a snapshot of all producers before `offset`; None when their state there is not known any more."""
+        return self.producers.snapshot() if self.offsets.next_offset <= offset else None
+
     def end_at(self, offset: int) -> None:
         """Note that the log was truncated to `offset`. No write may be pending."""
         assert not self.pending.in_flight and not self.pending.awaiting_open
-        self.log_end_offset = offset
-        self.durability.end_at(offset)
+        self.offsets.end_at(offset)
+        self.durability.drop_truncated(offset)
 
     def begin_again_at(self, offset: int) -> None:
         """Begin the next segment at `offset`, which may be behind all former ones; no segment is left."""
+        assert not self.pending.in_flight and not self.pending.awaiting_open
+        self.offsets.begin_again_at(offset)
         self.durability.forget_finished()
-        self.end_at(offset)
 
     # --- replacement by another log ---
 
@@ -337,7 +358,7 @@ class LogWriter:
     def buffer_appends(self) -> None:
         """Keep new appends in memory, until `release`, or `take_buffered` of `pending`."""
         assert self.can_buffer_appends
-        self.pending.begin_buffering(self.log_end_offset)
+        self.pending.begin_buffering(self.offsets.log_end_offset)
 
     def release(self) -> None:
         """Write what was buffered: this log stays the partition's."""
@@ -347,12 +368,12 @@ class LogWriter:
 
     async def flush(self, end_offset: int) -> None:
         """Flush everything placed so far, which ends at `end_offset`."""
-        if end_offset <= self.durability.recovery_point or not self.refusals.may_use_disk:
+        if end_offset <= self.offsets.recovery_point or not self.refusals.may_use_disk:
             return
         awaiting_open = self.pending.awaiting_open
         if awaiting_open:  # these are not queued yet, so a job queued now would overtake them
             await self._written(awaiting_open[-1].next_offset)
-            end_offset = min(end_offset, self.log_end_offset)  # the log may have been truncated meanwhile
+            end_offset = min(end_offset, self.offsets.log_end_offset)  # the log may have been truncated meanwhile
         await self.durability.flush(end_offset)
 
     async def _written(self, end_offset: int) -> None:
@@ -361,19 +382,21 @@ class LogWriter:
         self.when_written(end_offset, lambda _error: _wake(reported))
         await reported
 
-    async def finish(self, snapshot: bytes | None) -> None:
+    async def finish(self) -> None:
         """Write what a clean start needs: whole and trimmed indexes, a snapshot at the end, all flushed."""
-        durability, end_offset = self.durability, self.log_end_offset
-        if not self.refusals.may_use_disk or (not self.has_written and durability.recovery_point >= end_offset):
+        offsets = self.offsets
+        end_offset = offsets.log_end_offset
+        if not self.refusals.may_use_disk or (not self.has_written and offsets.recovery_point >= end_offset):
             return
+        snapshot = self._snapshot_at(end_offset)
         active = self._segments.active
         if active.file is not None:
             active.note_max_timestamp()
             self.jobs.run_or_fail(self.files.index_job(active))
         if snapshot is not None:
-            await self.files.write_snapshot(self._context.directory, snapshot, end_offset)
+            await self.files.write_snapshot(self._directory, snapshot, end_offset)
         # The indexes are to be flushed as well.
-        durability.recovery_point = min(durability.recovery_point, max(end_offset - 1, 0))
+        offsets.recovery_point = min(offsets.recovery_point, max(end_offset - 1, 0))
         await self.flush(end_offset)
 
     async def write_indexes(self) -> bool:

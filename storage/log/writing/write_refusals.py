@@ -19,11 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_partition import TopicPartition
 from runtime.error_texts import reason_of
 from storage.free_space import NoRoom, is_no_space
 from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
 from storage.log.writing.pending_writes import Done, PendingWrites
-from storage.log.writing.writer_context import WriterContext
 from storage.segments.segment_list import Segments
 
 logger = logging.getLogger(__name__)
@@ -33,12 +34,31 @@ class WriteRefusals:
     """The refusals of one log. `failure` is final, `halted` is set while there is no room; `current` is set by either, or by
     the owner of a directory that is almost full. `io_error` is the first error of any write or job."""
 
-    __slots__ = ("_context", "_environment", "_pending", "_segments", "current", "failure", "halted", "io_error")
+    __slots__ = (
+        "_directory",
+        "_environment",
+        "_key",
+        "_offsets",
+        "_pending",
+        "_segments",
+        "current",
+        "failure",
+        "halted",
+        "io_error",
+    )
 
     def __init__(
-        self, context: WriterContext, segments: Segments, environment: LogEnvironment, pending: PendingWrites
+        self,
+        key: TopicPartition,
+        directory: str,
+        offsets: LogOffsets,
+        segments: Segments,
+        environment: LogEnvironment,
+        pending: PendingWrites,
     ) -> None:
-        self._context = context
+        self._key = key
+        self._directory = directory
+        self._offsets = offsets
         self._environment = environment
         self._segments = segments
         self._pending = pending
@@ -63,14 +83,11 @@ class WriteRefusals:
         if self.failure is not None:
             return
         self.io_error = self.io_error or cause
-        context = self._context
-        self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {context.directory} failed: {cause}")
+        self.failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"Writing to {self._directory} failed: {cause}")
         failed = self._drop_all(self.failure)
         if not is_known:
-            logger.error(
-                "log failed: topic=%s partition=%d error=%s", context.topic, context.partition, reason_of(cause)
-            )
-            self._environment.on_failed(context.directory, cause)
+            logger.error("log failed: topic=%s partition=%d error=%s", *self._key, reason_of(cause))
+            self._environment.on_failed(self._directory, cause)
         self._report(failed, self.failure)
 
     def on_refused(self, cause: OSError) -> None:
@@ -81,11 +98,10 @@ class WriteRefusals:
         if self.error is not None:
             return
         self.io_error = self.io_error or cause
-        context = self._context
-        self.halted = NoRoom(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for {context.directory}: {cause}")
+        self.halted = NoRoom(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for {self._directory}: {cause}")
         dropped = self._drop_all(self.halted)
-        logger.warning("log halted: topic=%s partition=%d error=%s", context.topic, context.partition, cause)
-        self._environment.on_no_room(context.directory, cause)
+        logger.warning("log halted: topic=%s partition=%d error=%s", *self._key, cause)
+        self._environment.on_no_room(self._directory, cause)
         self._report(dropped, self.halted)
 
     def _drop_all(self, error: KafkaError) -> list[Done]:
@@ -95,7 +111,7 @@ class WriteRefusals:
         dropped = self._pending.drop_all()
         for segment in self._segments:
             segment.end_bytes = segment.written_bytes
-        self._context.end_at_written()
+        self._offsets.end_at_written()
         return dropped
 
     def _report(self, dropped: list[Done], error: KafkaError) -> None:
@@ -108,7 +124,7 @@ class WriteRefusals:
     def note_room(self) -> None:
         """Note that the free space of the log directory has crossed its minimum, or is looked at for the first time."""
         if self.error is None:
-            self.current = self._environment.space.refusal(self._context.topic, is_own=False)
+            self.current = self._environment.space.refusal(self._key[0], is_own=False)
 
     def check(self, *, is_own: bool) -> None:
         """Raise the reason why nothing is accepted. `is_own`: a coordinator appends, whose records a directory that is almost
@@ -116,7 +132,7 @@ class WriteRefusals:
         error = self.error
         if error is not None:
             raise error.again()
-        now = self._environment.space.refusal(self._context.topic, is_own=is_own)
+        now = self._environment.space.refusal(self._key[0], is_own=is_own)
         if now is not None:
             raise now
 

@@ -11,8 +11,10 @@ import pytest
 
 from broker.cluster.internal_topics import READ_ATTEMPTS, InternalLog
 from protocol.errors import ErrorCode, KafkaError
+from storage.log import log_replacement
 from storage.log.partition_log import PartitionLog
 from storage.log.reading.log_reading import LogReading
+from storage.log.removal.segment_retention import raise_log_start_offset
 from storage.log.unused_file import close_unused_file
 from tests.doubles.clock import ManualClock
 from tests.replication.replica_world import Replica, replica
@@ -43,12 +45,12 @@ def test_a_coordinator_waits_for_a_log_that_gives_way_to_another(tmp_path: Path)
     async def run() -> None:
         async with replica(tmp_path) as one:
             log = await with_records(one)
-            log.replacement.buffer_appends()
-            log.replacement.detach_folder()
+            log_replacement.buffer_appends(log)
+            log.detach_folder()
             loading = asyncio.ensure_future(loaded(one))
             done, _ = await asyncio.wait([loading], timeout=0.1)
             assert not done
-            log.replacement.release()
+            log_replacement.release(log)
             assert await loading == ["a", "b"]
 
     asyncio.run(run())
@@ -87,7 +89,7 @@ def test_a_coordinator_reads_on_behind_what_is_deleted_meanwhile(
             read_cold = LogReading.read_cold
 
             async def overtaken(self: LogReading, *arguments: Any, **more: Any) -> Any:
-                self._log.retention.raise_log_start_offset(1)
+                raise_log_start_offset(one.partition.log, 1)
                 return await read_cold(self, *arguments, **more)
 
             monkeypatch.setattr(LogReading, "read_cold", overtaken)

@@ -94,7 +94,7 @@ def test_damaged_records_are_fetched_again() -> None:
         partition = await world.partition()
         world.follow(partition)
         await asyncio.sleep(3)
-        assert partition.log.next_offset == 0
+        assert partition.log.offsets.next_offset == 0
         assert world.fetchers.failed_partitions_count == 0
         assert 2 <= len(world.source.asked(FetchRequest)) <= 10
         led.corrupts = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from storage.log.removal.segment_retention import raise_log_start_offset
 from tests.replication.leader_world import (
     ME,
     FollowerWorld,
@@ -118,7 +119,7 @@ def test_the_leader_hears_of_a_log_that_was_shortened_here() -> None:
         partition = await world.partition()
         world.follow(partition)
         await world.copied(partition, led)
-        partition.log.retention.raise_log_start_offset(1)
+        raise_log_start_offset(partition.log, 1)
         await world.until(
             lambda: (
                 world.source.asked(FetchRequest)[-1].topics != []

@@ -10,6 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from storage.log.partition_log import AppendOrigin
+from storage.log.removal.segment_retention import raise_log_start_offset
 from tests.replication.leader_world import (
     ME,
     SOURCE,
@@ -152,7 +153,7 @@ def test_an_answer_that_comes_after_a_partition_has_left_is_nobodys() -> None:
         other.append("b")
         world.source.wake()
         await world.copied(partitions[1], other)
-        assert partitions[0].log.next_offset == 0
+        assert partitions[0].log.offsets.next_offset == 0
 
     play(program)
 
@@ -187,7 +188,7 @@ def test_leaving_waits_for_the_cut_that_is_under_way() -> None:
         assert not any(each.done() for each in leaving)
         await asyncio.gather(*leaving)
         partition.become_leader(leader_and_isr(ME, 3, 1))  # and appends: the log takes them
-        assert partition.log.log_end_offset == partition.log.next_offset == 3
+        assert partition.log.log_end_offset == partition.log.offsets.next_offset == 3
         await asyncio.sleep(5)
         assert partition.log.log_end_offset == 3
         assert ("t", 0) not in next(iter(world.fetchers))
@@ -333,10 +334,10 @@ def test_closing_while_something_is_written_is_no_failure(caplog: pytest.LogCapt
         world.disk.min_delay_ms = world.disk.max_delay_ms = 100.0
         led.append("c")
         world.source.wake()
-        await world.until(lambda: partition.log.next_offset == 3)
+        await world.until(lambda: partition.log.offsets.next_offset == 3)
         assert partition.log.log_end_offset == 2
         [fetcher] = world.fetchers
-        partition.log.retention.raise_log_start_offset(1)  # which the leader is to be told
+        raise_log_start_offset(partition.log, 1)  # which the leader is to be told
         fetcher.close()
         await asyncio.sleep(1)
         assert partition.log.log_end_offset == 3

@@ -12,9 +12,12 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch, read_header
+from replication.moves import log_copy
 from replication.moves.log_copy import LogCopy
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.reading.log_reading import LogReading
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_records, delete_segments_before, raise_log_start_offset
 from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
 from tests.storage.full_disk import FullDisk
 from tests.storage.logs import all_values, append, append_records, batch, read, until, values_of
@@ -72,7 +75,7 @@ def test_offsets_epochs_and_producers_move_along(a: Path, b: Path) -> None:
                 partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1)
             await partition.log.await_appends()
             partition.delete_records(25)
-            await partition.log.retention.delete_segments_before(25)
+            await delete_segments_before(partition.log, 25)
             start_offset = partition.log.log_start_offset
             await here.move(partition, here.other_than(partition))
             await here.moved()
@@ -192,7 +195,7 @@ def test_a_log_that_is_cut_takes_its_copy_along(a: Path, b: Path) -> None:
             await here.move(partition, here.other_than(partition))
             await until(lambda: here.copied() >= 10)
             await here.assign(leader=OTHER, epoch=1)
-            await partition.log.truncation.truncate_to(5)
+            await truncate_to(partition.log, 5)
             other = batch("other")
             patch(other, 0, 5, 1)
             partition.append_as_follower(other, leader_high_watermark=6, leader_log_start_offset=0, now_ms=1)
@@ -365,8 +368,8 @@ def test_a_log_that_has_begun_anew_where_its_copy_ends_is_copied_anew(a: Path, b
             copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
             assert await copying.step()
             assert future_log.producers.states.has_transactions
-            await partition.log.truncation.truncate_to(0)
-            await partition.log.truncation.truncate_fully_and_start_at(2)
+            await truncate_to(partition.log, 0)
+            await truncate_fully_and_start_at(partition.log, 2)
             assert await copying.step()
             assert (
                 future_log.segments.first.base_offset == future_log.log_start_offset == future_log.log_end_offset == 2
@@ -399,7 +402,7 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
             return None
 
         async def read_cold(self, offset: int, **limits: Any) -> Any:
-            self.log.retention.raise_log_start_offset(self.start_offset)
+            raise_log_start_offset(self.log, self.start_offset)
             return await self.log.reading.read_cold(offset, **limits)
 
     async def run() -> None:
@@ -459,7 +462,7 @@ def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
             async def cold(self: LogReading, offset: int, **limits: Any) -> Any:
                 found = await read_cold(self, offset, **limits)
                 if offset == 10:
-                    log.retention.delete_records(12)
+                    delete_records(log, 12)
                 return found
 
             monkeypatch.setattr(LogReading, "read", lambda *_args, **_limits: None)
@@ -484,7 +487,7 @@ def test_a_copy_that_ends_where_the_log_begins_within_a_batch_takes_the_batch(a:
             copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
             await append(copy, *numbers(7))
             await copy.await_appends()
-            partition.log.retention.delete_records(7)
+            delete_records(partition.log, 7)
             moving = LogCopy(partition, copy, max_bytes=1000, clock=SteadyClock())
             await moving.copy_remaining()
             assert (copy.log_start_offset, copy.log_end_offset) == (7, 15)
@@ -502,7 +505,7 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
             copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
             assert await copying.step()
-            await partition.log.truncation.truncate_to(0)
+            await truncate_to(partition.log, 0)
             compacted = batch("v7", base_offset=7, partition_leader_epoch=5)
             await append_records(partition.log, compacted, origin=AppendOrigin.REPLICA)
             await copying.copy_remaining()
@@ -511,38 +514,25 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
     asyncio.run(run())
 
 
-def test_a_log_that_is_cut_while_its_copy_begins_anew_is_copied_from_the_cut_on(a: Path, b: Path) -> None:
-    class CopyThatTakesLong:
-        """Until it has begun anew, the log is cut further back and goes on."""
-
-        def __init__(self, copy: PartitionLog, log: PartitionLog) -> None:
-            self.copy = copy
-            self.log = log
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.copy, name)
-
-        @property
-        def truncation(self) -> CopyThatTakesLong:
-            return self
-
-        async def truncate_to(self, offset: int) -> None:
-            await self.copy.truncation.truncate_to(offset)
-
-        async def truncate_fully_and_start_at(self, offset: int) -> None:
-            await self.copy.truncation.truncate_fully_and_start_at(offset)
-            if offset == 6:
-                await self.log.truncation.truncate_to(4)
-                for number in range(4, 8):
-                    await append(self.log, f"new{number}", epoch=5)
-
+def test_a_log_that_is_cut_while_its_copy_begins_anew_is_copied_from_the_cut_on(
+    a: Path, b: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run() -> None:
         async with move_world(a, b) as here:
             partition = await here.filled(10)
-            partition.log.retention.raise_log_start_offset(6)
+            raise_log_start_offset(partition.log, 6)
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
-            slow = cast("PartitionLog", CopyThatTakesLong(future_log, partition.log))
-            copying = LogCopy(partition, slow, max_bytes=1 << 20, clock=SteadyClock())
+
+            async def slow(copy: PartitionLog, offset: int) -> None:
+                """Until the copy has begun anew, the log is cut further back and goes on."""
+                await truncate_fully_and_start_at(copy, offset)
+                if offset == 6:
+                    await truncate_to(partition.log, 4)
+                    for number in range(4, 8):
+                        await append(partition.log, f"new{number}", epoch=5)
+
+            monkeypatch.setattr(log_copy, "truncate_fully_and_start_at", slow)
+            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
             assert await copying.step()
             assert await all_values(future_log) == await all_values(partition.log)
 

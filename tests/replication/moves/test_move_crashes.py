@@ -17,6 +17,7 @@ from protocol.records.record import Record, encode_batch
 from replication.partition import Partition
 from runtime.disk.filesystem import FileSystem
 from storage.log.partition_log import AppendOrigin
+from storage.log.removal.segment_retention import delete_records
 from tests.replication.move_world import TOPIC, MoveWorld, make_world, move_world
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -46,7 +47,7 @@ class Story:
         self.is_struck = False
 
     def produce(self, here: MoveWorld, partition: Partition, key: str = "k") -> None:
-        offset = partition.log.next_offset
+        offset = partition.log.offsets.next_offset
         value = f"v{offset}"
         records = bytearray(encode_batch([Record(0, NOW_MS, key.encode(), value.encode(), [])]))
         end_offset = partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=1).last_offset + 1
@@ -83,7 +84,7 @@ class Story:
     async def compact(self, here: MoveWorld, partition: Partition) -> None:
         log = partition.log
         assert await here.logs.cleaner.clean_dirtiest()
-        log.retention.delete_records(DELETED)
+        delete_records(log, DELETED)
         self.records = await all_values(log)
         offsets = [offset for offset, _ in self.records]
         first_offsets = [segment.base_offset for segment in log.segments][1:]

@@ -14,6 +14,8 @@ from protocol.errors import ErrorCode, KafkaError
 from replication.moves.log_copy import LogCopy
 from replication.moves.log_moves import LONGEST_RETRY_PAUSE_S
 from replication.partition import Partition
+from storage.log.removal.log_truncation import resume
+from storage.log.removal.segment_retention import delete_old_segments, delete_records
 from tests.replication.move_world import TOPIC, MoveWorld, move_world, numbers
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -56,8 +58,8 @@ def test_a_segment_that_retention_takes_from_under_a_move(caplog: pytest.LogCapt
         await asyncio.sleep(0.05)
         assert here.copied() == 0 and first.file is None, "it waits for the disk"
         log.high_watermark = log.log_end_offset
-        log.retention.delete_records(5)
-        assert await log.retention.delete_old_segments() > 0
+        delete_records(log, 5)
+        assert await delete_old_segments(log) > 0
         disk.readers_delay_ms = 0.0
         await here.moved()
         assert not here.moves.failed_partitions
@@ -178,7 +180,7 @@ def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.Log
             lines = [line for line in caplog.messages if line.startswith("log move postponed")]
             assert len(lines) == 1 and "There is no room for" in lines[0]
             disk.full.clear()
-            await partition.log.truncation.resume()
+            await resume(partition.log)
             await here.moved()
             assert partition.log.directory == f"{target}/{TOPIC}-0"
             assert await here.values(partition) == numbers(50)

@@ -15,6 +15,7 @@ from replication.moves.log_copy import LogCopy
 from runtime.disk.filesystem import Buffer
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories import future_logs
+from storage.log import log_replacement
 from storage.log.loading import LoadedLog
 from storage.log.partition_log import AppendOrigin
 from tests.replication.move_world import TOPIC, move_world, numbers
@@ -132,7 +133,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             log, step, told = partition.log, LogCopy.step, []  # type: ignore[var-annotated]
 
             async def fails(copy: LogCopy) -> bool:
-                if log.replacement.can_begin and not log.writer.pending.is_buffering:
+                if log_replacement.can_begin(log) and not log.writer.pending.is_buffering:
                     return await step(copy)
                 partition.own_waiters().when_written(here.produce(partition, "held"), told.append)
                 raise ZeroDivisionError
@@ -142,7 +143,7 @@ def test_an_exchange_that_ends_in_a_way_nobody_knows_lets_the_log_go_on(
             await here.moved()
             assert await here.values(partition) == [*numbers(20), "held"]
             assert told == [ErrorCode.NONE]
-            assert partition.log is log and log.replacement.can_begin
+            assert partition.log is log and log_replacement.can_begin(log)
 
     asyncio.run(run())
 

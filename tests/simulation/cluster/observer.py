@@ -16,7 +16,7 @@ from metadata.image import ClusterImage, MetadataCache
 from replication.partition import Partition
 from storage.directories.future_logs import FutureLogs
 from storage.log.partition_log import PartitionLog
-from storage.log.removal.log_truncation import LogTruncation
+from storage.log.removal import log_truncation
 from tests.simulation.cluster.world import GROUP_TOPIC, ClusterWorld, Sent
 from tests.simulation.mutants import Patches
 from tests.simulation.process import PROCESS
@@ -115,18 +115,16 @@ def _observe_laggards(world: ClusterWorld, patches: Patches) -> None:
 
 def _observe_truncations(world: ClusterWorld, patches: Patches) -> None:
     def watched(original: Any) -> Any:
-        async def truncate(self: LogTruncation, offset: int) -> Any:
-            log = self._log
+        async def truncate(log: PartitionLog, work: Any) -> Any:
             broker_id, before = broker_here(world), log.log_end_offset
-            outcome = await original(self, offset)
+            outcome = await original(log, work)
             if broker_id is not None and _is_served(world, broker_id, log):
                 world.on_truncated(broker_id, (log.topic, log.partition), before, log.log_end_offset)
             return outcome
 
         return truncate
 
-    for name in ("truncate_to", "truncate_fully_and_start_at"):
-        patches.replace(LogTruncation, name, watched)
+    patches.replace(log_truncation, "_run_shielded", watched)
 
 
 def _is_served(world: ClusterWorld, broker_id: int, log: PartitionLog) -> bool:

@@ -12,16 +12,15 @@ from storage.directories.checkpoints import Checkpoints
 from storage.directories.future_logs import FutureLogs
 from storage.directories.log_directory import FUTURE_SUFFIX
 from storage.directories.log_manager import LogManager
-from storage.log import loading, segment_swap
+from storage.log import loading, segment_replacement
 from storage.log.loading import _Loading
+from storage.log.log_offsets import LogOffsets
 from storage.log.partition_log import PartitionLog
 from storage.log.producers.producer_state import NO_OFFSET, ProducerStates
-from storage.log.removal import segment_retention, segment_truncation
-from storage.log.removal.log_truncation import LogTruncation
+from storage.log.removal import log_truncation, segment_retention, segment_truncation
 from storage.log.writing import durability
-from storage.log.writing.durability import LogDurability
 from storage.log.writing.log_writer import LogWriter
-from storage.segments import segment_copy
+from storage.segments import segment_copy, segment_swap
 from tests.simulation.filesystem import SimFileSystem
 from tests.simulation.mutants import Mutant, Patches
 from tests.simulation.mutants.storage import marker_never_removed, torn_tail_kept
@@ -77,7 +76,7 @@ def _old_segments_go_first(patches: Patches) -> None:
 
         return swap_files
 
-    patches.replace(segment_swap, "swap_files", swap)
+    patches.replace(segment_replacement, "swap_files", swap)
 
 
 def _swap_forgotten(patches: Patches) -> None:
@@ -133,14 +132,14 @@ def _recovery_point_stays(patches: Patches) -> None:
     """The recovery point outlives a cut below it."""
 
     def end_at(original: Any) -> Any:
-        def keep(self: LogDurability, offset: int) -> None:
+        def keep(self: LogOffsets, offset: int) -> None:
             before = self.recovery_point
             original(self, offset)
             self.recovery_point = before
 
         return keep
 
-    patches.replace(LogDurability, "end_at", end_at)
+    patches.replace(LogOffsets, "end_at", end_at)
 
 
 def _stale_checkpoints(patches: Patches) -> None:
@@ -262,11 +261,11 @@ async def _nothing(*_args: Any) -> None:
 def _refused_bytes_stay(patches: Patches) -> None:
     """When there is room again, the torn end that a full disk has left is written behind."""
 
-    async def repair(self: LogTruncation) -> None:
-        self._log.writer.refusals.accept_jobs()
-        self._log.writer.refusals.resume(None)
+    async def repair(log: PartitionLog) -> None:
+        log.writer.refusals.accept_jobs()
+        log.writer.refusals.resume(None)
 
-    patches.replace(LogTruncation, "_repair_halted", lambda original: repair)
+    patches.replace(log_truncation, "_repair_halted", lambda original: repair)
 
 
 CRASHES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.network.file_range import FileRange
-from storage.log import segment_swap
+from storage.log import segment_replacement
 from storage.log.reading.log_reader import LogReader
 from storage.segments.interrupted_swap import CLEANED_SUFFIX
 from storage.segments.open_segments import OpenSegments
@@ -87,7 +87,7 @@ def _cleaned_file_in_place(patches: Patches) -> None:
 
         return swap_files
 
-    patches.replace(segment_swap, "swap_files", in_place)
+    patches.replace(segment_replacement, "swap_files", in_place)
 
 
 def _never_released(patches: Patches) -> None:

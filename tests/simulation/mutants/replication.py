@@ -143,8 +143,8 @@ def _claims_unwritten(patches: Patches) -> None:
 
 def _step_behind_the_queue(self: FollowerState, leader_high_watermark: int) -> None:
     log: Any = self._log
-    self.lag = max(leader_high_watermark - log.next_offset, 0)
-    self.step = Fetch(log.next_offset, log.epochs.latest_epoch)
+    self.lag = max(leader_high_watermark - log.offsets.next_offset, 0)
+    self.step = Fetch(log.offsets.next_offset, log.epochs.latest_epoch)
 
 
 def _taken_at_once(original: Any) -> Any:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, cast
+from typing import Any
 
+from replication import partition
 from storage.directories import log_upkeep
 from storage.directories.log_directory import LogDirectory
 from storage.directories.log_manager import LogManager
 from storage.log import loading
 from storage.log.loading import _Loading
-from storage.log.partition_log import PartitionLog
 from storage.log.producers.producer_replay import ProducerReplay
 from storage.log.producers.producer_state import ProducerStateEntry, ProducerStates
 from storage.log.reading.log_reader import LogReader
 from storage.log.reading.log_reading import LogReading
-from storage.log.removal.segment_retention import SegmentRetention
 from storage.log.writing import finished_segments
 from storage.log.writing.durability import LogDurability
 from storage.log.writing.log_writer import LogWriter
@@ -23,6 +22,7 @@ from storage.log.writing.write_refusals import WriteRefusals
 from storage.segments import segment_scan
 from storage.segments.index import OffsetIndex, SparseIndex
 from tests.simulation.mutants import Mutant, Patches
+from tests.simulation.storage import work
 
 
 def _producers_forgotten(patches: Patches) -> None:
@@ -65,7 +65,7 @@ def _recovery_point_before_flush(patches: Patches) -> None:
     def early(original: Any) -> Any:
         def _on_rolled(self: LogWriter, old: Any, new: Any, error: Any) -> None:
             if error is None:
-                self.durability.recovery_point = new.base_offset
+                self.offsets.recovery_point = new.base_offset
             original(self, old, new, error)
 
         return _on_rolled
@@ -110,7 +110,8 @@ def _start_offset_not_kept(patches: Patches) -> None:
 
 
 def _records_not_deleted(patches: Patches) -> None:
-    patches.replace(SegmentRetention, "delete_records", lambda original: lambda self, offset: offset)
+    for module in (partition, work):  # the broker's partitions, and the load on logs alone
+        patches.replace(module, "delete_records", lambda original: lambda log, offset: offset)
 
 
 def _deleted_topic_left(patches: Patches) -> None:
@@ -164,10 +165,9 @@ def _index_entry_too_late(patches: Patches) -> None:
 def _failed_write_goes_on(patches: Patches) -> None:
     def ignore(original: Any) -> Any:
         def fail(self: WriteRefusals, cause: OSError, **options: Any) -> None:
-            writer = cast("PartitionLog", self._context).writer
             while self._pending.in_flight:
                 _segment, _end, next_offset, done = self._pending.in_flight.pop(0)
-                writer.log_end_offset = next_offset
+                self._offsets.log_end_offset = next_offset
                 done(None)
 
         return fail

@@ -13,6 +13,7 @@ from protocol.records.record import Record, encode_batch, iter_records
 from protocol.topic_partition import TopicPartition
 from runtime.disk.filesystem import Buffer
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
 from tests.simulation.storage.model import Expected, Found, History, Kind, Written
 
 PRODUCER_ID = 9
@@ -56,7 +57,7 @@ class Logged:
             tuple(histories),
             start=max(log.log_start_offset, self.deleted_to),
             written_end=log.log_end_offset,
-            durable_end=log.recovery_point,
+            durable_end=log.offsets.recovery_point,
             is_compacted=self.is_compacted,
             may_be_gone=self.is_going,
             topic_id=self.topic_id,
@@ -75,7 +76,7 @@ class Logged:
     def is_settled(self) -> bool:
         """Nothing is on its way, refused, or kept in memory."""
         log = self.log
-        return log is not None and not log.is_halted and log.log_end_offset == log.next_offset
+        return log is not None and not log.is_halted and log.log_end_offset == log.offsets.next_offset
 
     # --- what is done ---
 
@@ -109,7 +110,7 @@ class Logged:
     def copy(self, rng: Random, now_ms: int) -> None:
         """Batches as their leader has them, which has compacted its log, too. Raises KafkaError."""
         assert self.log is not None
-        content, offset = b"", self.log.next_offset
+        content, offset = b"", self.log.offsets.next_offset
         for _ in range(rng.randint(1, 4)):
             if self.is_compacted and rng.random() < 0.4:
                 offset += rng.choice((1, 7))
@@ -173,7 +174,7 @@ class Logged:
         before = self._remember()
         self.records = [record for record in self.records if record.offset < offset]
         try:
-            await log.truncation.truncate_to(offset)
+            await truncate_to(log, offset)
         except KafkaError:
             self.records = [record for record in before if record.offset < log.log_end_offset]
             raise
@@ -196,7 +197,7 @@ class Logged:
         before = self._remember()
         self.records = []
         try:
-            await log.truncation.truncate_fully_and_start_at(offset)
+            await truncate_fully_and_start_at(log, offset)
         except KafkaError:
             if (log.log_start_offset, log.log_end_offset) != (offset, offset):  # which may be where it ended
                 self.records = list(before)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from protocol.errors import KafkaError
 from protocol.topic_partition import TopicPartition
 from replication.moves.log_copy import LogCopy
+from storage.log import log_replacement
 from tests.simulation.clock import SimClock
 from tests.simulation.storage.logs import Logged
 
@@ -81,7 +82,7 @@ class Moving:
                 assert logged.log is not None
                 return (
                     logged.key not in self._stopped
-                    and logged.log.replacement.can_begin
+                    and log_replacement.can_begin(logged.log)
                     and await self._exchange(logged, moving)
                 )
         except KafkaError as error:
@@ -94,19 +95,19 @@ class Moving:
         old = logged.log
         assert old is not None
         self._coverage["exchanges"] += 1
-        old.replacement.buffer_appends()
+        log_replacement.buffer_appends(old)
         try:
             await old.await_appends()
             await moving.copy_remaining()
             if old.failure is not None or old.is_halted:
                 return False  # what was held has been refused
-            old.replacement.detach_folder()
+            old.detach_folder()
             new = await self._logs.future.complete_move(*logged.key)
         except KafkaError:
-            old.replacement.release()
+            log_replacement.release(old)
             raise
         logged.log = new
-        old.replacement.hand_over_to(new)
+        log_replacement.hand_over(old, new)
         await old.close(flush=False)
         self._coverage["logs moved"] += 1
         return True

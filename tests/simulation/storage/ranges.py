@@ -18,7 +18,9 @@ from runtime.network.file_range import FileRange
 from runtime.network.transport import Connection
 from storage.log.opening import open_log
 from storage.log.partition_log import PartitionLog
-from storage.log.segment_swap import replace_segments
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_records, delete_segments_before
+from storage.log.segment_replacement import replace_segments
 from storage.log.unused_file import close_unused_file
 from storage.segments.interrupted_swap import DELETED_SUFFIX
 from storage.segments.segment_copy import SegmentCopy, batches_of
@@ -171,7 +173,7 @@ class RangeHistory:
     async def _truncate_uncommitted(self, log: PartitionLog) -> PartitionLog:
         """As a follower after a clean election."""
         offset = self._random.randint(log.high_watermark, log.log_end_offset)
-        await log.truncation.truncate_to(offset)
+        await truncate_to(log, offset)
         self.coverage["truncated above the high watermark"] += 1
         return log
 
@@ -181,14 +183,14 @@ class RangeHistory:
             reader.is_expected_to_break |= not reader.has_all
         offset = self._random.randint(max(log.log_start_offset, log.high_watermark - 8), log.high_watermark)
         log.high_watermark = min(log.high_watermark, offset)
-        await log.truncation.truncate_to(offset)
+        await truncate_to(log, offset)
         self.coverage["truncated below the high watermark"] += 1
         return await self._append(log)
 
     async def _delete(self, log: PartitionLog) -> PartitionLog:
         offset = self._random.randint(log.log_start_offset, log.high_watermark)
-        log.retention.delete_records(offset)
-        gone = await log.retention.delete_segments_before(offset)
+        delete_records(log, offset)
+        gone = await delete_segments_before(log, offset)
         self.coverage["segments deleted"] += gone or 0
         return log
 

@@ -10,6 +10,7 @@ from config.broker import BrokerSettings
 from storage.directories.log_directory import RECOVERY_POINT_FILE
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin
+from storage.log.removal.segment_retention import delete_segments_before
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
@@ -73,7 +74,7 @@ def test_a_recovery_point_is_told_behind_what_made_it_true(seed: int) -> None:
         first = f"/data/t-0/{0:020}.log"
         changes: list[tuple[str, str]] = []
         storage.watch = lambda kind, path: changes.append((kind, path))
-        going = asyncio.ensure_future(log.retention.delete_segments_before(log.log_end_offset))
+        going = asyncio.ensure_future(delete_segments_before(log, log.log_end_offset))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert log.segments.first.base_offset > 0
@@ -115,7 +116,7 @@ def test_a_segment_that_goes_loses_its_log_first() -> None:
             await append(log, f"{number} {'x' * 100}")
         changes: list[str] = []
         machine.storage.watch = lambda kind, path: changes.append(path)
-        await log.retention.delete_segments_before(log.segments.active.base_offset)
+        await delete_segments_before(log, log.segments.active.base_offset)
         machine.storage.watch = None
         assert changes.index(f"{FOLDER}/{0:020}.log") < changes.index(f"{FOLDER}/{0:020}.index")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import KafkaError
 from protocol.topic_partition import TopicPartition
 from storage.free_space import REFUSED_PAUSE_MS
+from storage.log.removal.segment_retention import delete_records
 from tests.simulation.clock import SimClock
 from tests.simulation.storage.logs import Logged
 from tests.simulation.storage.model import Expected
@@ -97,7 +98,7 @@ class Work:
         log = logged.log
         assert log is not None
         self._loop.note(
-            f"{what} {key[0]}: [{log.log_start_offset}, {log.log_end_offset}) {log.recovery_point} on the disk"
+            f"{what} {key[0]}: [{log.log_start_offset}, {log.log_end_offset}) {log.offsets.recovery_point} on the disk"
         )
         self._coverage[f"did {what}"] += 1
         await self._refusable(self._do(what, key, logged))
@@ -128,7 +129,7 @@ class Work:
                 log = logged.log
                 assert log is not None
                 end_offset = max(log.high_watermark, log.log_start_offset)
-                log.retention.delete_records(self._rng.randint(log.log_start_offset, end_offset))
+                delete_records(log, self._rng.randint(log.log_start_offset, end_offset))
             case "restart":
                 async with logged.in_place:
                     assert logged.log is not None
@@ -158,12 +159,12 @@ class Work:
     async def _flush(self, key: TopicPartition, logged: Logged) -> None:
         log = logged.log
         assert log is not None
-        end_offset = log.next_offset
+        end_offset = log.offsets.next_offset
         await log.flush()
         # One that is held is flushed when its copy has taken its place; one that has halted ends earlier now.
         is_held = logged.in_place.locked() or log is not logged.log
-        if log.recovery_point < end_offset and not is_held and not self._was_full:
-            self._report(f"{key}: flushed to {end_offset}, the recovery point is {log.recovery_point}")
+        if log.offsets.recovery_point < end_offset and not is_held and not self._was_full:
+            self._report(f"{key}: flushed to {end_offset}, the recovery point is {log.offsets.recovery_point}")
 
     async def _cut(self, what: str, logged: Logged) -> None:
         """As a follower whose leader has other records."""

@@ -48,7 +48,7 @@ class Cleanery:
 
     async def roll(self) -> None:
         """Begin a new segment."""
-        self.log.writer.roll(self.log.next_offset, self.clock.now_ms)
+        self.log.writer.roll(self.log.offsets.next_offset, self.clock.now_ms)
         await self.log.await_appends()
 
     @property

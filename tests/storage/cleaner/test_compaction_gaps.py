@@ -11,6 +11,7 @@ import pytest
 from protocol.records.batch import patch
 from storage.cleaner import log_cleaner
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_to
 from storage.segments.segment_copy import CleanedSegment
 from tests.storage.cleaner.cleaning import Cleanery, batch_of, cleanery, fill, left_in
 from tests.storage.logs import append_records
@@ -57,7 +58,7 @@ def test_a_log_that_was_being_compacted_for_the_first_time_keeps_what_lies_behin
 
             monkeypatch.setattr(log_cleaner, "replace_segments", replace_and_look)
             assert await broker.clean()
-            assert broker.log.first_dirty_offset == 40
+            assert broker.log.offsets.first_dirty_offset == 40
         async with cleanery(killed, cleanup_policy="delete") as broker:
             assert left_in(broker.folder) == left
             assert broker.log.log_end_offset == 41
@@ -160,7 +161,7 @@ def test_a_log_that_was_cut_within_a_gap_keeps_what_comes_next(tmp_path: Path, *
         async with cleanery(tmp_path, kill=not has_stopped, **topic) as broker:
             await broker.logs.upkeep.checkpoint_recovery_points()
             await copy(broker, sparse(0, 1, 2, 20))
-            await broker.log.truncation.truncate_to(10)
+            await truncate_to(broker.log, 10)
             if not has_stopped:
                 await go_on(broker)
         if has_stopped:

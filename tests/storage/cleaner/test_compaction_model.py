@@ -188,7 +188,7 @@ class CompactedLog(RuleBasedStateMachine):
 
     async def die(self, *, power: bool) -> None:
         if power:
-            self.model.flushed = max(self.model.flushed, self.log.recovery_point)
+            self.model.flushed = max(self.model.flushed, self.log.offsets.recovery_point)
         self.disk.crash()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -236,7 +236,7 @@ class CompactedLog(RuleBasedStateMachine):
         self.log.high_watermark = self.log.log_end_offset
         # A loss of power must find but one segment that is not on the disk: of two it may keep the later one alone, and a
         # compacted log has gaps anyway.
-        while self.log.recovery_point < self.log.segments.active.base_offset:  # noqa: ASYNC110  virtual time
+        while self.log.offsets.recovery_point < self.log.segments.active.base_offset:  # noqa: ASYNC110  virtual time
             await asyncio.sleep(0.01)
 
     def loop_ms(self) -> int:
@@ -304,7 +304,7 @@ class CompactedLog(RuleBasedStateMachine):
             row = model.rows[record.offset]
             assert (row.key, row.value) == (record.key, record.value), f"{record} was never appended"
         present = set(offsets)
-        clean_below = self.log.first_dirty_offset or 0
+        clean_below = self.log.offsets.first_dirty_offset or 0
         missing = {row.offset for row in model.rows if row.key is not None} - present
         assert all(offset < clean_below or self.is_covered(offset) for offset in missing)
         for key, row in model.latest().items():

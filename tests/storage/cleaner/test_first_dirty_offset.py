@@ -14,6 +14,7 @@ import pytest
 
 from protocol.errors import KafkaError
 from storage.free_space import NoRoom
+from storage.log.removal.log_truncation import resume, truncate_to
 from tests.storage.cleaner.cleaning import Cleanery, cleanery, left_in
 from tests.storage.full_disk import FullDisk
 
@@ -32,7 +33,7 @@ async def compacted_up_to_40(broker: Cleanery) -> None:
         await broker.put((f"u{number}", "x"))
     await broker.roll()
     assert await broker.clean()
-    assert broker.log.first_dirty_offset == 40
+    assert broker.log.offsets.first_dirty_offset == 40
 
 
 async def delete_and_clean(broker: Cleanery) -> None:
@@ -60,7 +61,7 @@ def test_what_comes_after_a_loss_counts_as_dirty(tmp_path: Path) -> None:
         async with cleanery(tmp_path) as broker:
             end_offset = broker.log.log_end_offset
             assert end_offset < 40
-            assert broker.log.first_dirty_offset == end_offset
+            assert broker.log.offsets.first_dirty_offset == end_offset
             assert first_dirty_in(tmp_path) == f"0\n1\nt 0 {end_offset}\n", "before anything is appended"
             await delete_and_clean(broker)
             assert not [record for record in left_in(folder) if record[1] == "K"]
@@ -74,7 +75,7 @@ def test_what_a_checkpoint_says_of_other_logs_stays(tmp_path: Path) -> None:
             await broker.put(("K", "value"))
         (tmp_path / CLEANER_FILE).write_text("0\n2\nt 0 40\nother 0 7\n")
         async with cleanery(tmp_path) as broker:
-            assert broker.log.first_dirty_offset == 1
+            assert broker.log.offsets.first_dirty_offset == 1
             assert sorted(first_dirty_in(tmp_path).splitlines()[2:]) == ["other 0 7", "t 0 1"]
 
     asyncio.run(run())
@@ -88,13 +89,13 @@ def test_a_cut_below_it_is_on_the_disk_before_more_is_appended(tmp_path: Path) -
             await broker.logs.upkeep.checkpoint_recovery_points()
             await compacted_up_to_40(broker)
         async with cleanery(tmp_path, kill=True) as broker:
-            assert (broker.log.recovery_point, broker.log.first_dirty_offset) == (0, 40)
-            await broker.log.truncation.truncate_to(20)
+            assert (broker.log.offsets.recovery_point, broker.log.offsets.first_dirty_offset) == (0, 40)
+            await truncate_to(broker.log, 20)
             assert first_dirty_in(tmp_path) == "0\n1\nt 0 20\n"
             for number in range(25):
                 await broker.put((f"w{number}", "x"))
         async with cleanery(tmp_path) as broker:
-            assert broker.log.first_dirty_offset == 20
+            assert broker.log.offsets.first_dirty_offset == 20
 
     asyncio.run(run())
 
@@ -109,13 +110,13 @@ def test_a_log_takes_nothing_until_its_fall_is_on_the_disk(tmp_path: Path, refus
             await broker.logs.upkeep.checkpoint_recovery_points()
             disk.refused.add(str(tmp_path / refused))
             with pytest.raises(NoRoom):
-                await broker.log.truncation.truncate_to(20)
+                await truncate_to(broker.log, 20)
             assert broker.log.is_halted
             with contextlib.suppress(KafkaError):
                 await broker.put(("K", None))
             assert broker.log.log_end_offset == 20
             disk.refused.clear()
-            await broker.log.truncation.resume()
+            await resume(broker.log)
             assert first_dirty_in(tmp_path) == "0\n1\nt 0 20\n"
             assert not broker.log.is_halted
 

@@ -17,6 +17,8 @@ from runtime.disk.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
 from storage.cleaner.compaction import CleaningRange
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_old_segments, delete_segments_before
 from storage.segments.txn_index import decode_transactions
 from tests.doubles.clock import ManualClock
 from tests.storage.cleaner.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
@@ -44,11 +46,11 @@ def test_keeps_the_latest_of_every_key(tmp_path: Path) -> None:
             assert left_in(broker.folder) == [(18, "a", "a9"), (19, "b", "b9"), (20, "c", "c")]
             assert await all_values(broker.log) == [(18, "a9"), (19, "b9"), (20, "c")]
             assert not await broker.clean()
-            assert broker.log.first_dirty_offset == 20
+            assert broker.log.offsets.first_dirty_offset == 20
             assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 20\n"
         async with cleanery(tmp_path) as broker:
             assert await all_values(broker.log) == [(18, "a9"), (19, "b9"), (20, "c")]
-            assert broker.log.first_dirty_offset == 20
+            assert broker.log.offsets.first_dirty_offset == 20
 
     asyncio.run(run())
 
@@ -95,7 +97,7 @@ def test_a_buffer_that_is_full_ends_a_cleaning_early(tmp_path: Path) -> None:
             await fill(broker, 2, "a", "b", "c", "d", "e")
             ends = []
             while await broker.clean():
-                ends.append(broker.log.first_dirty_offset)
+                ends.append(broker.log.offsets.first_dirty_offset)
             assert ends == [3, 6, 9, 10]
             assert [key for _, key, _ in left_in(broker.folder)] == ["a", "b", "c", "d", "e"]
 
@@ -250,7 +252,7 @@ def test_compact_and_delete_go_together(tmp_path: Path) -> None:
             assert await broker.clean()
             clock.now_ms += DAY_MS + 10
             await fill(broker, 3, "c")
-            assert await broker.log.retention.delete_old_segments()
+            assert await delete_old_segments(broker.log)
             assert broker.log.log_start_offset == 6
             assert await broker.clean()
             assert left_in(broker.folder) == [(8, "c", "c2")]
@@ -398,7 +400,7 @@ def test_a_cleaning_gives_up_when_its_log_changes(tmp_path: Path, how: str) -> N
                 assert not [name for name in names(broker.folder) if name.endswith((".cleaned", ".swap"))]
             assert not broker.failed and not broker.logs.cleaner.report.logs_set_aside
             if how == "truncate":
-                assert (log.first_dirty_offset or 0) <= 3
+                assert (log.offsets.first_dirty_offset or 0) <= 3
                 assert all(offset < 3 for offset, _, _ in left_in(broker.folder))
             return was_done
 
@@ -416,15 +418,15 @@ async def change(broker: Cleanery, how: str) -> None:
         case "abort":
             await broker.logs.cleaner.abort(log)
         case "truncate":
-            await log.truncation.truncate_to(3)
+            await truncate_to(log, 3)
         case "truncate fully":
-            await log.truncation.truncate_fully_and_start_at(100)
+            await truncate_fully_and_start_at(log, 100)
         case "delete":
             await broker.logs.delete(*TOPIC)
         case "close":
             await broker.logs.cleaner.close()
         case "retention":
-            await log.retention.delete_segments_before(3)
+            await delete_segments_before(log, 3)
         case _:
             async with broker.logs.cleaner.paused(log):
                 assert not await broker.clean()
@@ -446,12 +448,12 @@ def test_what_went_while_other_logs_were_looked_at_is_not_cleaned(tmp_path: Path
             async def look_while_they_go(log: PartitionLog, now_ms: int) -> CleaningRange | None:
                 if log is other:
                     broker.clock.now_ms += hour_ms // 2
-                    assert await chosen.retention.delete_old_segments() == 1 < chosen.segments_count
+                    assert await delete_old_segments(chosen) == 1 < chosen.segments_count
                 return await look(log, now_ms)
 
             broker.logs.cleaner._range_of = look_while_they_go  # type: ignore[method-assign]
             assert not await broker.clean()
-            assert chosen.first_dirty_offset is None
+            assert chosen.offsets.first_dirty_offset is None
 
     asyncio.run(run())
 
@@ -483,13 +485,13 @@ def test_workers_follow_their_settings(tmp_path: Path) -> None:
             await fill(broker, 3)
             cleaner = broker.logs.cleaner
             cleaner.change_settings(BrokerSettings({"log.cleaner.threads": "2", "log.cleaner.backoff.ms": "5"}))
-            while broker.log.first_dirty_offset != 6:  # noqa: ASYNC110  the cleaner tells nobody
+            while broker.log.offsets.first_dirty_offset != 6:  # noqa: ASYNC110  the cleaner tells nobody
                 await asyncio.sleep(0.005)
             assert cleaner.dead_workers == 0
             cleaner.change_settings(BrokerSettings({"log.cleaner.threads": "0"}))
             await fill(broker, 3)
             await asyncio.sleep(0.05)
-            assert broker.log.first_dirty_offset == 6
+            assert broker.log.offsets.first_dirty_offset == 6
 
     asyncio.run(run())
 
@@ -500,7 +502,7 @@ def test_a_cleaner_that_is_switched_off_does_nothing(tmp_path: Path) -> None:
         async with cleanery(tmp_path, settings=off) as broker:
             await fill(broker, 3)
             await asyncio.sleep(0.05)
-            assert broker.log.first_dirty_offset is None
+            assert broker.log.offsets.first_dirty_offset is None
 
     asyncio.run(run())
 

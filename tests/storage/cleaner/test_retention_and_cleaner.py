@@ -18,6 +18,8 @@ from protocol.records.invalid import InvalidBatch
 from runtime.disk.filesystem import File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_records
 from tests.storage.cleaner.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.full_disk import FullDisk
 
@@ -127,7 +129,7 @@ def test_retention_passes_over_a_log_that_is_cleaned_and_comes_back_to_it(tmp_pa
                 await stopped.look()
             assert stopped.log.log_start_offset == 0
             assert await stopped.end()
-            assert stopped.log.first_dirty_offset == RECORDS
+            assert stopped.log.offsets.first_dirty_offset == RECORDS
             assert went(stopped.log)
 
     asyncio.run(run())
@@ -138,7 +140,7 @@ def test_what_lies_below_the_start_of_a_compacted_log_goes_behind_its_cleaning(t
 
     async def run() -> None:
         async with stopped_cleaning(tmp_path, **COMPACTED) as stopped:
-            assert stopped.log.retention.delete_records(RECORDS) == RECORDS
+            assert delete_records(stopped.log, RECORDS) == RECORDS
             await stopped.look()
             assert stopped.log.log_start_offset == RECORDS and stopped.log.segments_count == 2
             assert await stopped.end()
@@ -198,7 +200,7 @@ def test_what_ends_a_cleaning_for_good_finds_the_log_as_ever(tmp_path: Path, how
             endings: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
                 "deleted": lambda: logs.delete(*TOPIC),
                 "stopped": logs.cleaner.close,
-                "cut": lambda: log.truncation.truncate_to(3),
+                "cut": lambda: truncate_to(log, 3),
             }
             ending = asyncio.ensure_future(endings[how]())
             await asyncio.sleep(0)

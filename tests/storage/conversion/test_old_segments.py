@@ -15,6 +15,7 @@ from protocol.records.legacy import encode_message, encode_message_set
 from protocol.records.record import Record
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_to
 from storage.segments.segment import NO_TIMESTAMP
 from storage.segments.segment_scan import scan_segment
 from tests.storage.logs import NOW_MS, append, append_records, batch, config, open_log, world
@@ -197,7 +198,7 @@ def test_a_cut_among_old_messages(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, sets(1, 0, 20, codec=Compression.SNAPPY))
 
     async def check(log: PartitionLog) -> None:
-        await log.truncation.truncate_to(12)
+        await truncate_to(log, 12)
         await append(log, "next")
         assert await read_from(log, 0) == [*range(10), 12]  # a wrapper goes or stays as a whole
 

@@ -11,6 +11,8 @@ import pytest
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE, DirectoryRefused
 from storage.directories.log_manager import LogManager
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_records
 from tests.storage.directories.test_log_manager import broker
 from tests.storage.full_disk import no_space
 from tests.storage.logs import all_values, append
@@ -52,7 +54,7 @@ class Traces:
         async with broker(*self.all) as here:
             log = here.logs.logs["t", 0]
             if cut_to is not None:
-                await log.truncation.truncate_to(cut_to)
+                await truncate_to(log, cut_to)
             for value in values:
                 await append(log, value, epoch=epoch)
         other.unlink()
@@ -128,7 +130,7 @@ def test_records_deleted_from_the_one_are_not_back_in_the_other(tmp_path: Path) 
         async with broker(*traces.all) as here:
             log = here.logs.logs["t", 0]
             log.high_watermark = 3
-            log.retention.delete_records(2)
+            delete_records(log, 2)
         traces.target.unlink()
         away.rename(traces.target)
         async with broker(*traces.all) as here:

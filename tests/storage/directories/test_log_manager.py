@@ -23,6 +23,7 @@ from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
 from storage.directories.log_manager import LogManager
+from storage.log.removal.segment_retention import delete_records
 from tests.doubles.clock import ManualClock
 from tests.storage.logs import NOW_MS, SETTINGS, all_values, append, batch, read, until_closed, values_of
 
@@ -108,7 +109,7 @@ def test_logs_and_their_offsets_survive_a_clean_stop(tmp_path: Path) -> None:
                     await append(log, value)
                 log.high_watermark = partition
             log.high_watermark = 4
-            log.retention.delete_records(2)
+            delete_records(log, 2)
         assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 7}
         meta = (tmp_path / "orders-0" / "partition.metadata").read_text()
         assert meta == f"version: 0\ntopic_id: {uuid_to_text(TOPIC_ID)}"
@@ -388,10 +389,10 @@ def test_logs_are_flushed_when_their_time_has_come(tmp_path: Path) -> None:
             log = await one.logs.log_for("t", 0, TOPIC_ID)
             await append(log, "a")
             await one.logs.upkeep.flush_due()
-            assert log.recovery_point == 0
+            assert log.offsets.recovery_point == 0
             one.clock.now_ms += 500
             await one.logs.upkeep.flush_due()
-            assert log.recovery_point == 1
+            assert log.offsets.recovery_point == 1
             await one.logs.upkeep.checkpoint_recovery_points()
             assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
 

@@ -11,7 +11,10 @@ from protocol.errors import KafkaError
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.folder_files import format_partition_metadata
+from storage.log import log_replacement
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_records
 from tests.storage.directories.test_log_manager import broker
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import all_values, append, append_records, batch, read
@@ -22,9 +25,9 @@ TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
 async def moved(logs: LogManager, log: PartitionLog, target: Path) -> PartitionLog:
     """The empty log, in another directory."""
     await logs.future.future_log_for("t", 0, str(target))
-    log.replacement.buffer_appends()
+    log_replacement.buffer_appends(log)
     new = await logs.future.complete_move("t", 0)
-    log.replacement.hand_over_to(new)
+    log_replacement.hand_over(log, new)
     await log.close(flush=False)
     return new
 
@@ -56,14 +59,14 @@ def test_records_deleted_while_the_copy_takes_the_place_of_the_log_stay_deleted(
             target = b if log.directory.startswith(str(a)) else a
             copy = await here.logs.future.future_log_for("t", 0, str(target))
             await append_records(copy, bytearray(await read(log, 0)), origin=AppendOrigin.REPLICA)
-            log.replacement.buffer_appends()
-            log.replacement.detach_folder()
+            log_replacement.buffer_appends(log)
+            log.detach_folder()
             moving = asyncio.ensure_future(here.logs.future.complete_move("t", 0))
             await asyncio.sleep(0)
-            assert log.retention.delete_records(3) == 3
+            assert delete_records(log, 3) == 3
             assert not moving.done()
             new = await moving
-            log.replacement.hand_over_to(new)
+            log_replacement.hand_over(log, new)
             await log.close(flush=False)
             assert (new.log_start_offset, new.high_watermark, new.log_end_offset) == (3, 4, 4)
             assert await all_values(new) == [(3, "v3")]
@@ -214,15 +217,15 @@ def test_gaps_that_only_the_copy_knows_of_are_known_when_it_has_taken_the_place_
                 for each in (log, copy):
                     records = batch("v", base_offset=offset, partition_leader_epoch=0)
                     await append_records(each, records, origin=AppendOrigin.REPLICA)
-            await copy.truncation.truncate_to(10)
+            await truncate_to(copy, 10)
             records = batch("v", base_offset=20, partition_leader_epoch=0)
             await append_records(copy, records, origin=AppendOrigin.REPLICA)
-            log.replacement.buffer_appends()
+            log_replacement.buffer_appends(log)
             new = await here.logs.future.complete_move("t", 0)
-            log.replacement.hand_over_to(new)
+            log_replacement.hand_over(log, new)
             await log.close(flush=False)
-            assert (log.first_dirty_offset, new.first_dirty_offset) == (None, 0)
+            assert (log.offsets.first_dirty_offset, new.offsets.first_dirty_offset) == (None, 0)
         async with broker(a, b) as again:
-            assert again.logs.logs["t", 0].first_dirty_offset == 0
+            assert again.logs.logs["t", 0].offsets.first_dirty_offset == 0
 
     asyncio.run(run())

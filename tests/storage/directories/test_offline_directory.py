@@ -20,6 +20,7 @@ from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import LOCK_FILE
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_to
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, all_values, append, batch, checkpoint_all, until
@@ -171,7 +172,7 @@ def test_a_failed_directory_is_let_go_of(tmp_path: Path, caplog: pytest.LogCaptu
                 for number in range(12):
                     await append(log, f"v{number}")
                 await all_values(log)  # which opens the old segments
-            await until(lambda: all(log.recovery_point >= log.segments.active.base_offset for log in logs))
+            await until(lambda: all(log.offsets.recovery_point >= log.segments.active.base_offset for log in logs))
             assert len(open_files(tmp_path / "a")) > 6 and is_locked(tmp_path / "a")
             assert len(logs_in(tmp_path / "a")) == 2
             here.logs.fail_directory(str(tmp_path / "a"), broken())
@@ -247,7 +248,7 @@ def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation
             elif operation == "sync":
                 work = spawn(log.flush())
             elif operation == "truncate":
-                work = spawn(log.truncation.truncate_to(1))
+                work = spawn(truncate_to(log, 1))
             else:
                 work = spawn(write_in_thread(here.logs, log))
             await filesystem.is_held()

@@ -12,6 +12,8 @@ from protocol.errors import ErrorCode, KafkaError
 from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import resume, truncate_to
+from storage.log.removal.segment_retention import delete_segments_before
 from storage.log.unused_file import close_unused_file
 from storage.segments.segment_scan import scan_segment
 from tests.storage.cleaner.cleaning import cleanery
@@ -97,8 +99,8 @@ async def fill(log: PartitionLog) -> None:
     """Five segments, none of them flushed as far as the log knows."""
     for number in range(20):
         await append(log, f"v{number}")
-    await until(lambda: log.recovery_point >= log.segments.active.base_offset)
-    log.writer.durability.recovery_point = 0
+    await until(lambda: log.offsets.recovery_point >= log.segments.active.base_offset)
+    log.offsets.recovery_point = 0
     log.high_watermark = log.log_end_offset
 
 
@@ -113,9 +115,9 @@ def test_the_recovery_point_moves_in_whatever_order_segments_are_flushed(tmp_pat
             await filesystem.flushes.reached()
             for _ in range(64):  # the flushes of the others are through
                 await place.environment.readers.run(lambda: None)
-            assert log.recovery_point == 0
+            assert log.offsets.recovery_point == 0
             filesystem.flushes.open()
-            await until(lambda: log.recovery_point == log.segments.active.base_offset > 10)
+            await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset > 10)
             await log.close()
 
     asyncio.run(run())
@@ -134,7 +136,7 @@ def test_segments_go_while_they_are_flushed(tmp_path: Path) -> None:
             flush = asyncio.ensure_future(log.flush())
             await filesystem.flushes.reached()
             gone = list(log.segments)[:-1]
-            removal = asyncio.ensure_future(log.retention.delete_segments_before(log.segments.active.base_offset))
+            removal = asyncio.ensure_future(delete_segments_before(log, log.segments.active.base_offset))
             await until(lambda: len(log.segments) == 1)
             for _ in range(16):  # whatever was given to the reader threads
                 await place.environment.readers.run(lambda: None)
@@ -142,7 +144,7 @@ def test_segments_go_while_they_are_flushed(tmp_path: Path) -> None:
             await flush
             assert await removal == len(gone) > 1
             assert not place.failed and log.failure is None
-            assert log.recovery_point == log.log_end_offset
+            assert log.offsets.recovery_point == log.log_end_offset
             assert not any(each.file for each in gone), "closed when the flush is through"
             await log.close()
 
@@ -160,7 +162,7 @@ def test_a_cut_takes_a_snapshot_that_is_about_to_be_flushed(tmp_path: Path) -> N
             while len(log.segments) == 1:
                 await append(log, "v")
             await filesystem.finds.reached()
-            await log.truncation.truncate_to(2)
+            await truncate_to(log, 2)
             assert len(log.segments) == 1
             filesystem.finds.open()
             await until(lambda: not log.segments.first.pins)
@@ -182,14 +184,14 @@ def test_the_recovery_point_moves_over_a_segment_that_was_flushed_while_later_re
                 await append(log, "v")
             await append(log, "w")
             await filesystem.flushes.reached()
-            cut = asyncio.ensure_future(log.truncation.truncate_to(log.log_end_offset - 1))
-            await until(lambda: log.truncation.count == 1)
+            cut = asyncio.ensure_future(truncate_to(log, log.log_end_offset - 1))
+            await until(lambda: log.offsets.truncations_count == 1)
             filesystem.flushes.open()
             await cut
             await until(lambda: not log.segments.first.pins)
             for number in range(20):
                 await append(log, f"v{number}")
-            await until(lambda: log.recovery_point == log.segments.active.base_offset)
+            await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset)
             await log.close()
 
     asyncio.run(run())
@@ -250,7 +252,7 @@ def test_who_reads_what_is_deleted_meanwhile_is_not_given_what_follows(tmp_path:
             read_cold = log.reading.read_cold_with_aborted if with_aborted else log.reading.read_cold
             reading = asyncio.ensure_future(read_cold(2, limit_offset=20, max_bytes=1000, at_least_one=True))
             await filesystem.reads.reached()
-            assert await log.retention.delete_segments_before(12) == 3
+            assert await delete_segments_before(log, 12) == 3
             filesystem.reads.open()
             with pytest.raises(KafkaError) as refused:
                 await reading
@@ -277,7 +279,7 @@ def test_segments_that_are_flushed_stay_open_in_a_pool_that_is_full(tmp_path: Pa
             filesystem.flushes.open()
             await flush
             assert values == [f"v{number}" for number in range(20)]
-            assert not place.failed and log.recovery_point == 20
+            assert not place.failed and log.offsets.recovery_point == 20
             await log.close()
 
     asyncio.run(run())
@@ -339,7 +341,7 @@ def test_a_flush_behind_a_write_without_room_halts_the_log_alone(tmp_path: Path)
             assert isinstance(done.errors[0], KafkaError)
             assert log.is_halted and not place.failed, "the directory stays online"
             disk.left_bytes = PLENTY
-            await log.truncation.resume()
+            await resume(log)
             await append(log, "after")
             assert [value for _, value in await all_values(log)] == ["first", "after"]
             await log.close()

@@ -6,7 +6,9 @@ import pytest
 
 from storage.log.leader_epoch_file import LeaderEpochFile
 from storage.log.leader_epochs import LeaderEpochs
+from storage.log.log_offsets import LogOffsets
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_to
 from tests.storage.logs import all_values
 from tests.storage.machine import Machine, copy, on_a_machine
 
@@ -16,9 +18,9 @@ class Writer:
 
     def __init__(self) -> None:
         self.written: list[tuple[list[tuple[int, int]], bool]] = []
-        self.log_end_offset = self.next_offset = 0
+        self.offsets = LogOffsets(0, 0, 0)
 
-    def write_file(self, name: str, content: bytes, *, durable: bool = True) -> None:
+    def write_file(self, name: str, content: bytes, durable: bool) -> None:
         assert name == "leader-epoch-checkpoint"
         self.written.append((LeaderEpochs.from_checkpoint(content).entries, durable))
 
@@ -27,12 +29,12 @@ def file_of(*entries: tuple[int, int], is_durable: bool = True) -> tuple[LeaderE
     epochs, writer = LeaderEpochs(), Writer()
     for epoch, start_offset in entries:
         epochs.assign(epoch, start_offset)
-    return LeaderEpochFile(epochs, writer, is_durable=is_durable), writer
+    return LeaderEpochFile(epochs, writer.offsets, writer.write_file, is_durable=is_durable), writer
 
 
 def test_epochs_that_begin_are_written_when_somebody_asks_for_it() -> None:
     file, writer = file_of((0, 0), (3, 100))
-    writer.log_end_offset = 200
+    writer.offsets.log_end_offset = 200
     file.save()
     file.keep()
     assert not file.has_unsaved
@@ -40,7 +42,7 @@ def test_epochs_that_begin_are_written_when_somebody_asks_for_it() -> None:
     assert not file.has_unsaved
     file.assign(5, 200)
     assert not file.has_unsaved  # records of the new one are yet to come
-    writer.log_end_offset = 201
+    writer.offsets.log_end_offset = 201
     assert file.has_unsaved
     assert writer.written == []
     file.save()
@@ -119,20 +121,18 @@ def test_every_record_that_is_left_after_a_crash_is_known_with_its_epoch(seed: i
                 match chosen.randrange(8):
                     case 0 | 1:
                         epoch += 1
-                        log.epochs.assign(epoch, log.next_offset)
+                        log.epochs.assign(epoch, log.offsets.next_offset)
                     case 2:
                         log.epochs.forget_unused()
                     case 3:
                         await log.flush()
-                        recovery_point = log.recovery_point
+                        recovery_point = log.offsets.recovery_point
                     case 4:
                         log.epochs.save()
                         await log.await_queued_files()
                     case 5:
-                        await log.truncation.truncate_to(
-                            chosen.randrange(max(log.log_end_offset - 5, 0), log.log_end_offset + 1)
-                        )
-                        recovery_point = min(recovery_point, log.recovery_point)
+                        await truncate_to(log, chosen.randrange(max(log.log_end_offset - 5, 0), log.log_end_offset + 1))
+                        recovery_point = min(recovery_point, log.offsets.recovery_point)
                     case _:
                         await copy(log, *(f"{epoch:0100}" for _ in range(chosen.randrange(1, 6))), epoch=epoch)
             if power:
@@ -141,7 +141,7 @@ def test_every_record_that_is_left_after_a_crash_is_known_with_its_epoch(seed: i
                 machine.storage.crash_process()
             log = await machine.start(min(recovery_point, chosen.choice([recovery_point, recovery_point // 2])))
             await assert_epochs_fit(log)
-            recovery_point = log.recovery_point
+            recovery_point = log.offsets.recovery_point
 
     on_a_machine(seed, program)
 

@@ -36,7 +36,7 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
         async with broker(tmp_path, overrides={"retention.ms": "-1", "cleanup.policy": "compact,delete"}) as two:
             logs = list(two.logs.logs.values())
             for log in logs:
-                log.epochs.assign(3, log.next_offset)
+                log.epochs.assign(3, log.offsets.next_offset)
                 log.high_watermark = log.log_end_offset
             assert sum(is_blank(log) for log in logs) == IDLE_LOGS / 2
             for _ in range(2):
@@ -49,9 +49,11 @@ def test_what_looks_at_all_logs_leaves_them_at_rest(tmp_path: Path) -> None:
                 await two.logs.describe()
                 for log in logs:
                     assert (log.segments_count, log.is_halted, log.failure, log.has_room) == (1, False, None, True)
-                    assert (len(log.producers.states), log.recovery_point) == (0, log.log_end_offset)
-                    assert log.reading.read(log.next_offset, limit_offset=9, max_bytes=9, at_least_one=True) == b""
-                    assert log.reading.bytes_between(log.next_offset, log.next_offset) == 0
+                    assert (len(log.producers.states), log.offsets.recovery_point) == (0, log.log_end_offset)
+                    assert (
+                        log.reading.read(log.offsets.next_offset, limit_offset=9, max_bytes=9, at_least_one=True) == b""
+                    )
+                    assert log.reading.bytes_between(log.offsets.next_offset, log.offsets.next_offset) == 0
             assert all(is_at_rest(log) for log in logs)
             assert sum(is_blank(log) for log in logs) == IDLE_LOGS / 2
         async with broker(tmp_path) as three:  # and their stop was a clean one
@@ -89,9 +91,9 @@ def test_a_log_that_is_not_on_the_disk_as_a_whole_is_not_at_rest(tmp_path: Path)
             await append(log, "a", "b")
             await log.close(flush=False)
             again = await open_log(place, str(tmp_path), is_clean=False, recovery_point=0)
-            assert not is_at_rest(again) and (again.recovery_point, again.log_end_offset) == (0, 2)
+            assert not is_at_rest(again) and (again.offsets.recovery_point, again.log_end_offset) == (0, 2)
             await again.flush()
-            assert again.recovery_point == 2
+            assert again.offsets.recovery_point == 2
             await again.close()
 
     asyncio.run(run())
@@ -139,7 +141,7 @@ def test_settings_that_change_while_a_log_is_at_rest_hold_for_its_first_append(t
     async def run() -> None:
         async with world(str(tmp_path)) as place:
             log = await open_log(place, str(tmp_path))
-            log.config = config(max_message_bytes=10)
+            log.configure(config(max_message_bytes=10))
             with pytest.raises(KafkaError) as refused:
                 await append(log, "a")
             assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE

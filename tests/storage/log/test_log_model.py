@@ -8,6 +8,8 @@ import pytest
 
 from config.topic import LogConfig
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_old_segments, delete_records, delete_segments_before
 from storage.log.unused_file import close_unused_file
 from storage.segments.segment_files import SNAPSHOT_SUFFIX
 from tests.simulation.clock import SimClock
@@ -74,7 +76,7 @@ class Run:
             await self.check(log)
             for _ in range(self.random.randint(0, 12)):
                 await self.step(log, doors)
-            self.recovery_point = log.recovery_point
+            self.recovery_point = log.offsets.recovery_point
             assert self.model.flushed <= self.recovery_point <= log.log_end_offset
             await self.stop(log, disk)
 
@@ -144,7 +146,7 @@ class Run:
                 await log.await_appends()
                 end = random.randint(model.start, model.end)
                 if end > model.start:  # at the end of a batch, as followers do
-                    await log.truncation.truncate_to(end)
+                    await truncate_to(log, end)
                     model.cut(end)
                     await self.check_records(log)
             case "delete":
@@ -152,16 +154,16 @@ class Run:
                 model.flushed = model.end
                 log.high_watermark = model.end
                 model.start = random.randint(model.start, model.end)
-                log.retention.delete_records(model.start)
+                delete_records(log, model.start)
             case "segments":
                 await log.await_appends()
-                await log.retention.delete_segments_before(model.start)
+                await delete_segments_before(log, model.start)
             case "retention":
                 await log.flush()
                 model.flushed = model.end
                 log.high_watermark = model.end
-                log.config = config(**self.settings, retention_bytes=random.choice((-1, 2000, 500, 0)))
-                await log.retention.delete_old_segments()
+                log.configure(config(**self.settings, retention_bytes=random.choice((-1, 2000, 500, 0))))
+                await delete_old_segments(log)
                 kept_bytes = log.size_bytes - log.segments.first.written_bytes
                 # One goes when a snapshot tells of its producers: the next segment has none that had to be opened first.
                 is_known = all(

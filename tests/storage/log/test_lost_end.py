@@ -53,7 +53,7 @@ def test_the_end_is_looked_up_where_a_segment_may_be_missing(
         if lost == "all that was written last":
             lose(folder, ".snapshot", offset=RECORDS)
         async with cleanery(tmp_path, **topic) as broker:
-            assert broker.log.log_end_offset == broker.log.recovery_point == LAST
+            assert broker.log.log_end_offset == broker.log.offsets.recovery_point == LAST
             assert f"{MESSAGE}: path={folder} end_offset={LAST} recovery_point={RECORDS}" in caplog.text
             assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == f"0\n1\nt 0 {LAST}\n"
             assert await broker.put(("new", "x")) == LAST

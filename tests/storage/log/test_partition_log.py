@@ -14,6 +14,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import read_header
 from storage.log import opening
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_records, delete_segments_before, raise_log_start_offset
 from tests.storage.logs import (
     NOW_MS,
     Outcome,
@@ -48,7 +50,7 @@ def test_appended_records_are_read_with_their_offsets(tmp_path: Path) -> None:
         assert (first.base_offset, first.last_offset, first.records_count) == (0, 1, 2)
         second = await append(log, "c", epoch=3)
         assert (second.base_offset, second.last_offset) == (2, 2)
-        assert log.log_end_offset == log.next_offset == 3
+        assert log.log_end_offset == log.offsets.next_offset == 3
         assert await all_values(log) == [(0, "a"), (1, "b"), (2, "c")]
         assert read_header(await read(log, 2)).partition_leader_epoch == 3
 
@@ -62,7 +64,7 @@ def test_done_comes_when_the_bytes_are_written_and_not_before(tmp_path: Path) ->
         first, second = Outcome(), Outcome()
         for done in (first, second):
             log.append(batch("x"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
-        assert (log.next_offset, log.log_end_offset) == (3, 1)
+        assert (log.offsets.next_offset, log.log_end_offset) == (3, 1)
         assert first.errors == second.errors == []
         await slow
         await log.await_appends()
@@ -114,14 +116,14 @@ def test_offsets_outside_of_the_log_are_out_of_range(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await append(log, "a", "b", "c", "d")
         log.high_watermark = 4
-        log.retention.delete_records(2)
+        delete_records(log, 2)
         for offset in (0, 1, 5):
             with pytest.raises(KafkaError) as refused:
                 log.reading.read(offset, limit_offset=9, max_bytes=100, at_least_one=True)
             assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert await read(log, 4) == b""
         with pytest.raises(KafkaError, match="high watermark"):
-            log.retention.delete_records(5)
+            delete_records(log, 5)
 
     with_log(tmp_path, body)
 
@@ -218,12 +220,12 @@ def test_appends_queue_in_order_behind_a_roll(tmp_path: Path) -> None:
         outcomes = [Outcome() for _ in range(40)]
         for at, done in enumerate(outcomes):
             log.append(batch(f"{at:0100}"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done)
-        assert log.next_offset == 40
+        assert log.offsets.next_offset == 40
         await log.await_appends()
         assert all(done.is_written for done in outcomes)
         assert [value for _, value in await all_values(log)] == [f"{at:0100}" for at in range(40)]
         await log.flush()
-        assert log.recovery_point == 40
+        assert log.offsets.recovery_point == 40
 
     with_log(tmp_path, body, segment_bytes=900)
 
@@ -288,7 +290,7 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
         assert latest is not None
         assert (latest.offset, latest.timestamp, latest.leader_epoch) == (13, 1121, 0)
         log.high_watermark = 16
-        log.retention.delete_records(3)
+        delete_records(log, 3)
         found = await log.reading.offset_for_timestamp(0)
         assert found is not None and found.offset == 3
 
@@ -304,7 +306,7 @@ def test_the_largest_timestamp_is_looked_for_in_all_that_the_files_hold(tmp_path
         assert len(log.segments) > 2
         log.high_watermark = log.log_end_offset
         for start in range(log.log_end_offset + 1):
-            log.retention.raise_log_start_offset(start)
+            raise_log_start_offset(log, start)
             latest = await log.reading.offset_of_max_timestamp()
             assert latest is not None and (latest.offset, latest.timestamp) == (2, 300)
 
@@ -384,7 +386,7 @@ def test_a_refused_append_changes_nothing(tmp_path: Path) -> None:
             with pytest.raises(KafkaError) as refused:
                 await append_records(log, records)
             assert refused.value.code == code
-        assert log.next_offset == log.log_end_offset == 1
+        assert log.offsets.next_offset == log.log_end_offset == 1
         assert await all_values(log) == [(0, "a")]
 
     with_log(tmp_path, body, max_message_bytes=2000)
@@ -422,8 +424,8 @@ def test_truncation_leaves_the_records_below(tmp_path: Path, settings: dict[str,
             )
         log.high_watermark = 25
         for end in (30, 24, 23, 11, 10, 3):
-            await log.truncation.truncate_to(end)
-            assert log.log_end_offset == log.next_offset == end
+            await truncate_to(log, end)
+            assert log.log_end_offset == log.offsets.next_offset == end
             assert log.high_watermark == min(25, end)
             assert [offset for offset, _ in await all_values(log)] == list(range(end))
             assert log.epochs.latest_epoch == (end - 1) // 10
@@ -439,12 +441,12 @@ def test_truncation_leaves_the_records_below(tmp_path: Path, settings: dict[str,
 def test_truncation_below_the_start_begins_anew(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await append_records(log, batch("a", base_offset=10), origin=AppendOrigin.REPLICA)
-        await log.truncation.truncate_fully_and_start_at(5)
+        await truncate_fully_and_start_at(log, 5)
         assert (log.log_start_offset, log.log_end_offset, log.epochs.latest_epoch) == (5, 5, -1)
         await append(log, "b")
         assert await all_values(log) == [(5, "b")]
         assert sorted(name for name in os.listdir(tmp_path / "t-0") if name.endswith(".log")) == [f"{5:020d}.log"]
-        await log.truncation.truncate_to(2)
+        await truncate_to(log, 2)
         assert log.log_end_offset == 2
 
     with_log(tmp_path, body)
@@ -455,11 +457,11 @@ def test_old_segments_are_set_aside(tmp_path: Path) -> None:
         for at in range(30):
             await append(log, f"{at:0100}")
         base_offsets = [segment.base_offset for segment in log.segments]
-        assert await log.retention.delete_segments_before(base_offsets[2] + 1) == 2
+        assert await delete_segments_before(log, base_offsets[2] + 1) == 2
         assert log.log_start_offset == base_offsets[2]
         assert [offset for offset, _ in await all_values(log)] == list(range(base_offsets[2], 30))
         assert sorted(doors.doomed) == sorted(map(str, (tmp_path / "t-0").glob("*.deleted")))
-        assert await log.retention.delete_segments_before(1000) == len(base_offsets) - 3
+        assert await delete_segments_before(log, 1000) == len(base_offsets) - 3
         assert len(log.segments) == 1
 
     with_log(tmp_path, body, segment_bytes=900)
@@ -469,7 +471,7 @@ def test_flush_messages_holds_done_back_until_the_flush(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         for value in "abc":
             await append(log, value)
-            assert log.recovery_point == log.log_end_offset
+            assert log.offsets.recovery_point == log.log_end_offset
 
     with_log(tmp_path, body, flush_messages=1)
 
@@ -489,7 +491,7 @@ def test_leader_epochs_answer_where_they_end(tmp_path: Path) -> None:
         await log.await_queued_files()
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 2\n"
         log.high_watermark = 3
-        log.retention.delete_records(3)
+        delete_records(log, 3)
         await log.flush()
         assert not log.epochs.has_unsaved
         assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n3 3\n"
@@ -528,7 +530,7 @@ def test_a_failed_write_fails_everything_behind_it_and_the_log(tmp_path: Path) -
             await log.await_appends()
             for done in outcomes:
                 assert [error and error.code for error in done.errors] == [ErrorCode.KAFKA_STORAGE_ERROR]
-            assert log.next_offset == log.log_end_offset == 1
+            assert log.offsets.next_offset == log.log_end_offset == 1
             assert len(doors.failed) == 1 and doors.failed[0][0] == log.directory
             with pytest.raises(KafkaError) as refused:
                 await append(log, "y")

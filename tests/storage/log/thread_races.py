@@ -25,6 +25,8 @@ from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_old_segments, delete_records
 from storage.log.unused_file import close_unused_file
 from tests.doubles.clock import ManualClock
 from tests.storage.cleaner.cleaning import BY_HAND, batch_of
@@ -175,13 +177,13 @@ class Race:
         async with self._writing:
             log = self.log
             lowest = log.high_watermark if "compact" in self.policy else log.log_start_offset
-            offset = rnd.randint(max(lowest, log.next_offset - rnd.choice([3, 30])), log.next_offset)
-            await log.truncation.truncate_to(offset)
+            offset = rnd.randint(max(lowest, log.offsets.next_offset - rnd.choice([3, 30])), log.offsets.next_offset)
+            await truncate_to(log, offset)
             self.records = {at: pair for at, pair in self.records.items() if at < offset}
 
     async def _begin_anew(self, rnd: random.Random) -> None:
         async with self._writing:
-            await self.log.truncation.truncate_fully_and_start_at(self.log.next_offset + rnd.choice([0, 5]))
+            await truncate_fully_and_start_at(self.log, self.log.offsets.next_offset + rnd.choice([0, 5]))
             self.records = {}
 
     async def _delete(self, _: random.Random) -> None:
@@ -194,22 +196,22 @@ class Race:
     async def _retain(self, rnd: random.Random) -> None:
         log = self.log
         if "delete" in self.policy and log.high_watermark > log.log_start_offset:
-            log.retention.delete_records(rnd.randint(log.log_start_offset, log.high_watermark))
+            delete_records(log, rnd.randint(log.log_start_offset, log.high_watermark))
         # As the broker does, or so that a cleaning loses its segments, as it does where there is no room.
-        await (self.logs.retention.delete_old_segments() if rnd.random() < 0.5 else log.retention.delete_old_segments())
+        await (self.logs.retention.delete_old_segments() if rnd.random() < 0.5 else delete_old_segments(log))
 
     async def _clean(self, _: random.Random) -> None:
         if "compact" in self.policy:
             await self.logs.cleaner.clean_dirtiest()
 
     async def _read(self, rnd: random.Random) -> None:
-        log, truncations = self.log, self.log.truncation.count
+        log, truncations = self.log, self.log.offsets.truncations_count
         start, end = log.log_start_offset, log.log_end_offset
         offset = rnd.randint(start, end)
         if offset == end:
             return
         content = await read(log, offset, max_bytes=rnd.choice([100, 1000, 5000]))
-        if log is not self.log or truncations != log.truncation.count:
+        if log is not self.log or truncations != log.offsets.truncations_count:
             return
         for position, header in iter_headers(content):
             for record in iter_records(content, position, header, 1 << 24):

@@ -11,6 +11,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.truncation_marker import TRUNCATION_MARKER
 from storage.segments.segment_files import segment_path
 from tests.storage.log.test_files_in_use import Gate
@@ -56,7 +57,7 @@ def test_who_reads_while_the_log_is_cut_is_answered_when_it_is(tmp_path: Path) -
             log = await filled(here, tmp_path)
             assert file_entries(log) == 1024
             filesystem.cuts.shut()
-            cut = asyncio.ensure_future(log.truncation.truncate_to(700))
+            cut = asyncio.ensure_future(truncate_to(log, 700))
             await filesystem.cuts.reached()
             assert file_entries(log) < 1024
             assert values_of(await read(log, 30, limit=31)) == [(30, "v30")], "of a page that stays as it is"
@@ -96,7 +97,7 @@ def test_what_was_read_of_an_index_before_a_cut_is_read_again(tmp_path: Path) ->
             reading = asyncio.ensure_future(read(log, 900, limit=901))
             while not pages:
                 await here.environment.readers.run(lambda: None)
-            await log.truncation.truncate_to(0)
+            await truncate_to(log, 0)
             for number in range(COUNT):
                 await append(log, "longer" * (number % 3), epoch=1)
             waits.set()
@@ -152,7 +153,7 @@ def test_an_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_path: Path, su
             else:
                 damaged = {"shorter": content[:240], "longer": content + b"?", "falls": content[48:] + content[:48]}
                 filesystem.write_bytes(path, damaged[damage])
-            await log.truncation.truncate_to(1200)
+            await truncate_to(log, 1200)
             assert log.failure is None and here.failed == []
             for number in (0, 1, 700, 1199):
                 assert values_of(await read(log, number, limit=number + 1)) == [(number, f"v{number}")]

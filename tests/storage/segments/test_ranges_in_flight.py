@@ -14,6 +14,8 @@ from runtime.disk.os_filesystem import OsFile
 from runtime.network.file_range import FileRange
 from storage.log.partition_log import PartitionLog
 from storage.log.reading import log_reader
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_segments_before
 from tests.storage.logs import World, append, config, open_log, world
 
 LEAST = 1_000
@@ -143,8 +145,8 @@ def test_files_stay_open_as_long_as_they_are_sent(tmp_path: Path) -> None:
             first = log.segments.first
             found, wanted = read(log, 0), in_memory(log, 0)
             other, other_wanted = read(log, 40), in_memory(log, 40)
-            await log.retention.delete_segments_before(30)
-            assert first.is_gone and first.file is not None
+            await delete_segments_before(log, 30)
+            assert first.is_removed and first.file is not None
             await log.close()
             for path in place.doomed:
                 place.environment.filesystem.unlink(path)
@@ -167,7 +169,7 @@ def test_a_truncation_waits_for_what_is_sent_of_the_end(tmp_path: Path) -> None:
             kept.leave_by(lambda: revoked.append("kept"))
             cut.leave_by(lambda: revoked.append("cut"))
             waiting = read(log, 10)
-            truncation = asyncio.ensure_future(log.truncation.truncate_to(30))
+            truncation = asyncio.ensure_future(truncate_to(log, 30))
             for _ in range(100):
                 await asyncio.sleep(0)
             assert revoked == ["cut"] and not truncation.done()
@@ -192,7 +194,7 @@ def test_a_range_that_is_released_is_no_more_in_flight(tmp_path: Path) -> None:
         async with filled(tmp_path) as (place, log):
             found = read(log, 0)
             found.release()
-            assert not len(place.environment.open_segments.ranges_in_flight) and not log.segments.active.pins
+            assert not len(place.environment.ranges_in_flight) and not log.segments.active.pins
 
     run(story)
 
@@ -207,7 +209,7 @@ def test_a_segment_that_is_active_again_stays_open(tmp_path: Path) -> None:
                 while first.pins > 1:  # noqa: ASYNC110  a flush uses it, too
                     await asyncio.sleep(0)
             place.environment.open_segments.close(first)
-            await log.truncation.truncate_to(14)
+            await truncate_to(log, 14)
             assert log.segments.active is first
             found.release()
             assert first.file is not None
@@ -219,7 +221,7 @@ def test_a_segment_that_is_active_again_stays_open(tmp_path: Path) -> None:
 def test_a_range_that_is_dropped_is_no_more_in_flight(tmp_path: Path) -> None:
     async def story() -> None:
         async with filled(tmp_path) as (place, log):
-            ranges = place.environment.open_segments.ranges_in_flight
+            ranges = place.environment.ranges_in_flight
             assert not isinstance(read(log, 0, max_bytes=LEAST - 1), FileRange)
             assert not len(ranges)
             found = read(log, 0)

@@ -65,7 +65,7 @@ def holds(count: int) -> Callable[[PartitionLog], Any]:
     """The log has exactly the first `count` records, knows its producer and goes on."""
 
     async def check(log: PartitionLog) -> None:
-        assert log.log_end_offset == log.next_offset == count
+        assert log.log_end_offset == log.offsets.next_offset == count
         assert await all_values(log) == records(count)
         for offset in range(0, count, 7):
             assert len(await read(log, offset, max_bytes=1)) > 0
@@ -318,7 +318,7 @@ def test_after_a_loss_of_power_everything_flushed_is_there(seed: int) -> None:
                     flushed = len(appended)
                 elif loop.random.random() < 0.5:
                     await log.await_appends()
-            recovery_point = log.recovery_point
+            recovery_point = log.offsets.recovery_point
             assert recovery_point >= flushed
             disk.crash()
             storage.crash_power()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.records.fetch import fetch
+from storage.log.removal.segment_retention import raise_log_start_offset
 from tests.broker.handlers.records.session_world import FOLLOWER, PARTITIONS, VERSION, WAIT_MS, Client, Several, several
 from tests.broker.handlers.replica_broker import Answer
 from tests.replication.replica_world import LAG_MS, ME, Replica
@@ -72,7 +73,7 @@ class History:
             case "delete" if partition.is_leader:
                 partition.delete_records(int(number * partition.high_watermark))
             case "retention":
-                partition.log.retention.raise_log_start_offset(int(number * partition.high_watermark))
+                raise_log_start_offset(partition.log, int(number * partition.high_watermark))
             case "tick":
                 partition.on_tick(made.around.now_ms)
             case "answer" if made.around.wishes and partition.wants(made.around.wishes[-1]):

@@ -94,7 +94,7 @@ def test_the_sets_of_one_request_are_not_all_converted_before_the_first_is_writt
     """A hundred small sets make a hundred large batches."""
 
     async def scenario(broker: ReplicaBroker) -> None:
-        broker.one.partition.log.config = LogConfig({"compression.type": "uncompressed"})
+        broker.one.partition.log.configure(LogConfig({"compression.type": "uncompressed"}))
         bomb = encode_message_set([Record(0, NOW_MS, None, bytes(500_000))], 1, compression=Compression.GZIP)
         partition = broker.one.partition  # of a hundred partitions one does for all
         broker.services.partitions.find = lambda _topic, _index: partition  # type: ignore[method-assign]

@@ -57,7 +57,7 @@ async def answered(both: Twins, request: ProduceRequest) -> list[Row]:
 
 
 def ends(both: Twins) -> list[int]:
-    return [one.partition.log.next_offset for one in both.sides[0].replicas]
+    return [one.partition.log.offsets.next_offset for one in both.sides[0].replicas]
 
 
 def unverified(both: Twins) -> None:

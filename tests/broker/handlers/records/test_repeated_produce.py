@@ -74,7 +74,7 @@ def test_records_that_take_long_are_appended_although_their_client_is_gone(tmp_p
                 await asyncio.sleep(0.001)
                 await both.sides[0].settle()
         await both.compare()
-        assert [side.replicas[0].partition.log.next_offset for side in both.sides] == [1, 1]
+        assert [side.replicas[0].partition.log.offsets.next_offset for side in both.sides] == [1, 1]
         assert all(not side.replicas[0].partition.waiters.produces_count for side in both.sides)
 
     on_twins(tmp_path, scenario, isr=(ME, OTHER))

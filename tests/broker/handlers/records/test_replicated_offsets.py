@@ -102,7 +102,7 @@ def test_version_0_counts_a_segment_whose_files_are_not_made_yet(
     async def scenario(broker: ReplicaBroker) -> None:
         log = await led_with_segments(broker)
         broker.one.fetched(2)
-        log.writer.roll(log.next_offset, NOW_MS + 3_000)
+        log.writer.roll(log.offsets.next_offset, NOW_MS + 3_000)
         unmade.add(log.segments.active.path(LOG_SUFFIX))
         monkeypatch.setattr(OsFileSystem, "stat", before_it_is_made)
         assert await begun_at(broker, LATEST) == [2, 1, 0]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.network.memory_budget import LEAST_WAITING_BYTES
+from storage.log import log_replacement
 from tests.broker.handlers.records.produce_twins import OTHER, Twins, on_twins, request_of, teach
 from tests.replication.replica_world import ME
 from tests.storage.logs import batch
@@ -18,11 +19,11 @@ SMALL_RECORDS = bytes(batch("x"))
 
 def hold_writes(both: Twins) -> None:
     """Appends stay in memory until `write`."""
-    both.each_replica(lambda one: one.partition.log.replacement.buffer_appends())
+    both.each_replica(lambda one: log_replacement.buffer_appends(one.partition.log))
 
 
 def write(both: Twins) -> None:
-    both.each_replica(lambda one: one.partition.log.replacement.release())
+    both.each_replica(lambda one: log_replacement.release(one.partition.log))
 
 
 def used_bytes(both: Twins) -> list[int]:
@@ -31,7 +32,7 @@ def used_bytes(both: Twins) -> list[int]:
 
 def ends(both: Twins) -> list[int]:
     """What was appended, written or not."""
-    return [side.replicas[0].partition.log.next_offset for side in both.sides]
+    return [side.replicas[0].partition.log.offsets.next_offset for side in both.sides]
 
 
 def test_without_an_answer_they_are_counted_and_nobody_waits_for_them(tmp_path: Path) -> None:

@@ -106,12 +106,12 @@ def test_a_coordinator_elsewhere_is_waited_for_as_a_barrier(tmp_path: Path) -> N
         coordinator.is_elsewhere = True
         answer = broker.start(produce, sending(), 11)
         assert isinstance(answer._outcome, Deferred) and answer._outcome.is_barrier
-        assert await row_of(answer) is None and broker.one.partition.log.next_offset == 0
+        assert await row_of(answer) is None and broker.one.partition.log.offsets.next_offset == 0
         coordinator.answer()
         await asyncio.sleep(0)
         await broker.one.partition.log.await_appends()
         assert (await row_of(answer)).error_code == ErrorCode.NONE
-        assert broker.one.partition.log.next_offset == 1
+        assert broker.one.partition.log.offsets.next_offset == 1
 
     play(tmp_path, scenario)
 
@@ -124,7 +124,7 @@ def test_a_marker_that_comes_first_leaves_nothing_to_begin(tmp_path: Path) -> No
         mark(broker)
         coordinator.answer()
         assert (await row_of(answer)).error_code == ErrorCode.INVALID_TXN_STATE
-        assert broker.one.partition.log.next_offset == 1
+        assert broker.one.partition.log.offsets.next_offset == 1
         assert not broker.one.partition.log.producers.states.has_open_transaction(PRODUCER, 0)
 
     play(tmp_path, scenario)
@@ -179,6 +179,6 @@ def test_a_client_that_is_gone_does_not_stop_the_append(tmp_path: Path) -> None:
         coordinator.answer()
         await asyncio.sleep(0)
         await broker.one.partition.log.await_appends()
-        assert broker.one.partition.log.next_offset == 1 and broker.one.partition.waiters.produces_count == 0
+        assert broker.one.partition.log.offsets.next_offset == 1 and broker.one.partition.waiters.produces_count == 0
 
     play(tmp_path, scenario)

@@ -10,6 +10,7 @@ from protocol.errors import KafkaError
 from protocol.records.batch import iter_headers
 from storage.log.partition_log import PartitionLog
 from storage.log.producers.producer_state import ProducerStates
+from storage.log.removal.log_truncation import truncate_to
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
 from storage.segments.txn_index import AbortedTxn, decode_transactions
 from tests.storage.log.producers.transacting import Transactional
@@ -57,7 +58,7 @@ async def work(machine: Machine, log: PartitionLog) -> None:
             if turn == 9:
                 await log.flush()
             if turn == 15:
-                await log.truncation.truncate_to(log.log_end_offset - 5)
+                await truncate_to(log, log.log_end_offset - 5)
                 producers = [Transactional(log, producer_id, epoch=1) for producer_id in (1, 2, 3)]
     except KafkaError:
         assert log.failure is not None
@@ -89,11 +90,11 @@ def _is_over_after(calls: int, *, power: bool) -> bool:
         task = asyncio.ensure_future(work(machine, log))
         highest = 0
         while not struck and not task.done():
-            highest = max(highest, log.recovery_point)
+            highest = max(highest, log.offsets.recovery_point)
             await asyncio.sleep(0.001)
         over = not struck
         # The checkpoint may have been written at any moment, last when the cut had lowered it.
-        recovery_point = log.recovery_point if machine.checkpoints else highest
+        recovery_point = log.offsets.recovery_point if machine.checkpoints else highest
         task.cancel()
         if power:
             machine.storage.crash_power()
@@ -113,13 +114,13 @@ EACH_FLUSHED = config(segment_bytes=900, flush_messages=1)
 
 async def check_behind_flushed_writes(machine: Machine, log: PartitionLog) -> None:
     """Each write is flushed, so that the recovery point is behind the first segment before this one is on the disk."""
-    log.config = EACH_FLUSHED
+    log.configure(EACH_FLUSHED)
     for _ in range(20):
         await append(log, "x" * 100)
         if len(log.segments) > 1:
             break
     machine.storage.crash_power()
-    await check(machine, await machine.start(log.recovery_point))
+    await check(machine, await machine.start(log.offsets.recovery_point))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -127,7 +128,7 @@ def test_an_abort_that_was_cut_off_does_not_come_back_in_the_index(seed: int) ->
     async def program(machine: Machine) -> None:
         machine.readers_delay_ms = 1000.0  # rolled segments are flushed late
         log = await machine.start()
-        log.config = EACH_FLUSHED
+        log.configure(EACH_FLUSHED)
         one = Transactional(log, 1)
         await one.write("a")
         await one.abort()
@@ -135,7 +136,7 @@ def test_an_abort_that_was_cut_off_does_not_come_back_in_the_index(seed: int) ->
         await one.write("b")
         await one.abort()
         await log.flush()
-        await log.truncation.truncate_to(end_offset + 1)
+        await truncate_to(log, end_offset + 1)
         await check_behind_flushed_writes(machine, log)
 
     on_a_machine(seed, program)

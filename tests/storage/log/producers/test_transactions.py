@@ -11,6 +11,8 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.control import ControlType
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_segments_before, raise_log_start_offset
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
 from storage.segments.txn_index import AbortedTxn
 from tests.storage.log.producers.transacting import Transactional, play, stored
@@ -69,7 +71,7 @@ def test_what_lies_before_the_start_is_stable(tmp_path: Path) -> None:
             await Transactional(log, 1).write("a", "b")
             await append(log, "c", "d")
             log.commit(4)
-            log.retention.raise_log_start_offset(3)
+            raise_log_start_offset(log, 3)
             assert log.commit(4) == 3
 
     asyncio.run(run())
@@ -82,7 +84,7 @@ def test_who_was_overtaken_ends_no_transaction(tmp_path: Path) -> None:
             one = Transactional(log, 1, epoch=3, coordinator_epoch=5)
             await one.write("a")
             await one.commit()
-            end = log.next_offset
+            end = log.offsets.next_offset
             for change, code in (
                 ({"coordinator_epoch": 4}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
                 ({"epoch": 2}, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -91,7 +93,7 @@ def test_who_was_overtaken_ends_no_transaction(tmp_path: Path) -> None:
                 with pytest.raises(KafkaError) as refused:
                     await old.abort()
                 assert refused.value.code is code
-            assert log.next_offset == end and log.failure is None
+            assert log.offsets.next_offset == end and log.failure is None
             await one.abort()  # of nothing: a coordinator may repeat itself
             assert await indexed(here, log) == []
 
@@ -245,7 +247,7 @@ def test_a_cut_takes_the_index_along(tmp_path: Path, offset: int) -> None:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
             expected = [each for each in await indexed(here, log) if each.last_offset < offset]
-            await log.truncation.truncate_to(offset)
+            await truncate_to(log, offset)
             assert await indexed(here, log) == expected
             await play(log, 2, first_producer=20)
             assert (await indexed(here, log))[: len(expected)] == expected
@@ -259,7 +261,7 @@ def test_nothing_is_left_of_a_log_that_begins_again(tmp_path: Path) -> None:
         async with world(str(tmp_path)) as here:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
-            await log.truncation.truncate_fully_and_start_at(100)
+            await truncate_fully_and_start_at(log, 100)
             assert await indexed(here, log) == [] and txn_files(tmp_path) == []
             one = Transactional(log, 1)
             await one.write("a")
@@ -275,7 +277,7 @@ def test_an_index_goes_with_its_segment(tmp_path: Path) -> None:
             log = await open_log(here, str(tmp_path), SMALL)
             await play(log, 12)
             before = await indexed(here, log)
-            assert await log.retention.delete_segments_before(30) > 0
+            assert await delete_segments_before(log, 30) > 0
             first = log.segments.first.base_offset
             assert await indexed(here, log) == [each for each in before if each.last_offset >= first]
             aside = [name for name in txn_files(tmp_path) if name.endswith(".deleted")]

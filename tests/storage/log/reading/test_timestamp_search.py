@@ -18,6 +18,8 @@ from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.reading.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_records, delete_segments_before
 from tests.doubles.clock import ManualClock
 from tests.storage.file_around import FileAround
 from tests.storage.log.reading.test_read_cost import Asked
@@ -78,7 +80,7 @@ async def log_with_the_latest_deleted(log: PartitionLog, batches: int = BATCHES)
     await append(log, "latest", timestamp=LATE_MS)
     await fill(log, batches)
     log.commit(log.log_end_offset)
-    log.retention.delete_records(1)
+    delete_records(log, 1)
 
 
 def test_others_run_while_a_segment_is_walked_to_its_end(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_a_log_that_is_cut_meanwhile_is_searched_again(tmp_path: Path) -> None:
             cold.reads.shut()
             search = asyncio.ensure_future(log.reading.offset_for_timestamp(LATE_MS))
             await cold.reads.reached()  # it has what is cut off now
-            await log.truncation.truncate_to(2)
+            await truncate_to(log, 2)
             await append(log, "other", timestamp=LATE_MS + 5)
             cold.reads.open()
             assert await search == TimestampOffset(LATE_MS + 5, 2, 0)
@@ -175,11 +177,11 @@ def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_pat
             log.commit(log.log_end_offset)
             assert len(log.segments) == 2
             # A flush that is under way keeps the segment's file open, also when the segment goes.
-            await until(lambda: log.recovery_point == log.segments.active.base_offset)
+            await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset)
             cold.reads.shut()
             search = asyncio.ensure_future(log.reading.offset_for_timestamp(LATE_MS))
             await cold.reads.reached()
-            assert await log.retention.delete_segments_before(log.segments.active.base_offset)
+            assert await delete_segments_before(log, log.segments.active.base_offset)
             cold.reads.open()
             with pytest.raises(KafkaError) as refused:
                 await search

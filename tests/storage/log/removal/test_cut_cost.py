@@ -14,6 +14,8 @@ from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log import opening
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_to
+from storage.log.removal.segment_retention import delete_records
 from storage.segments.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.segments.segment_scan import SegmentScan, walk, walk_in_steps
 from tests.storage.file_around import FileAround
@@ -68,7 +70,7 @@ def test_a_log_without_producers_is_not_walked_for_them(tmp_path: Path) -> None:
         async with world(str(folder), filesystem=filesystem) as here:
             log = await filled(here, folder, has_producer=has_producer)
             filesystem.log_bytes = 0
-            await log.truncation.truncate_to(COUNT - 1)
+            await truncate_to(log, COUNT - 1)
             bytes_read = filesystem.log_bytes
             assert await all_values(log) == [(at, VALUE + str(at)) for at in range(COUNT - 1)]
             await log.close()
@@ -97,7 +99,7 @@ def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> No
             log = await filled(here, tmp_path, has_producer=True)
             other = await opening.open_log("o", 0, f"{tmp_path}/o-0", config(), here.environment)
             filesystem.walks.shut()
-            cut = asyncio.ensure_future(log.truncation.truncate_to(COUNT - 1))
+            cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
             await filesystem.walks.reached()
             async with asyncio.timeout(20):
                 await append(other, "a")
@@ -121,7 +123,7 @@ def test_a_stop_that_does_not_wait_for_the_walk_leaves_no_producers_of_what_was_
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path, has_producer=True, segment_bytes=7000)
             filesystem.walks.shut()
-            cut = asyncio.ensure_future(log.truncation.truncate_to(COUNT - 1))
+            cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
             await filesystem.walks.reached()
             stop = asyncio.ensure_future(here.tasks.close())
             await asyncio.wait((cut,))
@@ -166,15 +168,15 @@ def test_a_log_that_was_cut_knows_what_a_start_finds(
         async with world(str(tmp_path)) as here:
             log = await filled(here, tmp_path, has_producer=producers == "idempotent", segment_bytes=segment_bytes)
             if producers == "transactional":
-                await log.truncation.truncate_to(0)
+                await truncate_to(log, 0)
                 one = Transactional(log, 7)
                 for at in range(COUNT // 4):
                     for _ in range(3):
                         await one.write(VALUE, timestamp=NOW_MS + at % 30)
                     await (one.abort() if at % 2 else one.commit())
-            await log.truncation.truncate_to(end)
+            await truncate_to(log, end)
             after = await known(log)
-            recovery_point = log.recovery_point
+            recovery_point = log.offsets.recovery_point
             if is_clean:
                 await log.close()
                 recovery_point = end
@@ -201,7 +203,7 @@ def test_a_transaction_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_pat
             path, filesystem = segment_path(log.directory, 0, TXN_INDEX_SUFFIX), here.environment.filesystem
             content = filesystem.read_bytes(path)
             filesystem.write_bytes(path, content[34:68] + content[:34] + content[68:])
-            await log.truncation.truncate_to(6)
+            await truncate_to(log, 6)
             assert filesystem.read_bytes(path) == content[: 3 * 34]
             assert [each.last_offset for each in await log.reading.reader.aborted_between(0, 6)] == [1, 3, 5]
             await log.close()
@@ -219,8 +221,8 @@ def test_a_cut_within_the_batch_that_a_later_segment_and_the_log_begin_with(tmp_
                 await append(log, *"abcdefgh")
             assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
             log.high_watermark = 24
-            log.retention.delete_records(18)
-            await log.truncation.truncate_to(20)
+            delete_records(log, 18)
+            await truncate_to(log, 20)
             assert (log.log_start_offset, log.log_end_offset) == (18, 20)
             for segment in log.segments:
                 assert here.environment.filesystem.exists(segment.path(".log")), "its files are those that the log has"
@@ -277,7 +279,7 @@ def test_a_cut_that_meets_an_unreadable_log_fails_it(tmp_path: Path) -> None:
             log = await filled(here, tmp_path, has_producer=True)
             filesystem.is_broken = True
             with pytest.raises(KafkaError):
-                await log.truncation.truncate_to(COUNT - 1)
+                await truncate_to(log, COUNT - 1)
             assert log.failure is not None and len(here.failed) == 1
             await log.close(flush=False)
 

@@ -10,6 +10,8 @@ import pytest
 
 from storage.log.loading import LoadRequest, load_log
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_records
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.directories.test_offline_directory import WatchedFileSystem
 from tests.storage.logs import all_values, append, config, open_log, world
@@ -23,7 +25,7 @@ async def filled(machine: Machine, count: int = 30) -> PartitionLog:
         await append(log, f"{at:0100}", epoch=at // 10, producer_id=5, producer_epoch=0, base_sequence=at)
     await log.flush()
     assert len(log.segments) > 4
-    assert log.recovery_point == count
+    assert log.offsets.recovery_point == count
     return log
 
 
@@ -88,7 +90,7 @@ def _is_over_and_stays(kind: str, offset: int, calls: int, seed: int) -> bool:
         over = not await _is_killed_in_cut(machine, log, kind, offset, calls)
         second = await machine.start(30)
         await copy(second, *(f"new {at}" for at in range(2 + 10 * (seed % 2))), epoch=3)  # those that roll are flushed
-        seen, recovery_point = await all_values(second), second.recovery_point
+        seen, recovery_point = await all_values(second), second.offsets.recovery_point
         machine.storage.crash_power()
         third = await machine.start(recovery_point)
         records = await all_values(third)
@@ -155,11 +157,7 @@ async def _is_killed_in_cut(machine: Machine, log: PartitionLog, kind: str, offs
         struck = True
 
     machine.storage.strike_after(calls, strike)
-    cut = (
-        log.truncation.truncate_to(offset)
-        if kind == "truncate_to"
-        else log.truncation.truncate_fully_and_start_at(offset)
-    )
+    cut = truncate_to(log, offset) if kind == "truncate_to" else truncate_fully_and_start_at(log, offset)
     task = asyncio.ensure_future(cut)
     while not struck and not task.done():  # noqa: ASYNC110  virtual time
         await asyncio.sleep(0.01)
@@ -177,7 +175,7 @@ def test_batches_below_a_cut_are_still_known_to_be_there() -> None:
         log = await filled(machine, 27)
         end = log.segments.active.base_offset
         assert end == 25
-        await log.truncation.truncate_to(end)
+        await truncate_to(log, end)
         for at in range(22, end):  # the last five, but for what was cut off
             again = await append(log, f"{at:0100}", epoch=9, producer_id=5, producer_epoch=0, base_sequence=at)
             assert (again.duplicate, again.base_offset) == (True, at)
@@ -193,7 +191,7 @@ def test_batches_below_a_cut_are_still_known_to_be_there() -> None:
 def test_a_cut_that_was_done_is_not_undone_by_a_loss_of_power(seed: int) -> None:
     async def program(machine: Machine) -> None:
         log = await filled(machine)
-        await log.truncation.truncate_to(14)
+        await truncate_to(log, 14)
         await copy(log, *(f"new {at}" for at in range(20)), epoch=3)
         assert machine.checkpoints == [14]  # before the first append, so that all of these are looked at
         machine.storage.crash_power()
@@ -210,14 +208,14 @@ def test_recovery_points_are_kept_only_when_one_fell() -> None:
     async def program(machine: Machine) -> None:
         log = await filled(machine)
         await copy(log, "a", "b", epoch=3)
-        await log.truncation.truncate_to(31)
-        await log.truncation.truncate_to(40)
+        await truncate_to(log, 31)
+        await truncate_to(log, 40)
         assert machine.checkpoints == []
-        await log.truncation.truncate_fully_and_start_at(60)
+        await truncate_fully_and_start_at(log, 60)
         assert machine.checkpoints == []
         await copy(log, "c", epoch=3)
         await log.flush()
-        await log.truncation.truncate_to(60)
+        await truncate_to(log, 60)
         assert machine.checkpoints == [60]
 
     on_a_machine(1, program)
@@ -232,7 +230,7 @@ def test_epochs_that_were_cut_off_do_not_come_back(tmp_path: Path, is_clean: boo
             log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS)
             await copy(log, "a", "b", epoch=4)
             await copy(log, "c", "d", epoch=5)
-            await log.truncation.truncate_to(2)
+            await truncate_to(log, 2)
             await copy(log, "e", "f", epoch=4)
             await log.flush()
             again = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=is_clean, recovery_point=4)
@@ -275,8 +273,8 @@ def test_a_cut_among_deleted_records_takes_the_start_along(tmp_path: Path) -> No
             for value in "abcdef":
                 await append(log, value)
             log.high_watermark = 6
-            log.retention.delete_records(4)
-            await log.truncation.truncate_to(2)
+            delete_records(log, 4)
+            await truncate_to(log, 2)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (2, 2, 2)
             await append(log, "x")
             assert await all_values(log) == [(2, "x")]
@@ -291,9 +289,9 @@ def test_a_cut_that_leaves_nothing_of_a_log_which_starts_within_its_first_batch(
             log = await open_log(doors, str(tmp_path))
             await append(log, *"abcdefg")
             log.high_watermark = 7
-            log.retention.delete_records(5)
+            delete_records(log, 5)
             for value in "xy":
-                await log.truncation.truncate_to(5)
+                await truncate_to(log, 5)
                 assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (5, 5, 5)
                 await append(log, value)
                 assert await all_values(log) == [(5, value)]
@@ -311,12 +309,12 @@ def test_a_log_that_begins_anew_is_committed_up_to_there(tmp_path: Path) -> None
             log = await open_log(doors, str(tmp_path))
             await append(log, "a", "b", epoch=3)
             log.high_watermark = 1
-            await log.truncation.truncate_fully_and_start_at(40)
+            await truncate_fully_and_start_at(log, 40)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (40, 40, 40)
             assert log.epochs.latest_epoch == -1
             await log.await_appends()
             assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
-            await log.truncation.truncate_fully_and_start_at(10)
+            await truncate_fully_and_start_at(log, 10)
             assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (10, 10, 10)
             await log.close()
 
@@ -332,7 +330,7 @@ def test_producers_are_as_they_were_at_the_cut(tmp_path: Path, end: int) -> None
             log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS)
             for at in range(30):
                 await append(log, f"{at:0100}", producer_id=at % 3, producer_epoch=0, base_sequence=at // 3)
-            await log.truncation.truncate_to(end)
+            await truncate_to(log, end)
             for at in range(end, 36):
                 result = await append(log, f"{at:0100}", producer_id=at % 3, producer_epoch=0, base_sequence=at // 3)
                 assert not result.duplicate
@@ -354,11 +352,11 @@ def test_a_flush_while_a_cut_looks_for_its_place_leaves_no_checkpoint_above_it(s
         for at in range(30):
             await append(log, f"{at:0100}", epoch=0)
         machine.storage.cold_probability = 1.0
-        cut = asyncio.ensure_future(log.truncation.truncate_to(24))
+        cut = asyncio.ensure_future(truncate_to(log, 24))
         kept = 0
         while not cut.done():  # as a periodic checkpoint may at any moment
             if not machine.checkpoints:
-                kept = max(kept, log.recovery_point)
+                kept = max(kept, log.offsets.recovery_point)
             await asyncio.sleep(0.0005)
         await cut
         assert log.log_end_offset == 24
@@ -375,11 +373,7 @@ def test_a_cut_whose_caller_is_cancelled_is_carried_out(kind: str, offset: int, 
     async def program(machine: Machine) -> None:
         log = await filled(machine)
         machine.storage.cold_probability = 0.5
-        cut = (
-            log.truncation.truncate_to(offset)
-            if kind == "truncate_to"
-            else log.truncation.truncate_fully_and_start_at(offset)
-        )
+        cut = truncate_to(log, offset) if kind == "truncate_to" else truncate_fully_and_start_at(log, offset)
         task = asyncio.ensure_future(cut)
         await asyncio.sleep(machine.loop.random.choice((0, 0.001, 0.005, 0.02)))
         task.cancel()
@@ -408,7 +402,7 @@ def test_a_stop_waits_for_a_cut(tmp_path: Path) -> None:
             for at, value in enumerate("abc"):
                 await append(log, value, epoch=at, producer_id=5, producer_epoch=0, base_sequence=at)
             filesystem.hold_back("truncate")
-            follower = asyncio.ensure_future(log.truncation.truncate_to(1))
+            follower = asyncio.ensure_future(truncate_to(log, 1))
             await filesystem.is_held()
             follower.cancel()
             await asyncio.wait((follower,))
@@ -440,7 +434,7 @@ def test_a_cut_of_a_compacted_log_tells_of_no_missing_records(tmp_path: Path, ca
             await log.close()
             (tmp_path / "t-0" / "00000000000000000000.log").write_bytes(b"")
             log = await open_log(place, str(tmp_path), compacted, is_clean=True, recovery_point=12)
-            await log.truncation.truncate_to(10)
+            await truncate_to(log, 10)
             assert log.log_end_offset == 10
             await log.close()
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from protocol.errors import KafkaError
 from protocol.records.record import Record, encode_batch
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.retention_rules import Expired, SegmentExtent, expired_segments
+from storage.log.removal.segment_retention import delete_old_segments, delete_records
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, World, all_values, append, append_records, config, open_log, world
 
@@ -169,7 +171,7 @@ def test_segments_whose_newest_record_is_too_old_go(tmp_path: Path) -> None:
         base_offsets = await fill(log)
         raised: list[int] = []
         log.start_listener = SimpleNamespace(on_start_raised=lambda: raised.append(log.log_start_offset))
-        deleted = await log.retention.delete_old_segments()
+        deleted = await delete_old_segments(log)
         # Record 30 - 10 is ten hours less one old: the last one that is kept by age.
         expected = max(offset for offset in base_offsets if offset <= 19)
         assert deleted == base_offsets.index(expected) > 0
@@ -179,7 +181,7 @@ def test_segments_whose_newest_record_is_too_old_go(tmp_path: Path) -> None:
         assert names(tmp_path / "t-0", "*.log") == [f"{each:020d}.log" for each in base_offsets if each >= expected]
         with pytest.raises(KafkaError, match="not in"):
             log.reading.read(0, limit_offset=30, max_bytes=1000, at_least_one=True)
-        assert await log.retention.delete_old_segments() == 0
+        assert await delete_old_segments(log) == 0
 
     with_log(tmp_path, body, retention_ms=10 * HOUR_MS)
 
@@ -188,15 +190,15 @@ def test_the_active_segment_rolls_and_goes_when_all_of_it_is_old(tmp_path: Path)
     async def body(doors: World, log: PartitionLog) -> None:
         count = len(await fill(log, 10))
         doors.clock.now_ms += 3 * HOUR_MS
-        assert await log.retention.delete_old_segments() == count
+        assert await delete_old_segments(log) == count
         assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (10, 10, 0)
         assert names(tmp_path / "t-0", "*.log") == [f"{10:020d}.log"]
-        assert await log.retention.delete_old_segments() == 0, "an empty segment stays"
+        assert await delete_old_segments(log) == 0, "an empty segment stays"
         assert (await append(log, "next", timestamp=doors.clock.now_ms)).base_offset == 10
         log.high_watermark = 11
-        assert await log.retention.delete_old_segments() == 0
+        assert await delete_old_segments(log) == 0
         await log.flush()
-        assert log.recovery_point == 11
+        assert log.offsets.recovery_point == 11
 
     with_log(tmp_path, body, retention_ms=2 * HOUR_MS)
 
@@ -206,10 +208,10 @@ def test_what_is_not_committed_stays(tmp_path: Path) -> None:
         base_offsets = await fill(log, 20)
         doors.clock.now_ms += 1000 * HOUR_MS
         log.high_watermark = base_offsets[2] - 1
-        assert await log.retention.delete_old_segments() == 1
+        assert await delete_old_segments(log) == 1
         assert log.log_start_offset == base_offsets[1]
         log.high_watermark = 19
-        await log.retention.delete_old_segments()
+        await delete_old_segments(log)
         assert log.log_start_offset == base_offsets[-1], "the active one holds a record that is not committed"
 
     with_log(tmp_path, body, retention_ms=HOUR_MS)
@@ -219,10 +221,10 @@ def test_the_log_is_kept_at_its_size(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         await fill(log)
         first_bytes = log.segments.first.written_bytes
-        assert await log.retention.delete_old_segments() > 0
+        assert await delete_old_segments(log) > 0
         assert 2000 <= log.size_bytes < 2000 + first_bytes
-        log.config = config(segment_bytes=900, retention_bytes=0)
-        await log.retention.delete_old_segments()
+        log.configure(config(segment_bytes=900, retention_bytes=0))
+        await delete_old_segments(log)
         assert (log.size_bytes, log.log_start_offset) == (0, 30)
 
     with_log(tmp_path, body, retention_bytes=2000, retention_ms=-1)
@@ -231,10 +233,10 @@ def test_the_log_is_kept_at_its_size(tmp_path: Path) -> None:
 def test_limits_that_change_count_at_the_next_look(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         base_offsets = await fill(log)
-        assert await log.retention.delete_old_segments() == 0
+        assert await delete_old_segments(log) == 0
         for hours in (20, 25, 5):
-            log.config = config(segment_bytes=900, retention_ms=hours * HOUR_MS)
-            await log.retention.delete_old_segments()
+            log.configure(config(segment_bytes=900, retention_ms=hours * HOUR_MS))
+            await delete_old_segments(log)
             kept = 29 - hours if hours != 25 else 9  # a limit that is raised brings nothing back
             assert log.log_start_offset == max(offset for offset in base_offsets if offset <= kept)
 
@@ -245,9 +247,9 @@ def test_limits_that_change_count_at_the_next_look(tmp_path: Path) -> None:
 def test_a_topic_that_is_only_compacted_loses_only_what_was_deleted(tmp_path: Path, policy: str, goes: bool) -> None:
     async def body(doors: World, log: PartitionLog) -> None:
         base_offsets = await fill(log)
-        log.retention.delete_records(base_offsets[2] + 1)
+        delete_records(log, base_offsets[2] + 1)
         doors.clock.now_ms += 1000 * HOUR_MS
-        await log.retention.delete_old_segments()
+        await delete_old_segments(log)
         assert log.segments.first.base_offset == (30 if goes else base_offsets[2])
         assert log.log_start_offset == (30 if goes else base_offsets[2] + 1)
 
@@ -264,10 +266,10 @@ def test_records_without_timestamps_are_as_old_as_their_file(tmp_path: Path) -> 
         for at, base_offset in enumerate(base_offsets):
             written_s = NOW_MS / 1000 - (10 - at) * 3600
             os.utime(tmp_path / "t-0" / f"{base_offset:020d}.log", (written_s, written_s))
-        assert await log.retention.delete_old_segments() == 2  # those of 10 and 9 hours ago
+        assert await delete_old_segments(log) == 2  # those of 10 and 9 hours ago
         assert log.log_start_offset == base_offsets[2]
         doors.clock.now_ms += 100 * HOUR_MS
-        await log.retention.delete_old_segments()
+        await delete_old_segments(log)
         assert log.log_start_offset == 20
 
     with_log(tmp_path, body, retention_ms=int(8.5 * HOUR_MS))
@@ -285,10 +287,10 @@ def test_ages_are_learned_from_the_files_of_a_log_that_nobody_reads(tmp_path: Pa
             log = await open_log(doors, str(tmp_path), limited, is_clean=True, recovery_point=30)
             log.high_watermark = 30
             expected = max(offset for offset in base_offsets if offset <= 19)
-            assert await log.retention.delete_old_segments() == base_offsets.index(expected)
+            assert await delete_old_segments(log) == base_offsets.index(expected)
             assert all(segment.file is None for segment in log.segments)
             doors.clock.now_ms += 1000 * HOUR_MS
-            await log.retention.delete_old_segments()
+            await delete_old_segments(log)
             assert log.log_start_offset == log.segments.first.base_offset == 30
             await append(log, "on it goes")
             assert await all_values(log) == [(30, "on it goes")]
@@ -323,7 +325,7 @@ def test_an_age_is_right_whatever_the_indexes_are_like(tmp_path: Path, damage: s
                         path.unlink()
             log = await open_log(doors, str(tmp_path), settings, is_clean=True, recovery_point=60)
             log.high_watermark = 60
-            await log.retention.delete_old_segments()
+            await delete_old_segments(log)
             assert log.log_start_offset == max(offset for offset in base_offsets if offset <= 49)
             await log.close()
 
@@ -334,7 +336,7 @@ def test_appends_and_reads_go_on_while_segments_go(tmp_path: Path) -> None:
     async def body(doors: World, log: PartitionLog) -> None:
         await fill(log)
         doors.clock.now_ms += 1000 * HOUR_MS
-        deleting = asyncio.ensure_future(log.retention.delete_old_segments())
+        deleting = asyncio.ensure_future(delete_old_segments(log))
         for at in range(30, 50):
             assert (await append(log, f"{at:0100}", timestamp=doors.clock.now_ms)).base_offset == at
             log.high_watermark = log.log_end_offset
@@ -349,12 +351,12 @@ def test_a_cut_and_retention_do_not_meet(tmp_path: Path) -> None:
     async def body(doors: World, log: PartitionLog) -> None:
         await fill(log)
         doors.clock.now_ms += 1000 * HOUR_MS
-        cutting = asyncio.ensure_future(log.truncation.truncate_to(15))
+        cutting = asyncio.ensure_future(truncate_to(log, 15))
         await asyncio.sleep(0)
-        assert await log.retention.delete_old_segments() == 0
+        assert await delete_old_segments(log) == 0
         await cutting
         assert (log.log_start_offset, log.log_end_offset) == (0, 15)
-        await log.retention.delete_old_segments()
+        await delete_old_segments(log)
         assert (log.log_start_offset, log.log_end_offset) == (15, 15)
 
     with_log(tmp_path, body, retention_ms=HOUR_MS)
@@ -371,7 +373,7 @@ def test_producers_are_not_forgotten_with_their_records(tmp_path: Path) -> None:
             await log.await_appends()
             log = await open_log(doors, str(tmp_path), config(segment_bytes=900, retention_bytes=0), recovery_point=0)
             log.high_watermark = 30
-            await log.retention.delete_old_segments()
+            await delete_old_segments(log)
             assert log.log_start_offset == 30
             log = await open_log(doors, str(tmp_path), config(), recovery_point=30, log_start_offset=30)
             (producer,) = log.producers.states.describe()

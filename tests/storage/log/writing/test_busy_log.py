@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.segment_retention import delete_old_segments
 from storage.log.unused_file import close_unused_file
 from tests.storage.logs import NOW_MS, append, append_records, batch, config, open_log, world
 
@@ -43,7 +44,7 @@ async def kept_busy(log: PartitionLog) -> AsyncIterator[None]:
 
 
 async def save_epochs(log: PartitionLog) -> None:
-    log.epochs.assign(log.epochs.latest_epoch + 1, log.next_offset)
+    log.epochs.assign(log.epochs.latest_epoch + 1, log.offsets.next_offset)
     log.epochs.save()
     await log.await_queued_files()
 
@@ -73,9 +74,9 @@ def test_a_flush_of_one_that_is_being_opened_ends(tmp_path: Path) -> None:
             await append(log, "v")
             await close_unused_file(log)
             async with kept_busy(log):
-                end_offset = log.next_offset
+                end_offset = log.offsets.next_offset
                 await log.flush()
-                assert log.recovery_point >= end_offset > 1
+                assert log.offsets.recovery_point >= end_offset > 1
             await log.close()
 
     asyncio.run(run())
@@ -95,10 +96,10 @@ def test_retention_of_one_whose_producers_have_no_snapshot_ends(tmp_path: Path) 
             log = await open_log(place, str(tmp_path), settings, recovery_point=0)
             log.high_watermark = log.log_end_offset
             async with kept_busy(log):
-                assert await log.retention.delete_old_segments() > 0
+                assert await delete_old_segments(log) > 0
             await log.close(flush=False)
         async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), settings, recovery_point=log.recovery_point)
+            log = await open_log(place, str(tmp_path), settings, recovery_point=log.offsets.recovery_point)
             (producer,) = log.producers.states.describe()
             assert (producer.producer_id, producer.last_sequence) == (7, 79)
             await log.close()

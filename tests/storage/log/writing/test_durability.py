@@ -18,6 +18,7 @@ from storage.directories import online_directory
 from storage.log.loading import LoadedLog, LoadRequest, load_log
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.producers.producer_state import ProducerStates
+from storage.log.removal.log_truncation import truncate_to
 from storage.log.unused_file import close_unused_file
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, until, world
@@ -43,7 +44,7 @@ def test_a_flush_puts_the_files_and_their_names_on_the_disk() -> None:
             await append(log, value)
         assert not durable(machine), "written, and not flushed"
         await log.flush()
-        assert log.recovery_point == 3
+        assert log.offsets.recovery_point == 3
         files = durable(machine)
         assert files[f"{0:020d}.log"] == log.size_bytes
         assert {f"{0:020d}{suffix}" for suffix in SUFFIXES} <= files.keys()
@@ -78,7 +79,7 @@ def test_a_finished_segment_is_flushed_with_its_indexes_and_the_snapshot_at_its_
             at += 1
         base_offsets = [segment.base_offset for segment in log.segments]
         await asyncio.sleep(1)  # of virtual time
-        assert log.recovery_point == base_offsets[-1]
+        assert log.offsets.recovery_point == base_offsets[-1]
         files = durable(machine)
         for base_offset, end_offset in pairwise(base_offsets):
             for suffix in SUFFIXES:
@@ -107,8 +108,8 @@ def test_the_recovery_point_goes_on_behind_what_a_start_has_recovered(tmp_path: 
             log = await open_log(place, str(tmp_path), settings, recovery_point=checkpointed)
             for number in range(100):
                 await append(log, f"v{number}")
-            await until(lambda: log.recovery_point == log.segments.active.base_offset)
-            assert log.recovery_point > killed_at
+            await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset)
+            assert log.offsets.recovery_point > killed_at
             await log.close()
 
     asyncio.run(run())
@@ -313,8 +314,8 @@ def test_a_flush_that_waited_while_the_log_was_cut_counts_what_is_left(tmp_path:
             await append(log, "b")
             await close_unused_file(log)
             log.append(batch("c"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=Outcome())
-            await asyncio.gather(log.flush(), log.truncation.truncate_to(1), log.flush())
-            assert log.recovery_point <= log.log_end_offset == 1
+            await asyncio.gather(log.flush(), truncate_to(log, 1), log.flush())
+            assert log.offsets.recovery_point <= log.log_end_offset == 1
             await log.close()
 
     asyncio.run(run())

@@ -13,6 +13,8 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import MiB, NoRoom, Room
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from storage.log.removal.log_truncation import resume, truncate_to
+from storage.log.removal.segment_retention import delete_records
 from tests.storage.directories.test_log_manager import TOPIC_ID, Broker, broker
 from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import (
@@ -72,12 +74,12 @@ def test_a_refused_write_halts_the_log_and_leaves_nothing(tmp_path: Path, left_b
             assert log.is_halted
             assert not place.failed, "the directory stays online"
             assert [value for _, value in await all_values(log)] == taken, "reads go on"
-            assert log.next_offset == log.log_end_offset == len(taken)
+            assert log.offsets.next_offset == log.log_end_offset == len(taken)
             with pytest.raises(NoRoom):
                 await append(log, "more")
             assert await reopened(place, disk, tmp_path, log) == taken, "a torn tail is cut off at the next start"
             disk.left_bytes = PLENTY
-            await log.truncation.resume()
+            await resume(log)
             assert not log.is_halted
             await append(log, "after")
             assert [value for _, value in await all_values(log)] == [*taken, "after"]
@@ -107,7 +109,7 @@ def test_writes_that_are_queued_behind_a_refused_one_are_refused(tmp_path: Path)
             assert all(len(done.errors) == 1 for done in outcomes)
             assert log.log_end_offset == 3
             disk.left_bytes = PLENTY
-            await log.truncation.resume()
+            await resume(log)
             await append(log, "after")
             assert [offset for offset, _ in await all_values(log)] == [0, 1, 2, 3]
 
@@ -135,10 +137,10 @@ def test_no_room_for_the_next_segment(tmp_path: Path) -> None:
             await log.await_appends()
             assert log.is_halted
             assert await reopened(place, disk, tmp_path, log) == taken
-            await log.truncation.resume()
+            await resume(log)
             assert log.is_halted, "there is no room still"
             disk.left_bytes = PLENTY
-            await log.truncation.resume()
+            await resume(log)
             assert not log.is_halted
             result = await append(log, "yes", producer_id=1, producer_epoch=0, base_sequence=len(taken))
             assert (result.base_offset, result.duplicate) == (len(taken), False), "the refused batch left no sequence"
@@ -179,7 +181,7 @@ def test_below_the_floor_only_the_brokers_own_records_are_taken(tmp_path: Path) 
             assert not await taken(AppendOrigin.COORDINATOR)
             assert len(await all_values(log)) == 2
             log.high_watermark = 1
-            assert log.retention.delete_records(1) == 1, "deletions make room"
+            assert delete_records(log, 1) == 1, "deletions make room"
             await log.flush()
             measure(FLOOR * 2)
             assert await taken(AppendOrigin.CLIENT)
@@ -456,7 +458,7 @@ def test_a_stop_without_room_for_its_checkpoints_is_no_clean_one(
             for log in logs:
                 await append(log, *"defgh")
                 log.high_watermark = 8
-            logs[0].retention.delete_records(1)
+            delete_records(logs[0], 1)
             full = Path(logs[0].directory).parent
             disk.refused.add(f"{full}/{refused}")
         assert disk.refusals == 1
@@ -494,16 +496,16 @@ def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk
             assert checkpointed(tmp_path) == "orders 0 6"
             disk.refused.add(str(tmp_path / CHECKPOINTS[0]))
             with pytest.raises(NoRoom):
-                await log.truncation.truncate_to(3)
+                await truncate_to(log, 3)
             assert log.is_halted
             with pytest.raises(NoRoom):
                 await append_records(log, batch("d"), origin=AppendOrigin.COORDINATOR)
-            await log.truncation.resume()
+            await resume(log)
             assert log.is_halted
             assert not here.failed
             assert checkpointed(tmp_path) == "orders 0 6"
             disk.refused.clear()
-            await log.truncation.resume()
+            await resume(log)
             assert not log.is_halted
             assert checkpointed(tmp_path) == "orders 0 3"
             await goes_on(here, log)

@@ -16,6 +16,8 @@ import pytest
 from protocol.errors import KafkaError
 from storage.free_space import NoRoom
 from storage.log.partition_log import PartitionLog
+from storage.log.removal.log_truncation import resume, truncate_fully_and_start_at, truncate_to
+from storage.log.removal.segment_retention import delete_old_segments
 from tests.storage.directories.test_log_manager import broker, folders
 from tests.storage.full_disk import PLENTY, FullDisk, no_space
 from tests.storage.logs import NOW_MS, World, all_values, append, config, open_log, world
@@ -23,7 +25,7 @@ from tests.storage.logs import NOW_MS, World, all_values, append, config, open_l
 
 async def goes_on(log: PartitionLog, disk: FullDisk) -> None:
     disk.left_bytes = PLENTY
-    await log.truncation.resume()
+    await resume(log)
     assert not log.is_halted
 
 
@@ -123,11 +125,11 @@ def test_leader_epochs_of_a_cut_that_was_refused(tmp_path: Path) -> None:
                 await append(log, f"v{at}", epoch=at)
             disk.left_bytes = 0
             with suppress(NoRoom):
-                await log.truncation.truncate_to(4)
+                await truncate_to(log, 4)
             await log.await_appends()
             disk.left_bytes = PLENTY
-            await log.truncation.resume()
-            await log.truncation.truncate_to(4)
+            await resume(log)
+            await truncate_to(log, 4)
             assert [log.epochs.epoch_of(at) for at in range(4)] == [0, 1, 2, 3]
             assert log.epochs.latest_epoch == 3
             assert [value for _, value in await all_values(log)] == ["v0", "v1", "v2", "v3"]
@@ -162,10 +164,10 @@ def test_retention_leaves_a_segment_when_there_is_no_room_for_another(tmp_path: 
             place.clock.now_ms = NOW_MS + 1_000_000
             disk.left_bytes = 0
             place.environment.space.on_refused(0)
-            await log.retention.delete_old_segments()
+            await delete_old_segments(log)
             await log.await_appends()
             assert log.is_halted
-            await log.retention.delete_old_segments()
+            await delete_old_segments(log)
             assert len(before) > 2
             assert len(logs_in(tmp_path / "t-0")) == 1, "old segments go all the same"
             assert (await offsets_after_a_crash(place, tmp_path, log))[1] == 40
@@ -211,10 +213,10 @@ def test_a_log_that_could_not_begin_anew(tmp_path: Path, records: int) -> None:
                 await append(log, f"v{at}", epoch=3)
             disk.left_bytes = 0
             with pytest.raises(NoRoom):
-                await log.truncation.truncate_fully_and_start_at(200)
-            await log.truncation.resume()
+                await truncate_fully_and_start_at(log, 200)
+            await resume(log)
             assert log.is_halted
-            assert await log.retention.delete_old_segments() == 0
+            assert await delete_old_segments(log) == 0
             await goes_on(log, disk)
             assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (200, 200, 200)
             assert log.epochs.latest_epoch == -1
@@ -242,7 +244,7 @@ def test_an_fsync_that_finds_no_room_fails_the_log(tmp_path: Path, how: str) -> 
                 elif how == "flush":
                     await log.flush()
                 else:
-                    await log.truncation.truncate_to(1)
+                    await truncate_to(log, 1)
             assert log.failure is not None and place.failed and not log.is_halted
             await log.close(flush=False)
 
@@ -264,7 +266,7 @@ def test_a_log_that_is_deleted_when_it_is_to_go_on(tmp_path: Path, goes_on_first
             disk.left_bytes = PLENTY
             is_free = threading.Event()
             under_way: list[Awaitable[object]] = [log.environment.queue.run(is_free.wait)]
-            for begun in (log.truncation.resume, partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
+            for begun in (partial(resume, log), partial(here.logs.delete, "t", 0))[:: 1 if goes_on_first else -1]:
                 under_way.append(asyncio.ensure_future(begun()))
                 for _ in range(10):
                     await asyncio.sleep(0)  # until it waits for the disk

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode
+from storage.log import log_replacement
 from storage.log.partition_log import AppendOrigin
 from tests.storage.logs import NOW_MS, Outcome, all_values, append, batch, config, open_log, world
 
@@ -28,11 +29,11 @@ def test_a_retry_of_what_is_on_its_way_is_answered_though_the_log_is_held(tmp_pa
                     leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done,
                 )  # fmt: skip
                 if done is first:
-                    log.replacement.buffer_appends()
+                    log_replacement.buffer_appends(log)
             assert result.duplicate
             gate.set()
             await log.await_appends()
-            log.replacement.release()
+            log_replacement.release(log)
             await log.await_appends()
             assert first.is_written and again.is_written
             await log.close()
@@ -73,11 +74,11 @@ def test_what_was_held_begins_a_segment_behind_what_is_still_on_its_way(tmp_path
             outcomes = [Outcome(), Outcome(), Outcome()]
             for text, done in zip("bcd", outcomes, strict=True):
                 if text == "d":
-                    log.replacement.buffer_appends()
+                    log_replacement.buffer_appends(log)
                 log.append(
                     batch(text * 60), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done
                 )  # fmt: skip
-            log.replacement.release()
+            log_replacement.release(log)
             gate.set()
             await log.await_appends()
             assert all(done.is_written for done in outcomes)

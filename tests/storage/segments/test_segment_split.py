@@ -16,12 +16,12 @@ from protocol.records.record import Record
 from runtime.disk.filesystem import File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.loading import LoadRequest, load_log
-from storage.log.segment_split import split_segment
-from storage.log.segment_swap import swap_files
 from storage.segments.index import OffsetIndex, TimeIndex
 from storage.segments.segment import MAX_RELATIVE_OFFSET
 from storage.segments.segment_copy import CleanedSegment
 from storage.segments.segment_files import create_files
+from storage.segments.segment_split import split_segment
+from storage.segments.segment_swap import swap_files
 from storage.segments.txn_index import AbortedTxn, decode_transactions, encode_transactions
 from tests.simulation.filesystem import SimFileSystem
 from tests.storage.cleaner.cleaning import batch_of, batches_in, cleanery, left_in

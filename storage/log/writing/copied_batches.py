@@ -9,41 +9,45 @@ Source: Kafka UnifiedLog.appendAsFollower.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import BatchHeader
 from runtime.disk.filesystem import Buffer
+from storage.folder_files import partition_folder
 from storage.log.append_result import AppendResult, extent_of
 from storage.log.validation import ValidatedRecords
+from storage.log.writing.log_writer import LogWriter
 from storage.log.writing.pending_writes import Done, ignore_result
 from storage.segments.segment import MOST_RECORDS, fit_one_segment, rolls_at
 from storage.segments.txn_index import AbortedTxn
 
-if TYPE_CHECKING:
-    from storage.log.partition_log import PartitionLog
 
-
-def append_copied(log: PartitionLog, checked: ValidatedRecords, now_ms: int, done: Done) -> AppendResult:
+def append_copied(writer: LogWriter, checked: ValidatedRecords, now_ms: int, done: Done) -> AppendResult:
     """Append any number of batches of the leader.
 
     Raises CORRUPT_MESSAGE when they do not continue where the log ends.
     """
     records, headers = checked.records, checked.headers
-    if headers[0].base_offset < log.next_offset:
+    if headers[0].base_offset < writer.offsets.next_offset:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"{log.name} ends at {log.next_offset}; the copied batch is {headers[0]}."
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{partition_folder(*writer.key)} ends at {writer.offsets.next_offset}; the copied batch is {headers[0]}.",
         )
     records_count, at = 0, 0
-    pieces = _pieces(headers, len(records), log.config)
+    pieces = _pieces(headers, len(records), writer.config)
     for number, piece in enumerate(pieces, 1):
         size_bytes = len(records) if len(pieces) == 1 else sum(header.size_bytes for header in piece)
-        told = done if number == len(pieces) else ignore_result
-        records_count += _append_piece(log, memoryview(records)[at : at + size_bytes], piece, now_ms, told)
+        done_with_piece = done if number == len(pieces) else ignore_result
+        records_count += _append_piece(
+            writer, memoryview(records)[at : at + size_bytes], piece, now_ms, done_with_piece
+        )
         at += size_bytes
     return AppendResult(
-        headers[0].base_offset, headers[-1].last_offset, checked.log_append_time_ms, log.log_start_offset, records_count
+        headers[0].base_offset,
+        headers[-1].last_offset,
+        checked.log_append_time_ms,
+        writer.offsets.log_start_offset,
+        records_count,
     )
 
 
@@ -67,14 +71,14 @@ def _pieces(headers: list[BatchHeader], size_bytes: int, limits: LogConfig) -> l
     return pieces
 
 
-def _append_piece(log: PartitionLog, records: Buffer, headers: list[BatchHeader], now_ms: int, done: Done) -> int:
+def _append_piece(writer: LogWriter, records: Buffer, headers: list[BatchHeader], now_ms: int, done: Done) -> int:
     """Append one piece; returns its number of records."""
-    extent, writer = extent_of(headers), log.writer
+    extent = extent_of(headers)
     next_offset, max_timestamp = extent.next_offset, extent.max_timestamp
-    base_offset = rolls_at(log.next_offset, extent.base_offset, next_offset - 1)
+    base_offset = rolls_at(writer.offsets.next_offset, extent.base_offset, next_offset - 1)
     writer.make_room(base_offset, next_offset - 1, len(records), max_timestamp, now_ms, len(headers))
-    aborted = _note_batches(log, records, headers)
-    log.next_offset = next_offset
+    aborted = _note_batches(writer, records, headers)
+    writer.offsets.next_offset = next_offset
     writer.enqueue_write(
         records, next_offset, max_timestamp, extent.offset_of_max_timestamp, now_ms, done, aborted,
         headers if len(headers) > 1 else (),
@@ -82,11 +86,11 @@ def _append_piece(log: PartitionLog, records: Buffer, headers: list[BatchHeader]
     return extent.records_count
 
 
-def _note_batches(log: PartitionLog, records: Buffer, headers: list[BatchHeader]) -> list[AbortedTxn]:
+def _note_batches(writer: LogWriter, records: Buffer, headers: list[BatchHeader]) -> list[AbortedTxn]:
     """Update producers and epochs for batches that are about to be placed; returns the transactions that they abort."""
     position = 0
     aborted: list[AbortedTxn] = []
-    producers, epochs = log.producers, log.epochs
+    producers, epochs = writer.producers, writer.epochs
     for header in headers:
         if header.producer_id >= 0:
             ended = producers.replay(records, position, header)

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from protocol.records.any_format import iter_any_records
 from protocol.records.batch import MAGIC_V2, BatchHeader
 from runtime.disk.filesystem import Buffer, FileSystem
-from storage.log.segment_swap import swap_files
 from storage.segments.segment_copy import STEP_BYTES, CleanedSegment, SegmentCopy, batches_of
 from storage.segments.segment_files import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from storage.segments.segment_swap import swap_files
 from storage.segments.stored_batches import MAX_LOADED_BYTES
 from storage.segments.txn_index import AbortedTxn, decode_transactions
 
