@@ -1,4 +1,4 @@
-"""Which line tells of stalls of an event loop, and when.
+"""When a line of the log reports stalls of an event loop.
 
 Rules: pure; times are monotonic. At most one line in REPORT_PAUSE_MS: the first stall is reported at once, those that follow
 are counted until the pause is over. A busy machine stalls an idle process a little, again and again: only a stall that a client

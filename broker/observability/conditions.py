@@ -1,6 +1,6 @@
-"""Since when something is wrong, as this broker has seen it: what the page /health tells. Pure.
+"""Since when something is wrong, as this broker has seen it: what the page /health shows. Pure.
 
-No API of Kafka tells when a partition lost its leader or a broker went away. Every broker hears of it, so each notes the time:
+No API of Kafka shows when a partition lost its leader or a broker went away. Every broker hears of it, so each notes the time:
 
     metadata image  -->  conditions that begin or end with it  -->  /health  -->  `barnabas cluster health`
 

@@ -1,4 +1,4 @@
-"""Which errors a response tells, for the metric ErrorsPerSec. Pure.
+"""Which errors a response has, for the metric ErrorsPerSec. Pure.
 
 A response of many parts has an error code for each: of a topic, a partition, a group. All of them count, NONE too.
 

@@ -110,14 +110,14 @@ def loggers() -> dict[str, str]:
 def set_logger_level(name: str, level: str) -> None:
     """Set the level of a logger. `level` is in LEVELS, `name` in `loggers()`."""
     _logger(name).setLevel(LEVELS[level])
-    _tell_followers()
+    _notify_followers()
 
 
 def unset_logger_level(name: str) -> None:
     """Remove the level of a logger, so that its parent's applies. The root logger keeps its level."""
     assert name != ROOT
     _logger(name).setLevel(logging.NOTSET)
-    _tell_followers()
+    _notify_followers()
 
 
 def follow_levels(callback: Callable[[], None]) -> Callable[[], None]:
@@ -126,7 +126,7 @@ def follow_levels(callback: Callable[[], None]) -> Callable[[], None]:
     return lambda: _followers.remove(callback)
 
 
-def _tell_followers() -> None:
+def _notify_followers() -> None:
     for callback in _followers:
         callback()
 

@@ -102,12 +102,12 @@ class OsConnection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_transport_full = True
-        self._tell_pace()
+        self._report_pace()
 
     def resume_writing(self) -> None:
         self._is_transport_full = False
         self._continue_held()
-        self._tell_pace()
+        self._report_pace()
 
     def eof_received(self) -> bool:
         """A peer that stops sending gets what was written, and is disconnected: there are no half-open streams."""
@@ -206,7 +206,7 @@ class OsConnection(asyncio.BufferedProtocol):
             return
         self._is_held, self._leaving = True, leaving
         self._senders.start(leaving.send, self._sent)
-        self._tell_pace()
+        self._report_pace()
 
     def _has_begun(self, transport: asyncio.Transport, leaving: LargeWrite) -> bool:
         """Send the first bytes; returns whether a thread is to go on."""
@@ -257,7 +257,7 @@ class OsConnection(asyncio.BufferedProtocol):
         self._hold(transport, rest)
         if not transport.get_write_buffer_size():  # no callback will follow
             asyncio.get_running_loop().call_soon(self._continue_held)
-        self._tell_pace()
+        self._report_pace()
 
     def _patience_ms(self) -> int:
         patience_ms = 0 if self._hasty_writes else PATIENCE_MS
@@ -316,7 +316,7 @@ class OsConnection(asyncio.BufferedProtocol):
         if self._is_closing and not self._is_held:
             transport.close()
         elif not transport.is_closing():
-            self._tell_pace()
+            self._report_pace()
 
     def _revoke(self) -> None:
         """Bytes of a file that is being sent are about to change."""
@@ -333,7 +333,7 @@ class OsConnection(asyncio.BufferedProtocol):
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.abort()
 
-    def _tell_pace(self) -> None:
+    def _report_pace(self) -> None:
         is_slow = self._is_transport_full or self._is_held
         if is_slow != self._is_slow:
             self._is_slow = is_slow

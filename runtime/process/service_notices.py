@@ -53,13 +53,13 @@ class ServiceNotices:
         """Say that clients are served."""
         self._is_starting = False
         self._unsent["READY"] = "1"
-        self._tell()
+        self._notify()
 
     def stopping(self) -> None:
         """Say that the stop has begun, in order or after a failure."""
         self._is_starting = False
         self._unsent["STOPPING"] = "1"
-        self._tell()
+        self._notify()
 
     def close(self) -> None:
         if self._handle is not None:
@@ -72,9 +72,9 @@ class ServiceNotices:
             self._unsent["WATCHDOG"] = "1"
         if self._is_starting:
             self._unsent["EXTEND_TIMEOUT_USEC"] = str(START_EXTENSION_US)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         status = self._doing()
         if status != self._status:
             self._status = self._unsent["STATUS"] = status

@@ -182,7 +182,7 @@ class TlsStream:
 
     def writing_paused(self) -> None:
         self._is_inner_slow = True
-        self._tell_pace()
+        self._report_pace()
 
     def writing_resumed(self) -> None:
         self._is_inner_slow = False
@@ -381,7 +381,7 @@ class TlsStream:
             else:
                 self._is_engine_away, self._encrypting_bytes = True, size
                 self._work.writes.start(partial(self._encrypted, piece, size), self._on_encrypted)
-        self._tell_pace()
+        self._report_pace()
         if self._is_closing and not self._plain and not self._is_engine_away:
             self.close()
 
@@ -413,7 +413,7 @@ class TlsStream:
         if self._is_open and not self._is_engine_away:
             self._pump()
 
-    def _tell_pace(self) -> None:
+    def _report_pace(self) -> None:
         is_slow = self._is_open and (self._is_inner_slow or bool(self._plain) or self._encrypting_bytes > 0)
         if is_slow != self._is_slow and self._connection is not None:
             self._is_slow = is_slow

@@ -1,1 +1,1 @@
-"""What brokers tell and ask each other for transactions: markers, verification, producer ids."""
+"""what brokers send each other for transactions: markers, verification, producer ids."""

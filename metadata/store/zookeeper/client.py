@@ -63,10 +63,10 @@ class ClientDependencies:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """`fire` gets watch events with the server's path of their node, `tell` gets the events of the session."""
+    """`fire` gets watch events with the server's path of their node, `notify` gets the events of the session."""
 
     fire: Callable[[list[Watch], WatchKind, str], None]
-    tell: Callable[[SessionEvent], None]
+    notify: Callable[[SessionEvent], None]
 
 
 class ZooKeeperClient:
@@ -270,7 +270,7 @@ class ZooKeeperClient:
                     case Fire(watches, kind, path):
                         self._listeners.fire(watches, kind, path)
                     case Tell(event):
-                        self._listeners.tell(event)
+                        self._listeners.notify(event)
         finally:
             self._is_delivering = bool(self._deliveries)
             if self._is_delivering:

@@ -308,7 +308,7 @@ class ZooKeeperStore(_Operations):
             if not client.session.is_over:
                 self._upcoming = None
                 self._session = ZooKeeperSession(client, self._requests)
-                self._tell(SessionEvent.CONNECTED)
+                self._notify(SessionEvent.CONNECTED)
                 return
             await client.stop()
             await asyncio.sleep(NEW_SESSION_PAUSE_S)
@@ -357,14 +357,14 @@ class ZooKeeperStore(_Operations):
         if event is SessionEvent.EXPIRED:
             logger.warning("ZooKeeper session expired: session=%s", session_text(self._session.session_id))
             self._beginning = self._dependencies.tasks.spawn(self._begin_session(), name="zookeeper session")
-        self._tell(event)
+        self._notify(event)
 
     async def _stop_beginning(self) -> None:
         if self._beginning is not None and not self._beginning.done():
             self._beginning.cancel()
             await asyncio.wait([self._beginning])
 
-    def _tell(self, event: SessionEvent) -> None:
+    def _notify(self, event: SessionEvent) -> None:
         for subscriber in self._subscribers:
             subscriber(event)
 
