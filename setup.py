@@ -32,8 +32,8 @@ class InstallManPages(install_data):
     def run(self):
         try:
             pages = self.pages()
-        except ModuleNotFoundError as error:
-            self.warn(f"no man pages: {error.name} is not installed")
+        except ImportError as error:
+            self.warn(f"no man pages: {error}")
             pages = {}
         folder = os.path.join(self.get_finalized_command("build").build_base, "man")
         os.makedirs(folder, exist_ok=True)
@@ -49,11 +49,15 @@ class InstallManPages(install_data):
     def pages():
         sys.path.insert(0, HERE)
         try:
-            from barnabas.cli import all_commands  # noqa: PLC0415  a build without pages needs none of these
-            from broker.start_options import VERSION  # noqa: PLC0415
-            from tools.man_pages import man_pages  # noqa: PLC0415
+            from click import ClickException  # noqa: PLC0415  a build without pages needs none of these
 
-            return man_pages(all_commands(), VERSION)
+            from barnabas.commands import __version__, root  # noqa: PLC0415
+            from runtime.command_line.man_pages import man_pages  # noqa: PLC0415
+
+            try:
+                return man_pages(root, __version__)
+            except ClickException as error:  # an extra is not installed
+                raise ImportError(error.message) from None
         finally:
             sys.path.remove(HERE)
 

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Container, Sequence
     from typing import NoReturn
 
-    import click
-
-COMPLETION = "_BARNABAS_COMPLETE"
-"""What a shell sets when it asks for completions."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 JOBS = ("pipeline", "pipelines")
 
@@ -93,50 +89,9 @@ def main() -> NoReturn:
         from barnabas.pipeline import command as pipeline  # noqa: PLC0415
 
         pipeline.main(sys.argv[2:])
-    sys.exit(run())
+    from barnabas import commands  # noqa: PLC0415
 
-
-def run() -> int:
-    from tools.names import ALIASES, COMMANDS  # noqa: PLC0415  the path above comes first
-
-    if COMPLETION in os.environ:
-        return run_tool([], completes=True)
-    arguments = [ALIASES.get(word, word) for word in sys.argv[1:2]] + sys.argv[2:]
-    if arguments and arguments[0] in COMMANDS:
-        return run_tool(arguments)
-    from broker.__main__ import main  # noqa: PLC0415
-
-    return main(arguments, COMMANDS)
-
-
-def all_commands() -> click.Group:
-    """Return the command line with the server's commands, for completion and man pages: those are not run from there. Raises
-    ModuleNotFoundError without the extra `cli`."""
-    from broker.__main__ import command_parser  # noqa: PLC0415  the path of `run` comes first
-    from tools.command import root  # noqa: PLC0415
-    from tools.server_commands import server_commands  # noqa: PLC0415
-
-    for command in server_commands(command_parser({})):
-        root.add_command(command)
-    return root
-
-
-def run_tool(arguments: list[str], *, completes: bool = False) -> int:
-    """Run a command of the extra `cli`, or say how to get it. With `completes` a shell asks for completions."""
-    try:
-        from tools.command import main  # noqa: PLC0415
-
-        if completes:
-            all_commands()
-    except ModuleNotFoundError as error:
-        if error.name not in ("click", "confluent_kafka", "rich"):
-            raise
-        if completes:
-            return 1  # nobody reads what it says
-        message = f'barnabas: `barnabas {arguments[0]}` needs the extra cli: in a clone, pip install ".[cli]"'
-        print(message, file=sys.stderr)
-        return 1
-    return main(arguments)
+    sys.exit(commands.main(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NoReturn
 import uvloop
 
 from broker.banner import BannerFacts, banner, bootstrap_server
-from broker.commands.output import drop_unprinted
 from broker.dependencies import Dependencies
 from broker.network.listening.host_name import own_host_name
 from broker.observability.http import HttpServer
@@ -36,6 +35,7 @@ from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
+from runtime.command_line.output import discard_output
 from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
@@ -322,7 +322,7 @@ def _show(text: str) -> None:
         print(text, flush=True)  # noqa: T201  a command's result
     except (OSError, UnicodeError) as error:
         logger.warning("banner not printed: error=%s", reason_of(error))
-        drop_unprinted()
+        discard_output()
 
 
 async def open_embedded_store(

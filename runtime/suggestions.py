@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the name that is most like `name`; None where none is like it."""
+    import difflib  # noqa: PLC0415  a broker that starts needs none
+
     return next(iter(difflib.get_close_matches(name, list(names), n=1)), None)
 
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 BEYOND_CALENDAR = "beyond the calendar"
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  all times are UTC
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+_BAR_CHARACTERS = 30
 _UNSEEN = (
     "\x7f-\x9f"  # DEL and the C1 controls: 0x9b begins a control sequence, as ESC [ does
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # the direction of text
@@ -53,6 +54,12 @@ def size_text(size_bytes: float) -> str:
 def count_text(number: int, noun: str, one_does: str = "", many_do: str = "") -> str:
     """Return `1 record`, `2 records`; with verbs `1 record is`, `2 records are`."""
     return f"{number} {noun} {one_does}".rstrip() if number == 1 else f"{number} {noun}s {many_do}".rstrip()
+
+
+def bar(done: float, total: float) -> str:
+    """Return how much of a total is done, such as `[=====     ]  50%`."""
+    share = min(1.0, done / total) if total else 1.0
+    return f"[{'=' * int(share * _BAR_CHARACTERS):{_BAR_CHARACTERS}}] {int(share * 100):3d}%"
 
 
 def visible(text: str, *, keeps_lines: bool = False) -> str:

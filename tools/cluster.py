@@ -23,10 +23,10 @@ from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.metadata import MetadataResponse
 from runtime.clock import Clock, SystemClock
+from runtime.command_line.output import STATUS, Output
 from tools.client_log import CLIENT_LOG
 from tools.cluster_access import ClusterAccess
 from tools.failures import Unreachable, failure_of
-from tools.output import STATUS, Output
 from tools.waiting.waits import Waits
 
 if TYPE_CHECKING:

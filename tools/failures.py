@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from client.errors import LoginRefused
 from client.settings.values import SettingsError
 from protocol.errors import ErrorCode, KafkaError
-from runtime.texts import visible
-from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
+from runtime.command_line.failure import Failure
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError as RecordsError
@@ -57,21 +54,6 @@ UNREACHABLE = ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE")
 
 class Unreachable(Exception):
     """No broker has answered in time."""
-
-
-class Failure(click.ClickException):
-    """A command failed; its text is the reason."""
-
-    exit_code = EXIT_FAILED
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"barnabas: {visible(self.format_message())}", file=file, err=file is None)
-
-
-class Interrupted(Failure):
-    """A Ctrl-C has ended a command; its text is how far it came."""
-
-    exit_code = EXIT_INTERRUPTED
 
 
 def name_of(error: KafkaError | RecordsError) -> str:

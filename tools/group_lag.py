@@ -15,8 +15,9 @@ from client.admin import groups as group_steps
 from client.admin.offsets import LATEST, NO_OFFSET, offsets
 from protocol.errors import KafkaError
 from protocol.messages.describe_groups import DescribedGroup
+from runtime.command_line.failure import Failure
 from tools.cluster import Cluster
-from tools.failures import Failure, told
+from tools.failures import told
 
 Key = tuple[str, int]
 

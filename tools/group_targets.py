@@ -15,10 +15,10 @@ from typing import Any
 import click
 
 from client.admin.offsets import EARLIEST, LATEST
-from tools import parsing
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure
 from tools.cluster import Cluster
 from tools.commands.topics import partition_keys
-from tools.failures import Failure
 from tools.group_lag import Key, offsets_of, offsets_since
 
 _COLUMNS = 3

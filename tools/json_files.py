@@ -14,9 +14,9 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tools.failures import Failure
+from runtime.command_line.failure import Failure
+from runtime.command_line.parsing import is_text
 from tools.group_lag import Key
-from tools.parsing import is_text
 
 TO_THE_END = -1
 """The offset that means everything."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from tools.output import Output
-from tools.parsing import duration_or_none
+from runtime.command_line.output import Output
+from runtime.command_line.parsing import duration_or_none
 
 _TIMES_MS = {"ms": 1, "secs": 1_000, "seconds": 1_000, "minutes": 60_000, "hours": 3_600_000}
 _TIMES = {unit: {"ms": "milliseconds", "secs": "seconds"}.get(unit, unit) for unit in _TIMES_MS}

@@ -17,11 +17,10 @@ once; with `--connector`, after a crash, perhaps twice with the same content.
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.frame import Job, Run
-from barnabas.pipeline.options import Parser, duration, topic
+from barnabas.pipeline.options import Options, duration, option, topic
 from barnabas.pipeline.records import keep, read_stream, write_stream
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ FIRST_MILLISECONDS = 100_000_000_000  # as seconds the year 5138, as millisecond
 END_MILLISECONDS = 100_000_000_000_000
 
 
-def event_schema(options: argparse.Namespace) -> str:
+def event_schema(options: Options) -> str:
     """Return the JSON object's fields as Spark's DDL; all texts, as one that does not fit its type would void the record."""
     fields = (options.key_field, options.amount_field, options.time_field)
     return ", ".join(f"{quoted(name)} STRING" for name in dict.fromkeys(fields))
@@ -67,7 +66,7 @@ def event_time(text: Column) -> Column:
     )
 
 
-def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
+def windows(records: DataFrame, options: Options) -> DataFrame:
     """Return one row for each key and closed window, with the columns `key` and `value` of the target topic."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - a job's --help works without Spark
 
@@ -99,7 +98,7 @@ def windows(records: DataFrame, options: argparse.Namespace) -> DataFrame:
     return counted.select("key", value.alias("value"))
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, _run: Run) -> StreamingQuery:
+def begin(spark: SparkSession, options: Options, _run: Run) -> StreamingQuery:
     """Start the query."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -107,26 +106,32 @@ def begin(spark: SparkSession, options: argparse.Namespace, _run: Run) -> Stream
     return write_stream(rows.withColumn("topic", f.lit(options.target)), options)
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--source", type=topic, required=True, metavar="TOPIC", help="topic to read")
-    made.add_argument("--target", type=topic, required=True, metavar="TOPIC", help="topic to write")
-    made.add_argument("--window", type=duration, default="1 minute", help="length of a window")
-    made.add_argument(
-        "--late", type=duration, default="30 seconds", help="how late a record may come and still be counted"
-    )
-    made.add_argument(
-        "--ahead", type=duration, default="1 hour", help="how far a record's time may be ahead of its timestamp"
-    )
-    made.add_argument("--key-field", default="key", metavar="NAME", help="the JSON field to group by")
-    made.add_argument("--amount-field", default="amount", metavar="NAME", help="the JSON field to sum")
-    made.add_argument("--time-field", default="time", metavar="NAME", help="the JSON field with the event's time")
-
-
+OPTIONS = (
+    option("--source", type=topic, required=True, metavar="TOPIC", help="topic to read"),
+    option("--target", type=topic, required=True, metavar="TOPIC", help="topic to write"),
+    option("--window", type=duration, default="1 minute", help="length of a window", metavar="DURATION"),
+    option(
+        "--late",
+        type=duration,
+        default="30 seconds",
+        help="how late a record may come and still be counted",
+        metavar="DURATION",
+    ),
+    option(
+        "--ahead",
+        type=duration,
+        default="1 hour",
+        help="how far a record's time may be ahead of its timestamp",
+        metavar="DURATION",
+    ),
+    option("--key-field", default="key", metavar="NAME", help="the JSON field to group by"),
+    option("--amount-field", default="amount", metavar="NAME", help="the JSON field to sum"),
+    option("--time-field", default="time", metavar="NAME", help="the JSON field with the event's time"),
+)
 job = Job(
     "aggregate",
     "Count and sum a topic's records in windows of event time, to another topic.",
-    add_options,
+    OPTIONS,
     topics=lambda options: [options.source],
     targets=lambda options: [options.target],
     begin=begin,

@@ -18,13 +18,12 @@ a file system with a rename (local, HDFS), not on an object store whose committe
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.frame import Job, Run
-from barnabas.pipeline.options import Parser, folder, positive, topics
+from barnabas.pipeline.options import POSITIVE, Options, folder, option, topics
 from barnabas.pipeline.records import keep, observed, read_stream, start
-from barnabas.pipeline.values import add_value_options, check_value_options, decoded
+from barnabas.pipeline.values import VALUE_OPTIONS, check_value_options, decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +40,7 @@ def batch_name(query_id: str, batch_id: int) -> str:
     return f"{batch_id:010d}-{query_id[:8]}"
 
 
-def write_files(records: DataFrame, batch_id: int, options: argparse.Namespace) -> int:
+def write_files(records: DataFrame, batch_id: int, options: Options) -> int:
     """Put one batch in its folders, in place of what an earlier attempt put there. Returns the number of records."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - a job's --help works without Spark
 
@@ -65,7 +64,7 @@ def write_files(records: DataFrame, batch_id: int, options: argparse.Namespace) 
     return count()
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> StreamingQuery:
+def begin(spark: SparkSession, options: Options, run: Run) -> StreamingQuery:
     """Start the query."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -78,19 +77,21 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> Streami
     return start(keep(records, {}, counts).writeStream.foreachBatch(write), options)
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--topics", type=topics, required=True, metavar="NAME,...", help="topics to read")
-    made.add_argument("--output", type=folder, required=True, metavar="FOLDER", help="the archive")
-    made.add_argument("--records-per-file", type=positive, metavar="COUNT",
-                      help="merge the records of a batch into few files of at most so many records")  # fmt: skip
-    add_value_options(made)
-
-
+OPTIONS = (
+    option("--topics", type=topics, required=True, metavar="NAME,...", help="topics to read"),
+    option("--output", type=folder, required=True, metavar="FOLDER", help="the archive"),
+    option(
+        "--records-per-file",
+        type=POSITIVE,
+        metavar="COUNT",
+        help="merge the records of a batch into few files of at most so many records",
+    ),
+    *VALUE_OPTIONS,
+)
 job = Job(
     "archive",
     "Archive topics to Parquet by topic and day, each record exactly once.",
-    add_options,
+    OPTIONS,
     topics=lambda options: options.topics.split(","),
     begin=begin,
     check=check_value_options,

@@ -15,17 +15,19 @@ missing or repeated.
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
+
+import click
 
 from barnabas.pipeline.audit_figures import PRODUCER, SEQUENCE, Offsets, Sequences, table, verdict
 from barnabas.pipeline.frame import Job, JobFailed, Run
 from barnabas.pipeline.options import (
+    LOSS_OPTION,
+    POSITIVE,
     InvalidOption,
-    Parser,
-    add_loss_option,
+    Options,
     folder,
-    positive,
+    option,
     starting_offsets,
     topics,
 )
@@ -117,7 +119,7 @@ def path(records: DataFrame, header: str, value: str) -> DataFrame:
     )
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+def begin(spark: SparkSession, options: Options, run: Run) -> None:
     """Print the tables. Raises JobFailed when `--strict` finds a loss."""
     records = read_batch(spark, options, options.topics, start_options(options.starting_offsets))
     if options.trace is not None:
@@ -135,7 +137,7 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
         known.unpersist()
 
 
-def report_tables(known: DataFrame, options: argparse.Namespace, run: Run) -> None:
+def report_tables(known: DataFrame, options: Options, run: Run) -> None:
     """Print what the audit found in `numbered` records. Raises JobFailed when `--strict` finds a loss."""
     by_minute = minutes(known)
     totals = by_minute.groupBy("topic", "partition").agg(
@@ -159,7 +161,7 @@ def report_tables(known: DataFrame, options: argparse.Namespace, run: Run) -> No
         raise JobFailed(problem)
 
 
-def report_sequences(known: DataFrame, found: list[Sequences], options: argparse.Namespace, run: Run) -> None:
+def report_sequences(known: DataFrame, found: list[Sequences], options: Options, run: Run) -> None:
     """Print the tables of records with sequence numbers."""
     names = ("topic", "producer", "records", "first", "last", "missing", "repeated")
     lines = [(s.topic, s.producer, s.records, s.first, s.last, s.missing, s.duplicates) for s in found]
@@ -174,48 +176,47 @@ def report_sequences(known: DataFrame, found: list[Sequences], options: argparse
         run.report(table(f"time since {first}", percentiles, taken, options.rows))
 
 
-def check(options: argparse.Namespace) -> None:
+def check(options: Options) -> None:
     """Raise InvalidOption for a trace without its header."""
     if (options.trace is None) != (options.trace_header is None):
         raise InvalidOption("--trace VALUE and --trace-header NAME go together")
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument(
+def starting(text: str) -> str:
+    """Parse `earliest` or a time."""
+    if text == "latest":
+        raise click.BadParameter("'latest' leaves nothing to audit; valid is earliest or a time")
+    return starting_offsets(text)
+
+
+OPTIONS = (
+    option(
         "--topics",
         type=topics,
         required=True,
         metavar="NAME,...",
         help="the topics, in the order in which messages pass through them",
-    )
-    made.add_argument("--starting-offsets", type=starting, default="earliest", metavar="WHERE",
-                      help="where to begin: earliest or a time (2026-01-31T10:00:00Z)")  # fmt: skip
-    made.add_argument(
+    ),
+    option(
+        "--starting-offsets",
+        type=starting,
+        default="earliest",
+        metavar="WHERE",
+        help="where to begin: earliest or a time (2026-01-31T10:00:00Z)",
+    ),
+    option(
         "--output", type=folder, metavar="FOLDER", help="also write the counts of each minute as Parquet to this folder"
-    )
-    made.add_argument(
-        "--strict", action="store_true", help="end with exit code 1 when something is missing or repeated"
-    )
-    made.add_argument("--trace", metavar="VALUE", help="print only the path of the message whose header has this value")
-    made.add_argument("--trace-header", metavar="NAME", help="the header that identifies a message")
-    add_loss_option(made)
-    made.add_argument(
-        "--rows", type=positive, default=20, metavar="COUNT", help="the largest number of rows in a table"
-    )
-
-
-def starting(text: str) -> str:
-    """Parse `earliest` or a time."""
-    if text == "latest":
-        raise argparse.ArgumentTypeError("'latest' leaves nothing to audit; valid is earliest or a time")
-    return starting_offsets(text)
-
-
+    ),
+    option("--strict", help="end with exit code 1 when something is missing or repeated", is_flag=True),
+    option("--trace", metavar="VALUE", help="print only the path of the message whose header has this value"),
+    option("--trace-header", metavar="NAME", help="the header that identifies a message"),
+    LOSS_OPTION,
+    option("--rows", type=POSITIVE, default=20, metavar="COUNT", help="the largest number of rows in a table"),
+)
 job = Job(
     "audit",
     "Check topics for gaps, repetitions and latencies; follow one message through topics.",
-    add_options,
+    OPTIONS,
     topics=lambda options: options.topics.split(","),
     begin=begin,
     is_stream=False,

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+import click
+
 from barnabas.pipeline import JOBS
 from barnabas.pipeline.frame import Job
+from barnabas.spark.command_line import SPARK, Commands, run
+
+
+class _Jobs(Commands):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(JOBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        return load(cmd_name).command() if cmd_name in JOBS else None
+
+
+command = _Jobs("pipeline", help="Run Spark jobs on topics.", epilog=SPARK.sentence)
 
 
 def load(name: str) -> Job:
@@ -19,24 +34,5 @@ def load(name: str) -> Job:
     return job
 
 
-def usage() -> str:
-    """Return what `barnabas pipeline --help` prints."""
-    width = max(map(len, JOBS)) + 2
-    lines = [f"  {name:{width}}{load(name).description}" for name in sorted(JOBS)]
-    return "\n".join([
-        "usage: barnabas pipeline NAME [options]", "", "Spark jobs on topics:", *lines, "",
-        "`barnabas pipeline NAME --help` shows the options of a job.",
-    ])  # fmt: skip
-
-
 def main(arguments: Sequence[str]) -> NoReturn:
-    name, *rest = arguments or ["--help"]
-    if name in ("-h", "--help"):
-        print(usage())
-        sys.exit(0)
-    if name not in JOBS:
-        near = difflib.get_close_matches(name, JOBS, 1)
-        meant = f" (is {near[0]} meant?)" if near else ""
-        print(f"barnabas pipeline: unknown job {name}{meant}; valid are {', '.join(sorted(JOBS))}", file=sys.stderr)
-        sys.exit(2)
-    load(name).main(rest)
+    sys.exit(run(command, arguments, "barnabas pipeline"))

@@ -10,11 +10,10 @@ with `--pass`.
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.frame import Job, Run
-from barnabas.pipeline.options import InvalidOption, Parser, duration, topic
+from barnabas.pipeline.options import InvalidOption, Options, duration, option, topic
 from barnabas.pipeline.records import keep, read_stream, write_stream
 from barnabas.pipeline.rules import InvalidRule, field_sql
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-def once(records: DataFrame, options: argparse.Namespace) -> DataFrame:
+def once(records: DataFrame, options: Options) -> DataFrame:
     """Return the records without those that repeat one."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -37,7 +36,7 @@ def once(records: DataFrame, options: argparse.Namespace) -> DataFrame:
     return identified.withWatermark("timestamp", options.within).dropDuplicatesWithinWatermark(names)
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, _run: Run) -> StreamingQuery:
+def begin(spark: SparkSession, options: Options, _run: Run) -> StreamingQuery:
     """Start the query."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -45,7 +44,7 @@ def begin(spark: SparkSession, options: argparse.Namespace, _run: Run) -> Stream
     return write_stream(rows.select(f.lit(options.target).alias("topic"), "key", "value", "headers"), options)
 
 
-def check(options: argparse.Namespace) -> None:
+def check(options: Options) -> None:
     """Raise InvalidOption for fields that are none, and for a target that is the source."""
     try:
         for field in options.by:
@@ -56,20 +55,21 @@ def check(options: argparse.Namespace) -> None:
         raise InvalidOption(f"--source and --target are both {options.source}")
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--source", type=topic, required=True, metavar="TOPIC", help="topic to read")
-    made.add_argument("--target", type=topic, required=True, metavar="TOPIC", help="topic to write")
-    made.add_argument("--by", action="append", required=True, metavar="FIELD",
-                      help="key, header.NAME or value.FIELD; may be repeated")  # fmt: skip
-    made.add_argument("--within", type=duration, default="10 minutes", help="how much later a repetition may come")
-    made.add_argument("--pass", dest="pass_on", action="store_true", help="copy records without the field")
-
-
+OPTIONS = (
+    option("--source", type=topic, required=True, metavar="TOPIC", help="topic to read"),
+    option("--target", type=topic, required=True, metavar="TOPIC", help="topic to write"),
+    option(
+        "--by", required=True, metavar="FIELD", help="key, header.NAME or value.FIELD; may be repeated", multiple=True
+    ),
+    option(
+        "--within", type=duration, default="10 minutes", help="how much later a repetition may come", metavar="DURATION"
+    ),
+    option("--pass", "pass_on", help="copy records without the field", is_flag=True),
+)
 job = Job(
     "deduplicate",
     "Copy a topic without the records that repeat one, by key, header or content.",
-    add_options,
+    OPTIONS,
     topics=lambda options: [options.source],
     targets=lambda options: [options.target],
     begin=begin,

@@ -7,19 +7,27 @@ start.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from barnabas.pipeline.options import AVAILABLE_NOW, InvalidOption, Parser, add_stream_options, parser
+import click
+
+from barnabas.pipeline.options import (
+    AVAILABLE_NOW,
+    COMMON_OPTIONS,
+    STREAM_OPTIONS,
+    InvalidOption,
+    Options,
+    settings_of,
+)
 from barnabas.pipeline.preflight import NotReady, check
 from barnabas.pipeline.progress import (
     Batch,
@@ -33,6 +41,8 @@ from barnabas.pipeline.progress import (
 )
 from barnabas.pipeline.records import connection
 from barnabas.pipeline.session import Unavailable, require_spark, spark_session
+from barnabas.spark.command_line import HELP_OPTIONS, SPARK, StatusLine, SystemClock
+from barnabas.spark.command_line import run as run_command
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -42,7 +52,6 @@ if TYPE_CHECKING:
 
 STOP_CHECK_S = 0.5  # how soon a signal is noticed while a batch runs
 LINE_INTERVAL_S = 5.0  # between progress lines that are no terminal's
-CLEAR_LINE = "\r\x1b[K"
 TERMINAL_INTERVAL_S = 0.5  # between looks at the tasks of a job on a terminal
 DATA_LOSS_OPTION = "Set option failOnDataLoss to false"
 """What the source advises, and what a job has a flag for."""
@@ -64,8 +73,7 @@ class Run:
     stop: threading.Event = field(default_factory=threading.Event)
     _batch_s: float = -math.inf
     _printed_s: float = -math.inf
-    _on_line: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _status: StatusLine = field(default_factory=lambda: StatusLine(SystemClock()))
 
     def show(self) -> None:
         """Print how far the batches have come: in place on a terminal, elsewhere not more often than LINE_INTERVAL_S."""
@@ -85,25 +93,19 @@ class Run:
         """Print a line of progress, however short ago the last one was."""
         if self.is_quiet:
             return
-        is_terminal = sys.stderr.isatty()
-        with self._lock:
-            print(f"{CLEAR_LINE}{line}" if is_terminal else f"{self.name}: {line}", end="" if is_terminal else "\n",
-                  file=sys.stderr, flush=True)  # fmt: skip
-            self._on_line = is_terminal
+        if self._status.is_terminal:
+            self._status.tell(line)
+        else:
+            self.say(line)
 
     def report(self, text: str) -> None:
         """Print a part of the job's report to standard output, in place of the progress line if there is one."""
-        with self._lock:
-            if self._on_line:
-                print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
-            self._on_line = False
-            print(text, flush=True)
+        self._status.clear()
+        print(text, flush=True)
 
     def say(self, text: str) -> None:
-        """Print a line of the job's own, after the progress line if there is one."""
-        with self._lock:
-            print(f"{chr(10) if self._on_line else ''}{self.name}: {text}", file=sys.stderr, flush=True)
-            self._on_line = False
+        """Print a line of the job's own, in place of the progress line if there is one."""
+        self._status.say(f"{self.name}: {text}")
 
 
 @dataclass(frozen=True)
@@ -116,20 +118,20 @@ class Job:
 
     name: str
     description: str
-    add_options: Callable[[Parser], None]
-    topics: Callable[[argparse.Namespace], Iterable[str]]
+    own_options: Sequence[click.Option]
+    topics: Callable[[Options], Iterable[str]]
     """Return the topics that are read, which must exist."""
-    begin: Callable[[SparkSession, argparse.Namespace, Run], StreamingQuery | None]
-    targets: Callable[[argparse.Namespace], Iterable[str]] = lambda _options: ()
+    begin: Callable[[SparkSession, Options, Run], StreamingQuery | None]
+    targets: Callable[[Options], Iterable[str]] = lambda _options: ()
     """Return the topics that are written, which must exist unless the brokers create topics."""
     is_stream: bool = True
     is_report: bool = False
     """Whether the job prints a report and ends: it never waits."""
-    needs_brokers: Callable[[argparse.Namespace], bool] = lambda _options: True
+    needs_brokers: Callable[[Options], bool] = lambda _options: True
     """Return whether brokers are asked before Spark starts."""
-    check_more: Callable[[argparse.Namespace], None] = lambda _options: None
+    check_more: Callable[[Options], None] = lambda _options: None
     """Raises NotReady or JobFailed for what else is missing before Spark starts."""
-    check: Callable[[argparse.Namespace], None] = lambda _options: None
+    check: Callable[[Options], None] = lambda _options: None
     """Raises InvalidOption for options that do not go together."""
 
     def __call__(self, spark: SparkSession, **settings: Any) -> StreamingQuery | None:
@@ -145,48 +147,56 @@ class Job:
 
         Raises InvalidOption, JobFailed, and PySparkException when its query failed.
         """
-        bounded = {"trigger": AVAILABLE_NOW} if "trigger" in self.parser().flags() else {}
+        bounded = {"trigger": AVAILABLE_NOW} if any(each.name == "trigger" for each in self.command().params) else {}
         options = self.options(**bounded, **settings)
         current = Run(self.name, is_bounded=True, is_quiet=True)
         run_to_end(self, options, current, spark)
         return current.totals
 
-    def parser(self) -> Parser:
-        """Return the parser of the job's options."""
-        made = parser(self.name, self.description)
-        if self.is_stream:
-            add_stream_options(made)
-        self.add_options(made)
-        return made
+    def command(self) -> click.Command:
+        """Return the job as a command."""
+        return click.Command(
+            self.name,
+            params=[*COMMON_OPTIONS, *(STREAM_OPTIONS if self.is_stream else ()), *self.own_options],
+            callback=lambda **values: run(self, self._checked(values)),
+            help=self.description,
+            short_help=self.description,
+            epilog=SPARK.sentence,
+            context_settings=HELP_OPTIONS,
+        )
 
-    def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Return the options of a command line. Exits with 2 when they are invalid."""
-        made = self.parser()
-        options = made.parse_args(arguments)
+    def parse(self, arguments: Sequence[str]) -> Options:
+        """Return the options of a command line. Raises click.UsageError."""
+        return self._checked(self.command().make_context(f"barnabas pipeline {self.name}", list(arguments)).params)
+
+    def options(self, **settings: Any) -> Options:
+        """Return the options of a call. Raises InvalidOption."""
+        command = self.command()
+        try:
+            defaults = settings_of(command, settings, self.name)
+            return self._checked(command.make_context(self.name, [], default_map=defaults).params)
+        except click.UsageError as error:
+            raise InvalidOption(f"{self.name}: {error.format_message()}") from None
+
+    def _checked(self, values: Mapping[str, Any]) -> Options:
+        """Raises click.UsageError."""
+        options = Options(**values)
         try:
             self.check(options)
         except InvalidOption as error:
-            made.error(str(error))
-        return options
-
-    def options(self, **settings: Any) -> argparse.Namespace:
-        """Return the options of a call. Raises InvalidOption."""
-        made = self.parser()
-
-        def refuse(message: str) -> NoReturn:
-            raise InvalidOption(f"{self.name}: {message}")
-
-        made.error = refuse  # type: ignore[method-assign]
-        options = made.parse_args(made.arguments_of(settings, self.name))
-        self.check(options)
+            raise click.UsageError(str(error), click.get_current_context(silent=True)) from None
         return options
 
     def main(self, arguments: Sequence[str] | None = None) -> NoReturn:
         """Be the job's process."""
-        sys.exit(run(self, self.parse(arguments)))
+        sys.exit(
+            run_command(
+                self.command(), sys.argv[1:] if arguments is None else arguments, f"barnabas pipeline {self.name}"
+            )
+        )
 
 
-def run(job: Job, options: argparse.Namespace) -> int:
+def run(job: Job, options: Options) -> int:
     """Run a job until its query ends or a signal stops it. Returns the exit code."""
     current = Run(
         job.name,
@@ -238,7 +248,7 @@ def _stop_at_signals(current: Run) -> dict[int, Any]:
     return {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
-def _run_in_session(job: Job, options: argparse.Namespace, current: Run) -> None:
+def _run_in_session(job: Job, options: Options, current: Run) -> None:
     """Raises JobFailed, Unavailable."""
     with_avro = getattr(options, "value_format", None) == "avro"
     current.announce(
@@ -295,7 +305,7 @@ def show_tasks(tracker: Any, current: Run, elapsed_s: float) -> None:
         current.show_work(stages_line(stages, elapsed_s, with_bar=sys.stderr.isatty()))
 
 
-def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: SparkSession) -> None:
+def run_to_end(job: Job, options: Options, current: Run, spark: SparkSession) -> None:
     """Start the job's query, and start it again until a bounded run finds nothing more.
 
     On Spark 4.0 the trigger available-now reads a Python source in one batch that its own limit may end early.
@@ -322,7 +332,7 @@ def run_to_end(job: Job, options: argparse.Namespace, current: Run, spark: Spark
         spark.streams.removeListener(listener)
 
 
-def _with_lag(batch: Batch, options: argparse.Namespace) -> Batch:
+def _with_lag(batch: Batch, options: Options) -> Batch:
     """Return the batch with its lag, for which brokers are asked when the source does not know it."""
     if batch.lag is not None or not batch.reached or options.connector:
         return batch
@@ -331,7 +341,7 @@ def _with_lag(batch: Batch, options: argparse.Namespace) -> Batch:
     return replace(batch, lag=records_behind(connection(options), batch.reached))
 
 
-def _listener(current: Run, options: argparse.Namespace) -> Any:
+def _listener(current: Run, options: Options) -> Any:
     """Return a StreamingQueryListener that adds what it hears of to the run's counts; `ended` is set when the query is over."""
     from pyspark.sql.streaming.listener import StreamingQueryListener  # noqa: PLC0415
 

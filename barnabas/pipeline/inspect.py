@@ -11,14 +11,13 @@ fill and compression are known. Counts of distinct keys are estimates within som
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.audit_figures import table
 from barnabas.pipeline.frame import Job, JobFailed, Run
-from barnabas.pipeline.options import InvalidOption, Parser, add_loss_option, positive, topic
+from barnabas.pipeline.options import LOSS_OPTION, POSITIVE, InvalidOption, Options, option, topic
 from barnabas.pipeline.records import read_batch
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def keys(records: DataFrame) -> DataFrame:
     return found.orderBy(f.desc("bytes"), f.desc("records"), "key")
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+def begin(spark: SparkSession, options: Options, run: Run) -> None:
     """Print the report."""
     if options.path is None:
         records = read_batch(spark, options, options.topic)
@@ -89,7 +88,7 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
         run.report(table("batches", BATCH_NAMES, batch_rows(figures(spark, options)), 9))
 
 
-def read_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+def read_files(spark: SparkSession, options: Options) -> DataFrame:
     """Return the records of the topic in the log files."""
     from barnabas.spark import BarnabasDataSource  # noqa: PLC0415  needs pyspark
 
@@ -106,7 +105,7 @@ def read_files(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
 BATCH_NAMES = ("codec", "batches", "records", "records/batch", "bytes/batch", "stored bytes", "plain bytes", "ratio")
 
 
-def figures(spark: SparkSession, options: argparse.Namespace) -> list[BatchFigures]:
+def figures(spark: SparkSession, options: Options) -> list[BatchFigures]:
     """Return the figures of all batches of the topic, by codec, from tasks that read a file each."""
     from barnabas.spark.files import batch_figures  # noqa: PLC0415  only where log files are read
 
@@ -170,28 +169,24 @@ def key_text(key: bytes | bytearray | None) -> str:
     return text if text.isprintable() else "0x" + bytes(key).hex()
 
 
-def check(options: argparse.Namespace) -> None:
+def check(options: Options) -> None:
     """Raise InvalidOption for directories that are not there."""
     for directory in (options.path or "").split(",") if options.path else []:
         if not os.path.isdir(directory):
             raise InvalidOption(f"--path {directory}: not a directory")
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--topic", type=topic, required=True, metavar="TOPIC", help="topic to inspect")
-    made.add_argument("--path", metavar="FOLDER,...", help="read these data directories, and not the brokers")
-    made.add_argument("--exact", action="store_true", help="count distinct keys exactly")
-    add_loss_option(made)
-    made.add_argument(
-        "--rows", type=positive, default=10, metavar="COUNT", help="how many of the largest keys to print"
-    )
-
-
+OPTIONS = (
+    option("--topic", type=topic, required=True, metavar="TOPIC", help="topic to inspect"),
+    option("--path", metavar="FOLDER,...", help="read these data directories, and not the brokers"),
+    option("--exact", help="count distinct keys exactly", is_flag=True),
+    LOSS_OPTION,
+    option("--rows", type=POSITIVE, default=10, metavar="COUNT", help="how many of the largest keys to print"),
+)
 job = Job(
     "inspect",
     "Report a topic's keys, sizes, batch fill, compression and largest keys.",
-    add_options,
+    OPTIONS,
     topics=lambda options: [] if options.path else [options.topic],
     begin=begin,
     is_stream=False,

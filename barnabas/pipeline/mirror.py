@@ -14,7 +14,6 @@ records of transactions are copied. Another producer to a topic of the target ma
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.frame import Job, JobFailed, Run
@@ -28,7 +27,7 @@ from barnabas.pipeline.offset_pairs import (
     parse_pair,
     to_advance,
 )
-from barnabas.pipeline.options import InvalidOption, Parser, client_settings, listed_names, servers, topics
+from barnabas.pipeline.options import InvalidOption, Options, client_settings, listed_names, option, servers, topics
 from barnabas.pipeline.preflight import check_cluster
 from barnabas.pipeline.records import keep, read_batch, read_stream, source_options, start, write_batch
 
@@ -45,7 +44,7 @@ Pairs = dict[tuple[str, int], list[OffsetPair]]
 class Mirror:
     """What lives as long as a query: the pairs of each partition, by the source's names."""
 
-    def __init__(self, spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+    def __init__(self, spark: SparkSession, options: Options, run: Run) -> None:
         self._spark = spark
         self._options = options
         self._run = run
@@ -53,7 +52,7 @@ class Mirror:
 
     def load(self) -> None:
         """Read the pairs that earlier runs have written."""
-        target = argparse.Namespace(**vars(self._options))
+        target = Options(**vars(self._options))
         target.bootstrap_servers, target.command_config = self._options.target_servers, self._options.target_config
         rows = read_batch(self._spark, target, TOPIC).orderBy("partition", "offset").selectExpr("CAST(value AS STRING)")
         for row in rows.collect():
@@ -126,7 +125,7 @@ class Mirror:
         write_batch(frame, self._options, target_connection(self._options))
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> StreamingQuery:
+def begin(spark: SparkSession, options: Options, run: Run) -> StreamingQuery:
     """Start the query."""
     mirror = Mirror(spark, options, run)
     make_pairs_topic(options)
@@ -145,17 +144,17 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> Streami
     return start(records.writeStream.foreachBatch(copy), options)
 
 
-def source_connection(options: argparse.Namespace) -> dict[str, str]:
+def source_connection(options: Options) -> dict[str, str]:
     """Return the settings of clients of the source cluster."""
     return source_options(options.command_config, options.bootstrap_servers)
 
 
-def target_connection(options: argparse.Namespace) -> dict[str, str]:
+def target_connection(options: Options) -> dict[str, str]:
     """Return the settings of clients of the target cluster."""
     return source_options(options.target_config, options.target_servers)
 
 
-def make_pairs_topic(options: argparse.Namespace) -> None:
+def make_pairs_topic(options: Options) -> None:
     """Return when the topic of the pairs exists: brokers create it after they have answered. Raises NotReady, OSError."""
     from barnabas.spark.client.groups import client_of  # noqa: PLC0415  needs the extra
 
@@ -166,7 +165,7 @@ def make_pairs_topic(options: argparse.Namespace) -> None:
             attempts.pause("it does not exist yet")
 
 
-def check_target(options: argparse.Namespace) -> None:
+def check_target(options: Options) -> None:
     """Raise NotReady unless the target cluster has the topics, and JobFailed when one has too few partitions there."""
     from barnabas.spark.client.groups import client_of  # noqa: PLC0415  needs the extra
 
@@ -182,7 +181,7 @@ def check_target(options: argparse.Namespace) -> None:
             )
 
 
-def check(options: argparse.Namespace) -> None:
+def check(options: Options) -> None:
     """Raise InvalidOption for a copy onto itself, and for what the connector cannot do."""
     if options.connector:
         raise InvalidOption("--connector cannot write timestamps, which mirror keeps: leave it out")
@@ -192,25 +191,29 @@ def check(options: argparse.Namespace) -> None:
         )
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--topics", type=topics, required=True, metavar="NAME,...", help="topics to copy")
-    made.add_argument(
-        "--target-servers", type=servers, required=True, metavar="HOST:PORT,...", help="the other cluster"
-    )
-    made.add_argument("--target-config", type=client_settings, default={}, metavar="FILE",
-                      help="properties file with settings of the Kafka client for the target")  # fmt: skip
-    made.add_argument(
-        "--prefix", default="", metavar="TEXT", help="a text in front of the names of topics in the target"
-    )
-    made.add_argument("--groups", type=listed_names, default=[], metavar="NAME,...",
-                      help='consumer groups whose offsets the job translates; put a name with a comma in "quotes"')  # fmt: skip
-
-
+OPTIONS = (
+    option("--topics", type=topics, required=True, metavar="NAME,...", help="topics to copy"),
+    option("--target-servers", type=servers, required=True, metavar="HOST:PORT,...", help="the other cluster"),
+    option(
+        "--target-config",
+        type=client_settings,
+        default="",
+        metavar="FILE",
+        help="properties file with settings of the Kafka client for the target",
+    ),
+    option("--prefix", default="", metavar="TEXT", help="a text in front of the names of topics in the target"),
+    option(
+        "--groups",
+        type=listed_names,
+        default="",
+        metavar="NAME,...",
+        help='consumer groups whose offsets the job translates; put a name with a comma in "quotes"',
+    ),
+)
 job = Job(
     "mirror",
     "Copy topics to another cluster as they are, with translated offsets of groups.",
-    add_options,
+    OPTIONS,
     topics=lambda options: options.topics.split(","),
     begin=begin,
     check=check,

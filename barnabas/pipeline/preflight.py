@@ -10,11 +10,11 @@ Source: Kafka MetadataRequest, MetadataResponse.
 
 from __future__ import annotations
 
-import argparse
 import socket
 import struct
 from collections.abc import Iterable, Mapping
 
+from barnabas.pipeline.options import Options
 from barnabas.pipeline.records import source_options
 
 PLAINTEXT = "PLAINTEXT"
@@ -34,7 +34,7 @@ class NotReady(RuntimeError):
     """Brokers or topics are missing; the text says which."""
 
 
-def check(options: argparse.Namespace, topics: Iterable[str], targets: Iterable[str]) -> None:
+def check(options: Options, topics: Iterable[str], targets: Iterable[str]) -> None:
     """Raise NotReady unless a broker answers, and has `topics` and `targets`."""
     servers, settings = options.bootstrap_servers, options.command_config
     check_cluster(servers, settings, topics, with_connector=options.connector)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barnabas.pipeline.records import DROPPED, READ_COUNTS, WRITE_COUNTS
+from barnabas.spark.texts import bar
 
-BAR_CHARACTERS = 30
 SEE_MORE = "SPARK_LOG_LEVEL=ERROR shows Spark's own messages"
 _CAUSE, _FRAMES = "Caused by: ", ("at ", "...", "JVM stacktrace")
 _OWN_ERROR = re.compile(r"barnabas\.[\w.]+: ")
@@ -158,12 +158,6 @@ def stages_line(stages: Sequence[Stage], elapsed_s: float, *, with_bar: bool) ->
     steps = ", ".join(f"stage {each.number}: {each.done} of {each.tasks} tasks done" for each in stages)
     line = f"{steps}; {elapsed_s:.0f} s"
     return f"{bar(done, tasks)} {line}" if with_bar else line
-
-
-def bar(done: int, total: int) -> str:
-    """Return a bar such as `[=====     ]  50%`."""
-    share = min(1.0, done / total) if total else 1.0
-    return f"[{'=' * int(share * BAR_CHARACTERS):{BAR_CHARACTERS}}] {int(share * 100):3d}%"
 
 
 def prometheus_page(job: str, totals: Totals) -> str:

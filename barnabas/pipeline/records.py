@@ -6,12 +6,11 @@ topic, value, and optionally key, headers and partition.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from barnabas.pipeline.options import AVAILABLE_NOW
+from barnabas.pipeline.options import AVAILABLE_NOW, Options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +23,7 @@ DROPPED = "dropped: "
 """What the names of observed metrics begin with that count dropped records; the rest is the reason."""
 
 
-def source_format(spark: SparkSession, options: argparse.Namespace) -> str:
+def source_format(spark: SparkSession, options: Options) -> str:
     """Return the name of the format that reads and writes topics, which is registered if it has to be."""
     if options.connector:
         return "kafka"
@@ -32,7 +31,7 @@ def source_format(spark: SparkSession, options: argparse.Namespace) -> str:
     return "barnabas"
 
 
-def connection(options: argparse.Namespace) -> dict[str, str]:
+def connection(options: Options) -> dict[str, str]:
     """Return the options for reading and writing alike."""
     if options.connector:
         return {**options.command_config, "kafka.bootstrap.servers": options.bootstrap_servers}
@@ -45,7 +44,7 @@ def source_options(settings: Mapping[str, str], servers: str) -> dict[str, str]:
     return {**useful, "kafka.bootstrap.servers": servers}
 
 
-def stream_options(options: argparse.Namespace, topics: str) -> dict[str, str]:
+def stream_options(options: Options, topics: str) -> dict[str, str]:
     """Return the options for reading `topics` (comma separated) as a stream."""
     settings = connection(options) | {
         "subscribe": topics,
@@ -67,7 +66,7 @@ def start_options(where: str) -> dict[str, str]:
     return {"startingTimestamp": where, "startingOffsetsByTimestampStrategy": "latest"}
 
 
-def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str) -> DataFrame:
+def read_stream(spark: SparkSession, options: Options, topics: str) -> DataFrame:
     """Return the records of `topics` as a stream."""
     if not options.connector:
         # Otherwise Spark ends a bounded run of a Python source without the batch that closes windows.
@@ -75,9 +74,7 @@ def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str) -
     return spark.readStream.format(source_format(spark, options)).options(**stream_options(options, topics)).load()
 
 
-def read_batch(
-    spark: SparkSession, options: argparse.Namespace, topics: str, more: Mapping[str, str] | None = None
-) -> DataFrame:
+def read_batch(spark: SparkSession, options: Options, topics: str, more: Mapping[str, str] | None = None) -> DataFrame:
     """Return the existing records of `topics`; `more` are options of the source, such as startingOffsets."""
     settings = connection(options) | {
         "subscribe": topics,
@@ -88,20 +85,20 @@ def read_batch(
     return spark.read.format(source_format(spark, options)).options(**settings).load()
 
 
-def write_batch(rows: DataFrame, options: argparse.Namespace, cluster: Mapping[str, str] | None = None) -> None:
+def write_batch(rows: DataFrame, options: Options, cluster: Mapping[str, str] | None = None) -> None:
     """Append rows to the topics that they name; `cluster` has the client settings of another cluster."""
     settings = connection(options) if cluster is None else dict(cluster)
     rows.write.format(source_format(rows.sparkSession, options)).options(**settings).mode("append").save()
 
 
-def write_stream(rows: DataFrame, options: argparse.Namespace, mode: str = "append") -> StreamingQuery:
+def write_stream(rows: DataFrame, options: Options, mode: str = "append") -> StreamingQuery:
     """Start a query that appends rows to the topics that they name, and counts them."""
     counted = rows.observe(WRITE_COUNTS, _count().alias("written"))
     sink = counted.writeStream.format(source_format(rows.sparkSession, options)).options(**connection(options))
     return start(sink.outputMode(mode), options)
 
 
-def start(writer: DataStreamWriter, options: argparse.Namespace) -> StreamingQuery:
+def start(writer: DataStreamWriter, options: Options) -> StreamingQuery:
     """Start a query with the checkpoint and the trigger of the options."""
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:

@@ -15,13 +15,12 @@ crash the records of one such second may come twice. Archives with decoded value
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from typing import TYPE_CHECKING
 
 from barnabas.pipeline.frame import Job, JobFailed, Run
-from barnabas.pipeline.options import InvalidOption, Parser, folder, positive_number, topic, topics
+from barnabas.pipeline.options import InvalidOption, Options, folder, option, positive_number, topic, topics
 from barnabas.pipeline.pacing import TICK_S, Bucket, Slice, after, slices_at_once, slices_at_rate, slices_at_speed
 from barnabas.pipeline.records import write_batch
 from barnabas.pipeline.stored import StoredText
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+def begin(spark: SparkSession, options: Options, run: Run) -> None:
     """Write the archive's records when they are due, until all are written or the run stops."""
     from pyspark import StorageLevel  # noqa: PLC0415
 
@@ -55,14 +54,14 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
         rows.unpersist()
 
 
-def plan(buckets: list[Bucket], options: argparse.Namespace) -> list[Slice]:
+def plan(buckets: list[Bucket], options: Options) -> list[Slice]:
     """Return the slices that the options ask for."""
     if options.rate is not None:
         return slices_at_rate(buckets, options.rate)
     return slices_at_once(buckets) if options.speed is None else slices_at_speed(buckets, options.speed)
 
 
-def archived(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+def archived(spark: SparkSession, options: Options) -> DataFrame:
     """Return the archive's records with the columns to write, and the bucket of each. Raises JobFailed."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415
     from pyspark.sql import Window  # noqa: PLC0415
@@ -101,7 +100,7 @@ def value_sql(types: dict[str, str]) -> str:
     return f"COALESCE({value}, undecoded)" if "undecoded" in types else value
 
 
-def write_slice(rows: DataFrame, part: Slice, options: argparse.Namespace) -> None:
+def write_slice(rows: DataFrame, part: Slice, options: Options) -> None:
     """Write the records of a slice, those of a source partition in order."""
     first, last = (f"STRUCT({bucket.time_ms}L, {bucket.chunk}L)" for bucket in (part.first, part.last))
     place = "STRUCT(_time_ms, _chunk)"
@@ -111,31 +110,25 @@ def write_slice(rows: DataFrame, part: Slice, options: argparse.Namespace) -> No
     write_batch(ordered.select("topic", "key", "value", "headers", *kept), options)
 
 
-def check(options: argparse.Namespace) -> None:
+def check(options: Options) -> None:
     """Raise InvalidOption when both a rate and a speed are given."""
     if options.rate is not None and options.speed is not None:
         raise InvalidOption("--rate and --speed do not go together")
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--archive", type=folder, required=True, metavar="FOLDER", help="the output of the job archive")
-    made.add_argument("--topics", type=topics, metavar="NAME,...", help="write only these topics of the archive")
-    made.add_argument(
-        "--target", type=topic, metavar="TOPIC", help="the topic to write to; without it the original topics"
-    )
-    made.add_argument("--rate", type=positive_number, metavar="NUMBER", help="records per second")
-    made.add_argument(
-        "--speed", type=positive_number, metavar="NUMBER", help="1: the original spacing; 10: ten times faster"
-    )
-    made.add_argument("--keep-partitions", action="store_true", help="write each record to the partition it came from")
-    made.add_argument("--checkpoint", type=folder, metavar="FOLDER", help="where the job remembers what it has written")
-
-
+OPTIONS = (
+    option("--archive", type=folder, required=True, metavar="FOLDER", help="the output of the job archive"),
+    option("--topics", type=topics, metavar="NAME,...", help="write only these topics of the archive"),
+    option("--target", type=topic, metavar="TOPIC", help="the topic to write to; without it the original topics"),
+    option("--rate", type=positive_number, metavar="NUMBER", help="records per second"),
+    option("--speed", type=positive_number, metavar="NUMBER", help="1: the original spacing; 10: ten times faster"),
+    option("--keep-partitions", help="write each record to the partition it came from", is_flag=True),
+    option("--checkpoint", type=folder, metavar="FOLDER", help="where the job remembers what it has written"),
+)
 job = Job(
     "replay",
     "Write an archive back to topics, at a rate or with the original spacing.",
-    add_options,
+    OPTIONS,
     topics=lambda _options: [],
     targets=lambda options: [options.target] if options.target else options.topics.split(",") if options.topics else [],
     begin=begin,

@@ -13,7 +13,6 @@ Records are written before it is remembered that they are handled: after a crash
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from typing import TYPE_CHECKING
@@ -32,13 +31,14 @@ from barnabas.pipeline.dead_letters import (
 from barnabas.pipeline.frame import Job, Run
 from barnabas.pipeline.options import (
     AVAILABLE_NOW,
+    LOSS_OPTION,
+    POSITIVE,
     InvalidOption,
-    Parser,
-    add_loss_option,
+    Options,
     duration,
     duration_s,
     folder,
-    positive,
+    option,
     positive_number,
     topic,
     trigger,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
+def begin(spark: SparkSession, options: Options, run: Run) -> None:
     """Do rounds until the run stops, or one round when the trigger is available-now."""
     interval_s = 0 if options.trigger == AVAILABLE_NOW else duration_s(options.trigger)
     state = StoredText(spark, options.checkpoint, "handled")
@@ -61,7 +61,7 @@ def begin(spark: SparkSession, options: argparse.Namespace, run: Run) -> None:
             return
 
 
-def do_round(spark: SparkSession, options: argparse.Namespace, run: Run, state: StoredText, now_ms: int) -> None:
+def do_round(spark: SparkSession, options: Options, run: Run, state: StoredText, now_ms: int) -> None:
     """Handle the dead letters that are due at `now_ms`."""
     handled = Handled.from_json(json.loads(state.read() or "{}"))
     letters = read_letters(spark, options, handled).cache()
@@ -94,7 +94,7 @@ def plan_round(rows: list[tuple[Letter, bool]], handled: Handled, times: Schedul
     return {letter: action for letter, action in decided.items() if action is not None}
 
 
-def read_letters(spark: SparkSession, options: argparse.Namespace, handled: Handled) -> DataFrame:
+def read_letters(spark: SparkSession, options: Options, handled: Handled) -> DataFrame:
     """Return the dead letters that may not be handled yet, with `attempt` and `target`."""
     target = literal(options.to) if options.to else f"CAST({header_sql(TOPIC)} AS STRING)"
     records = read_batch(spark, options, options.dead_letter, {"startingOffsets": "earliest"})
@@ -103,7 +103,7 @@ def read_letters(spark: SparkSession, options: argparse.Namespace, handled: Hand
     return records.selectExpr("*", f"{attempt_sql()} AS attempt", f"{target} AS target")
 
 
-def rows_of(spark: SparkSession, letters: DataFrame, plan: dict[Letter, str], options: argparse.Namespace) -> DataFrame:
+def rows_of(spark: SparkSession, letters: DataFrame, plan: dict[Letter, str], options: Options) -> DataFrame:
     """Return the rows to write for the letters that are due."""
     actions = [(letter.partition, letter.offset, action) for letter, action in plan.items()]
     planned = spark.createDataFrame(actions, "partition INT, offset BIGINT, action STRING")
@@ -116,13 +116,13 @@ def rows_of(spark: SparkSession, letters: DataFrame, plan: dict[Letter, str], op
     )
 
 
-def schedule(options: argparse.Namespace) -> Schedule:
+def schedule(options: Options) -> Schedule:
     """Return the delays that the options describe."""
     first_s, most_s = duration_s(options.first_delay), duration_s(options.most_delay)
     return Schedule(first_s, options.factor, most_s, options.limit)
 
 
-def check(options: argparse.Namespace) -> None:
+def check(options: Options) -> None:
     """Raise InvalidOption for delays that shrink, and for a topic that would be read again."""
     if options.factor < 1:
         raise InvalidOption(f"--factor {options.factor:g} is below 1: delays must not shrink")
@@ -130,34 +130,43 @@ def check(options: argparse.Namespace) -> None:
         raise InvalidOption(f"--dead-letter {options.dead_letter} cannot be where its records go")
 
 
-def add_options(made: Parser) -> None:
-    """Add the job's own options."""
-    made.add_argument("--dead-letter", type=topic, required=True, metavar="TOPIC", help="topic with the dead letters")
-    made.add_argument(
-        "--parked", type=topic, required=True, metavar="TOPIC", help="topic for dead letters that the job gives up"
-    )
-    made.add_argument(
-        "--to", type=topic, metavar="TOPIC", help="topic to send them to; without it the topic they came from"
-    )
-    made.add_argument("--first-delay", type=duration, default="1 minute", help="the delay before the second attempt")
-    made.add_argument(
-        "--factor", type=positive_number, default=2.0, help="each delay is so many times as long as the one before"
-    )
-    made.add_argument("--most-delay", type=duration, default="1 hour", help="the longest delay")
-    made.add_argument("--limit", type=positive, default=5, metavar="COUNT", help="attempts before a record is parked")
-    add_loss_option(made)
-    made.add_argument(
+OPTIONS = (
+    option("--dead-letter", type=topic, required=True, metavar="TOPIC", help="topic with the dead letters"),
+    option("--parked", type=topic, required=True, metavar="TOPIC", help="topic for dead letters that the job gives up"),
+    option("--to", type=topic, metavar="TOPIC", help="topic to send them to; without it the topic they came from"),
+    option(
+        "--first-delay",
+        type=duration,
+        default="1 minute",
+        help="the delay before the second attempt",
+        metavar="DURATION",
+    ),
+    option(
+        "--factor",
+        type=positive_number,
+        default="2",
+        help="each delay is so many times as long as the one before",
+        metavar="NUMBER",
+    ),
+    option("--most-delay", type=duration, default="1 hour", help="the longest delay", metavar="DURATION"),
+    option("--limit", type=POSITIVE, default=5, metavar="COUNT", help="attempts before a record is parked"),
+    LOSS_OPTION,
+    option(
         "--checkpoint", type=folder, required=True, metavar="FOLDER", help="where the job remembers what it has handled"
-    )
-    made.add_argument("--trigger", type=trigger, default="10 seconds", metavar="WHEN",
-                      help=f"{AVAILABLE_NOW}: do one round and end; '10 seconds': do a round at this interval until a "
-                           "signal stops the job")  # fmt: skip
-
-
+    ),
+    option(
+        "--trigger",
+        type=trigger,
+        default="10 seconds",
+        metavar="WHEN",
+        help=f"{AVAILABLE_NOW}: do one round and end; '10 seconds': do a round at this interval until a "
+        "signal stops the job",
+    ),
+)
 job = Job(
     "retry",
     "Bring dead letters back with a growing delay, up to a limit; then park them.",
-    add_options,
+    OPTIONS,
     topics=lambda options: [options.dead_letter],
     targets=lambda options: [options.parked, *([options.to] if options.to else [])],
     begin=begin,

@@ -5,13 +5,14 @@ A value that does not decode is no reason to lose its record: its bytes are kept
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import operator
 from typing import TYPE_CHECKING
 
-from barnabas.pipeline.options import InvalidOption, Parser, positive
+import click
+
+from barnabas.pipeline.options import POSITIVE, InvalidOption, Options, option
 from barnabas.pipeline.records import read_batch
 
 if TYPE_CHECKING:
@@ -23,19 +24,31 @@ CONFLUENT_BYTES = 5
 """In front of an Avro value when a schema registry is used: a zero, and the schema's id."""
 
 
-def add_value_options(made: Parser) -> None:
-    """Add the options that say what values are."""
-    made.add_argument("--value-format", choices=FORMATS, default="bytes", help="what the values of records are")
-    made.add_argument("--schema", metavar="FILE",
-                      help="the schema of the values: for json in Spark's DDL (`id BIGINT, name STRING`) or JSON form, which "
-                           "the job infers without this option; for avro an .avsc file")  # fmt: skip
-    made.add_argument("--infer-from", type=positive, default=10_000, metavar="COUNT",
-                      help="how many records the job infers a JSON schema from, at the first start")  # fmt: skip
-    made.add_argument("--avro-framing", choices=("none", "confluent"), default="none",
-                      help="confluent: each value begins with five bytes of a schema registry")  # fmt: skip
+VALUE_OPTIONS = (
+    option("--value-format", default="bytes", help="what the values of records are", type=click.Choice(FORMATS)),
+    option(
+        "--schema",
+        metavar="FILE",
+        help="the schema of the values: for json in Spark's DDL (`id BIGINT, name STRING`) or JSON form, which "
+        "the job infers without this option; for avro an .avsc file",
+    ),
+    option(
+        "--infer-from",
+        type=POSITIVE,
+        default=10_000,
+        metavar="COUNT",
+        help="how many records the job infers a JSON schema from, at the first start",
+    ),
+    option(
+        "--avro-framing",
+        default="none",
+        help="confluent: each value begins with five bytes of a schema registry",
+        type=click.Choice(("none", "confluent")),
+    ),
+)
 
 
-def check_value_options(options: argparse.Namespace) -> None:
+def check_value_options(options: Options) -> None:
     """Read the schema's text into `options.schema_text`. Raises InvalidOption."""
     options.schema_text = None
     if options.schema is None:
@@ -57,7 +70,7 @@ def check_value_options(options: argparse.Namespace) -> None:
     options.schema_text = text
 
 
-def decoded(spark: SparkSession, records: DataFrame, options: argparse.Namespace, topics: str) -> DataFrame:
+def decoded(spark: SparkSession, records: DataFrame, options: Options, topics: str) -> DataFrame:
     """Return the records with `value` decoded, and `undecoded` where that is possible to fail."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
@@ -82,7 +95,7 @@ def decoded(spark: SparkSession, records: DataFrame, options: argparse.Namespace
 _CORRUPT = "_corrupt_record"
 
 
-def json_schema(spark: SparkSession, options: argparse.Namespace, topics: str) -> StructType:
+def json_schema(spark: SparkSession, options: Options, topics: str) -> StructType:
     """Return the schema of JSON values: the given one, that of the checkpoint, or one that is inferred and kept there."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415
     from pyspark.sql.types import StringType, StructType  # noqa: PLC0415
@@ -108,7 +121,7 @@ def json_schema(spark: SparkSession, options: argparse.Namespace, topics: str) -
     return StructType([*struct.fields]).add(_CORRUPT, StringType())
 
 
-def avro_value(options: argparse.Namespace) -> Column:
+def avro_value(options: Options) -> Column:
     """Return the column of Avro values, null where one does not decode."""
     from pyspark.sql import functions as f  # noqa: PLC0415
     from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415

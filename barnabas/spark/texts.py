@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runtime.texts import count_text, time_text, visible
+from runtime.texts import bar, count_text, time_text, visible
 
-__all__ = ["count_text", "time_text", "visible"]
+__all__ = ["bar", "count_text", "time_text", "visible"]

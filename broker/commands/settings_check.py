@@ -14,8 +14,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from broker.access_control import authorizer
-from broker.commands.output import print_result
-from broker.commands.settings_options import given_overrides, properties_from, read_text
+from broker.commands.settings_sources import given_overrides, properties_from, read_text
 from broker.composition import inter_broker_version, listener_plans, logins, selector
 from broker.network.listening.listeners import ListenerPlan
 from broker.network.listening.tls_listeners import TlsListeners
@@ -26,14 +25,15 @@ from config.errors import ConfigError
 from config.problems import Problem, Sources, find_problems
 from config.sources import Property, properties_of
 from runtime.clock import SystemClock
+from runtime.command_line.exit_codes import EXIT_FAILED
+from runtime.command_line.output import print_result
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.documents import NoDocuments
 from runtime.randomness import system_randomness
 from runtime.tasks import TaskScope
+from runtime.texts import count_text
 from runtime.timer import Timer
 from runtime.tls.stream import TlsWork
-
-_EXIT_FAILED = 1
 
 
 def run(path: str, overrides: Sequence[str], environment: Mapping[str, str], *, as_json: bool) -> int:
@@ -63,13 +63,9 @@ def run(path: str, overrides: Sequence[str], environment: Mapping[str, str], *, 
             print_result(f"{where}: {_level(problem)}: {problem.reason}")
         warnings_count = len(problems) - errors_count
         print_result(
-            f"{path}: {len(lines)} settings, {_count(errors_count, 'error')}, {_count(warnings_count, 'warning')}"
+            f"{path}: {len(lines)} settings, {count_text(errors_count, 'error')}, {count_text(warnings_count, 'warning')}"
         )
-    return _EXIT_FAILED if errors_count else 0
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+    return EXIT_FAILED if errors_count else 0
 
 
 def _level(problem: Problem) -> str:

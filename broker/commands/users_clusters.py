@@ -8,22 +8,21 @@ Source: Kafka ConfigCommand, ZkAdminManager.alterUserScramCredentials.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from broker.cluster.zookeeper_tls import zookeeper_tls
-from broker.commands.output import print_problem
 from broker.settings.scram_users import user_of_path, user_path
 from client.event_loop.connection import OutgoingConnection
 from client.event_loop.connector import Connector
 from client.event_loop.settings import connector_of
 from client.reach import Access, is_final, unreached_text
-from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE, client_properties
+from client.settings.command_line import DEFAULTS, client_properties
 from client.settings.parsing import parse_client, warnings_about
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -50,6 +49,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.primitives import DecodeError
 from protocol.schema import Request, Response
 from runtime.clock import SystemClock
+from runtime.command_line.output import print_problem
 from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
@@ -67,6 +67,17 @@ CLIENT_ID = "barnabas-users"
 CONTROLLER_ATTEMPTS = 5
 CONTROLLER_AGAIN_AFTER_S = 0.5
 METADATA_VERSION = 4  # known since 0.11; names the controller
+
+
+@dataclass(frozen=True, slots=True)
+class UsersPlace:
+    """Where the users are: at brokers, or in one of the two stores. `config` has settings for the connection."""
+
+    bootstrap_server: str | None
+    zookeeper: str | None
+    data_dir: str | None
+    config: str | None
+    profile: str | None
 
 
 class UsersFailed(Exception):
@@ -228,25 +239,24 @@ class NoSessionFile:
 
 
 @asynccontextmanager
-async def open_users(options: argparse.Namespace) -> AsyncIterator[Users]:
-    """Open what the options name. Raises UsersFailed, ConfigError, SettingsError, StoreFileError, OSError."""
+async def open_users(place: UsersPlace) -> AsyncIterator[Users]:
+    """Open the users of a place. Raises UsersFailed, ConfigError, SettingsError, StoreFileError, OSError."""
     network, tasks = OsNetwork(SocketOptions()), TaskScope("users")
     try:
-        if options.zookeeper is not None:
-            given = _given(options.config)
-            async with _zookeeper({**given, "zookeeper.connect": options.zookeeper}, network, tasks) as store:
+        if place.zookeeper is not None:
+            given = _given(place.config)
+            async with _zookeeper({**given, "zookeeper.connect": place.zookeeper}, network, tasks) as store:
                 yield StoredUsers(store)
             return
-        if options.data_dir is None:
-            profile = options.profile or os.environ.get(PROFILE_VARIABLE)
-            properties = client_properties(options.config, profile)
-            settings = parse_client(properties, DEFAULTS, servers=options.bootstrap_server)
+        if place.data_dir is None:
+            properties = client_properties(place.config, place.profile)
+            settings = parse_client(properties, DEFAULTS, servers=place.bootstrap_server)
             for warning in warnings_about(properties):
                 print_problem(f"barnabas: warning: {warning}")
             connector = connector_of(settings, network, system_randomness())
             yield ServedUsers(connector, settings.servers, Access.of(settings), tasks)
             return
-        async with _embedded(options.data_dir, tasks) as store:
+        async with _embedded(place.data_dir, tasks) as store:
             yield StoredUsers(store)
     finally:
         await tasks.close()

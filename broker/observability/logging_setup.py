@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from broker.commands.output import print_problem
 from broker.observability.log_forms import LEVELS, TRACE, JsonFormatter, TerminalFormatter, TextFormatter, level_name
+from runtime.command_line.output import print_problem
 
 logger = logging.getLogger("broker")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.commands import settings_check
-from broker.commands.settings_options import settings_of
+from broker.commands.settings_sources import settings_of
 from broker.process import BrokerProcess
 from broker.start_options import StartOptions
 from config.errors import ConfigError

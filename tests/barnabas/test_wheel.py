@@ -47,7 +47,7 @@ def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
         "cli.py",
         "py.typed",
         "spark/source.py",
-        "_server/broker/__main__.py",
+        "_server/broker/commands/start.py",
         "_server/config/broker/network.py",
     ):
         assert f"barnabas/{expected}" in names

@@ -12,7 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LOAD = """
 import sys
 sys.path.insert(0, {root!r})
-from broker import __main__, process
+from barnabas import commands
+from broker import process
+from broker.commands import start
 print(*sys.modules)
 """
 

@@ -148,7 +148,7 @@ def test_what_only_others_have_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_says_what_is_wrong_what_it_means_and_which_command_comes_next(name: str) -> None:
-    from tools.command import root
+    from barnabas.commands import root
 
     alert = ALERTS[name]
     assert alert["labels"]["severity"] in ("critical", "warning")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.__main__ import EXIT_USAGE, command_parser
 from broker.network.listening.open_ports import DRAIN_TIMEOUT_MS
 from broker.process import HANG_MS
 from config.broker import BrokerSettings
+from runtime.command_line.exit_codes import EXIT_USAGE
+from tests.tools.command_table import command_of
 
 UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"
 TEXT = UNIT.read_text(encoding="utf-8")
@@ -48,7 +49,8 @@ def test_its_commands_are_those_of_the_command_line(service: configparser.Sectio
     for name in ("ExecStart", "ExecStartPre"):
         command, *arguments = shlex.split(service[name].removeprefix("-"))
         assert command == COMMAND
-        command_parser({}).parse_args(arguments)
+        found, rest = command_of(arguments)
+        found.make_context(name, rest)
     assert "start" in service["ExecStart"]
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from runtime.texts import calendar_text, count_text, size_text, time_text, visible, visible_json
+from runtime.texts import bar, calendar_text, count_text, size_text, time_text, visible, visible_json
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,16 @@ def test_what_a_terminal_obeys_is_escaped(text: str, shown: str) -> None:
 
 def test_contents_may_keep_their_lines() -> None:
     assert visible("a\n\tb\r\x1b", keeps_lines=True) == "a\n\tb\\r\\x1b"
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "expected"),
+    [
+        (0, 10, f"[{' ' * 30}]   0%"),
+        (5, 10, f"[{'=' * 15}{' ' * 15}]  50%"),
+        (10, 10, f"[{'=' * 30}] 100%"),
+        (0, 0, f"[{'=' * 30}] 100%"),
+    ],
+)
+def test_a_bar_shows_the_share(done: int, total: int, expected: str) -> None:
+    assert bar(done, total) == expected

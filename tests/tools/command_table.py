@@ -6,9 +6,11 @@ Apache Kafka. A row of tests/interop is a test that runs both by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
+
+from barnabas.commands import TABLE, root
 
 _HERE = "tests.tools.test_commands"
 _OPTIONS = "tests.tools.test_kafka_options"
@@ -63,19 +65,26 @@ ROWS = {
 }
 
 
+def command_of(words: Sequence[str]) -> tuple[click.Command, list[str]]:
+    """Return the command that is called by words, and what it is given."""
+    command: click.Command | None = root
+    rest = list(words)
+    while isinstance(command, click.Group) and rest:
+        command = command.get_command(click.Context(command), rest.pop(0))
+    assert command is not None, words
+    return command, rest
+
+
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Yield every command that does something, with its words."""
-    from tools.command import root
 
-    context = click.Context(root)
-
-    def below(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    def below(words: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+        command, _ = command_of(words)
         if not isinstance(command, click.Group):
             yield " ".join(words), command
             return
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None, name
-            yield from below((*words, name), inner)
+        for name in command.list_commands(click.Context(command)):
+            yield from below((*words, name))
 
-    yield from below((), root)
+    for name in TABLE:
+        yield from below((name,))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from barnabas import EmbeddedBroker
+from barnabas.commands import main
 from client.settings.values import SettingsError
 from tests.tls_certificates import authority, issued
 from tools.cluster_access import ClusterAccess
-from tools.command import main
 
 SERVERS = {"bootstrap.servers": "a:1"}
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
+from barnabas.commands import ALIASES, TABLE, main
 from barnabas.embedded import EmbeddedBroker
 from tests.tools.test_commands import broker
-from tools.command import main
-from tools.names import ALIASES, COMMANDS
 
 __all__ = ["broker"]
 
@@ -25,8 +24,8 @@ def test_servers_are_named_by_the_options_of_all_kinds_of_clients(
 def test_every_group_of_commands_has_a_singular() -> None:
     assert {"topic", "config", "group", "partition", "transaction", "acl", "quota", "record", "broker"} < ALIASES.keys()
     assert ALIASES["user"] == "users"
-    assert not ALIASES.keys() & COMMANDS.keys()
-    for given, usage in (("topic", "barnabas topics [OPTIONS]"), ("user", "barnabas users [-h]")):
+    assert not ALIASES.keys() & TABLE.keys()
+    for given, usage in (("topic", "barnabas topics [OPTIONS]"), ("user", "barnabas users [OPTIONS]")):
         line = [sys.executable, "-m", "barnabas.cli", given, "--help"]
         assert usage in subprocess.run(line, check=True, capture_output=True, text=True, timeout=60).stdout
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from protocol.key_hashes import by_murmur2
-from tools.command import main
-from tools.names import COMMANDS
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,6 @@ def ok(run: Run) -> Run:
 
 def write(tool: Tool, topic: str, values: Sequence[str], *options: str) -> None:
     ok(tool("produce", topic, *options, stdin="".join(f"{value}\n" for value in values).encode()))
-
-
-def test_every_command_is_there(capfd: pytest.CaptureFixture[str]) -> None:
-    for name in COMMANDS:
-        assert main([name, "--help"]) == 0
-    assert "topics" in capfd.readouterr().out
 
 
 def test_topics_are_created_listed_described_altered_and_deleted(tool: Tool) -> None:

@@ -22,13 +22,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from protocol.crc32c import crc32c
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.records.record import Record, encode_batch
 from tests.differential.wire import Wire
-from tools.command import main
 
 NAME = "x\x1b[2J\n\r\x07\x9b31m\u202e\u2028[/bold][red]é"
 RESOURCE = "x\u202e[red]"  # a path in the store, which takes no control characters

@@ -10,14 +10,14 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from client.admin.groups import MemberName
 from protocol.errors import ErrorCode, KafkaError
+from runtime.command_line.failure import Failure
 from tests.tools.test_commands import Run, Tool, broker, ok, secured, tool, write
 from tools.cluster import Cluster
-from tools.command import main
 from tools.commands import groups
-from tools.failures import Failure
 
 __all__ = ["broker", "secured", "tool"]
 

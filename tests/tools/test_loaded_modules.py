@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.names import COMMANDS
+from barnabas.commands import CLUSTERS, TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 LOAD = """
 import contextlib, io, sys
 sys.path.insert(0, {root!r})
-from tools.command import main
+from barnabas.commands import main
 with contextlib.redirect_stdout(io.StringIO()):
     for name in {names!r}:
         assert main([name, "--help"]) == 0
@@ -26,7 +26,7 @@ MOST = 500
 
 @pytest.fixture(scope="module")
 def loaded() -> set[str]:
-    text = LOAD.format(root=str(ROOT), names=list(COMMANDS))
+    text = LOAD.format(root=str(ROOT), names=[name for name, entry in TABLE.items() if entry.section == CLUSTERS])
     run = [sys.executable, "-I", "-c", text]
     return set(subprocess.run(run, check=True, capture_output=True, text=True, timeout=60).stdout.split())
 

@@ -64,7 +64,7 @@ def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 def test_every_command_of_the_page_exists() -> None:
     """Also those in the text, which are not run."""
-    from tools.command import root
+    from barnabas.commands import root
 
     for words in re.findall(r"`barnabas ([a-z]+)(?: ([a-z][a-z-]*))?", PAGE):
         if words[0] in ("log", "pipeline", "start", "settings", "users"):

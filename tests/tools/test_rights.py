@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
-from tools.command import main
 
 Run = Callable[..., tuple[int, str, str]]
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from tests.tools.test_commands import Run, Tool, broker, ok, secured, tool
-from tools.command import main
 
 __all__ = ["broker", "secured", "tool"]
 

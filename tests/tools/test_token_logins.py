@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import EmbeddedBroker
+from barnabas.commands import main
 from client.admin.steps import ask
 from client.blocking.cluster_client import ClusterClient
 from client.settings.parsing import parse_client
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-from tools.command import main
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 

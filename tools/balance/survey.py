@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from client.admin.brokers import cluster as describe_cluster
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import STATUS
 from runtime.texts import count_text
 from tools.balance.layout import Key, PartitionLoad
 from tools.cluster import Cluster
 from tools.commands.topics import described, partition_rows
-from tools.failures import Failure
 from tools.group_lag import end_offsets
-from tools.output import STATUS
 from tools.reassignment.reassignments import moving, places
 
 

@@ -13,9 +13,9 @@ import click
 
 from client.admin import acls as acl_steps
 from client.admin.acls import AclWords
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.output import Output
 from tools.cluster import Cluster, cluster_command
-from tools.execute_option import execute_option
-from tools.output import Output
 
 _OPERATIONS = ("all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs",
                "alter-configs", "idempotent-write", "create-tokens", "describe-tokens")  # fmt: skip

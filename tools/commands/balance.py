@@ -11,17 +11,17 @@ from typing import Any
 
 import click
 
+from runtime.command_line import parsing
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import count_text, size_text
-from tools import parsing
 from tools.balance.goals import GOALS, THRESHOLD_PERCENT, distances, short_of_racks
 from tools.balance.layout import Key, Layout
 from tools.balance.planner import Move, balance
 from tools.balance.survey import Survey, survey
 from tools.cluster import Cluster, cluster_command
-from tools.execute_option import execute_option
-from tools.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
-from tools.failures import Failure
-from tools.output import Output
 from tools.reassignment.execution import Execution
 from tools.reassignment.plan_file import plan_of, write_plan
 from tools.setting_units import Size

@@ -18,12 +18,12 @@ from protocol.api_names import name_of_api
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsResult
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import size_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_rows
-from tools.failures import Failure
-from tools.output import Output
 
 _API_VERSIONS = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
 

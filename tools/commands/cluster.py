@@ -14,15 +14,15 @@ from dataclasses import replace
 
 import click
 
+from runtime.command_line.exit_codes import EXIT_FAILED
+from runtime.command_line.group import BEGUN_MS
+from runtime.command_line.output import Output
 from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
-from tools.command import BEGUN_MS
-from tools.exit_codes import EXIT_FAILED
 from tools.failures import Unreachable
 from tools.health.checks import Finding, findings
 from tools.health.since import Address, addresses_of, began, read_pages, told_addresses
 from tools.health.view import BrokerView, ClusterView, Since
-from tools.output import Output
 
 _LOOKS = "looking at brokers, disks and groups; what might stand still is watched for some seconds"
 DEFAULT_WINDOW_MS = 6_000

@@ -18,10 +18,11 @@ from client.admin.configs import ALL_BROKERS, Resource, ResourceKind, SettingSou
 from config.sources import read_properties
 from protocol.errors import KafkaError
 from protocol.messages.describe_configs import DescribeConfigsResourceResult
-from tools import parsing
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from tools.cluster import Cluster, cluster_command
-from tools.failures import Failure, told
-from tools.output import Output
+from tools.failures import told
 from tools.setting_names import told_of_settings, unknown_names
 from tools.setting_units import with_plain_numbers
 

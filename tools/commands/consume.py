@@ -15,14 +15,14 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer
 
 from client.admin.brokers import checked
 from client.admin.groups import describe as describe_groups
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output, prints_on_terminal
 from runtime.texts import count_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
-from tools.failures import Failure
 from tools.group_lag import Key, offsets_since
 from tools.names_given import one_name
-from tools.output import Output, prints_on_terminal
 from tools.records.format_option import format_options
 from tools.records.last_records import last_plan
 from tools.records.new_partitions import NewPartitions

@@ -16,15 +16,15 @@ import click
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 
 from protocol.key_hashes import PARTITIONERS
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure, Interrupted
+from runtime.command_line.output import Output
+from runtime.command_line.progress import Progress
 from runtime.texts import count_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, Interrupted
 from tools.group_lag import offsets_since
 from tools.names_given import one_name
-from tools.output import Output
-from tools.progress import Progress
 from tools.records.format_option import format_options, line_text, template_line
 from tools.records.line_template import LineTemplate
 from tools.records.line_text import Line
@@ -176,7 +176,7 @@ class _Search:
                 if self._takes(wanted, message) and not self.is_full:
                     record = _shown(RecordView.of(message), decode)
                     self._hits += 1
-                    self._output.record(record, line_of(record))
+                    self._output.record(record.as_json, line_of(record))
                     sys.stdout.flush()
             self._progress.show(self._looked, count_text(self._hits, "hit"))
 

@@ -19,15 +19,16 @@ from protocol.errors import KafkaError
 from protocol.messages.describe_groups import DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 from protocol.primitives import DecodeError
+from runtime.command_line import parsing
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import count_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.execute_option import execute_option
-from tools.failures import Failure, told
+from tools.failures import told
 from tools.group_lag import Key, committed_offsets, group_lag
 from tools.group_targets import chosen_partitions, new_offsets, offset_target
 from tools.names_given import one_name, some_names
-from tools.output import Output
 
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
 _STATE_COLUMNS = ("group", "coordinator", "assignor", "state", "members")

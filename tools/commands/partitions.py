@@ -16,16 +16,16 @@ from client.admin.brokers import cluster as describe_cluster
 from client.admin.configs import Resource, ResourceKind, describe
 from client.admin.replicas import ElectionType, ReplicaKey
 from protocol.errors import KafkaError
+from runtime.command_line import parsing
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import count_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import current_replicas, described, partition_keys, partition_rows
-from tools.execute_option import execute_option
-from tools.failures import Failure
 from tools.group_lag import Key
 from tools.json_files import read_partitions, read_topics
 from tools.names_given import some_names
-from tools.output import Output
 from tools.reassignment.elections import elect as elect_leaders
 from tools.reassignment.moves import TOPIC_SETTINGS, transfers
 from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, write_plan

@@ -18,12 +18,13 @@ from typing import Any
 import click
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from runtime.command_line.failure import Failure, Interrupted
+from runtime.command_line.output import Output
+from runtime.command_line.parsing import INT32_MAX, INT64_MAX, is_text
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
-from tools.failures import Failure, Interrupted, told
+from tools.failures import told
 from tools.names_given import one_name
-from tools.output import Output
-from tools.parsing import INT32_MAX, INT64_MAX, is_text
 from tools.records.line_form import LineForm
 from tools.records.sending import DELIVERY_TIMEOUT_MS, finish, give_up, missing_text, outstanding, send
 from tools.records.serialization import Serialization, serialization_options
@@ -106,7 +107,7 @@ def command(
 
     With `--input json` a line is an object as `barnabas consume --json` prints it: key, value, headers, partition, timestamp.
     """
-    from tools import parsing  # noqa: PLC0415
+    from runtime.command_line import parsing  # noqa: PLC0415
 
     read = _json_records if form == "json" else _line_records(LineForm.of(parsed, key_separator))
     cluster.connect()  # says at once that no broker answers

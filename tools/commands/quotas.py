@@ -13,11 +13,12 @@ import click
 
 from client.admin import quotas as quota_steps
 from protocol.errors import KafkaError
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.suggestions import did_you_mean
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
-from tools.failures import Failure, told
-from tools.output import Output
+from tools.failures import told
 from tools.setting_units import with_plain_numbers
 
 _TYPES = (("user", "user"), ("client-id", "client_id"), ("ip", "ip"))

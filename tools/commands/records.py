@@ -10,15 +10,16 @@ import click
 from client.admin.offsets import EARLIEST, LATEST
 from client.admin.replicas import delete_records as deletion
 from protocol.errors import KafkaError
-from tools import parsing
+from runtime.command_line import parsing
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
 from tools.commands.topics import current_replicas, partition_keys
-from tools.execute_option import execute_option
-from tools.failures import Failure, told
+from tools.failures import told
 from tools.group_lag import offsets_of, offsets_since
 from tools.json_files import TO_THE_END, read_offsets
 from tools.names_given import one_name
-from tools.output import Output
 
 
 @click.group("records", help="Records of a topic.")

@@ -21,14 +21,15 @@ from protocol.messages.create_topics import CreatableReplicaAssignment, Creatabl
 from protocol.messages.describe_configs import DescribeConfigsResourceResult
 from protocol.messages.metadata import MetadataResponseTopic
 from protocol.primitives import uuid_to_text
+from runtime.command_line import parsing
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import count_text
-from tools import parsing
 from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
-from tools.execute_option import execute_option
-from tools.failures import Failure, told
+from tools.failures import told
 from tools.group_lag import Key, offsets_of, offsets_since
 from tools.names_given import some_names
-from tools.output import Output
 from tools.setting_names import told_of_settings
 from tools.setting_units import with_plain_numbers
 

@@ -14,15 +14,16 @@ from client.admin import transactions as transaction_steps
 from client.admin.brokers import checked
 from protocol.errors import KafkaError
 from protocol.messages.describe_producers import ProducerState
+from runtime.command_line import parsing
+from runtime.command_line.execute_option import execute_option
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import time_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import described, partition_keys, partition_rows
-from tools.execute_option import execute_option
-from tools.failures import Failure, told
+from tools.failures import told
 from tools.group_lag import Key
 from tools.names_given import one_name, some_names
-from tools.output import Output
 
 _PRODUCER_COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_written",
                      "open_since_offset")  # fmt: skip

@@ -16,14 +16,15 @@ from typing import Any
 import click
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
+from runtime.command_line import parsing
+from runtime.command_line.failure import Failure, Interrupted
+from runtime.command_line.output import Output
+from runtime.command_line.progress import Progress
 from runtime.texts import count_text
-from tools import parsing
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
-from tools.failures import Failure, Interrupted, told
+from tools.failures import told
 from tools.names_given import one_name
-from tools.output import Output
-from tools.progress import Progress
 from tools.records.reading import SETTINGS, Reading, ReadPlan
 from tools.records.record_view import UnreadableHeaders, headers_of
 from tools.records.sending import finish, give_up, missing_text, send

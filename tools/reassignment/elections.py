@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from client.admin.replicas import ElectionType
 from client.admin.replicas import elect as election
 from protocol.errors import ErrorCode
+from runtime.command_line.failure import Failure
 from tools.balance.layout import Key
 from tools.cluster import Cluster
-from tools.failures import Failure, told
+from tools.failures import told
 
 
 def elect_preferred(cluster: Cluster, keys: Iterable[Key]) -> list[Key]:

@@ -13,14 +13,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
+from runtime.command_line.progress import Progress
 from runtime.texts import count_text, size_text
 from tools.balance.layout import Key
 from tools.balance.planner import Move
 from tools.cluster import Cluster
 from tools.commands.topics import current_replicas
-from tools.failures import Failure, failure_of
-from tools.output import Output
-from tools.progress import Progress
+from tools.failures import failure_of
 from tools.reassignment.elections import elect_preferred
 from tools.reassignment.interruption import Interruption
 from tools.reassignment.moves import transfers

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from runtime.command_line.failure import Failure
+from runtime.command_line.parsing import is_text
 from tools.balance.layout import Key
-from tools.failures import Failure
-from tools.parsing import is_text
 
 ANY_DIRECTORY = "any"
 _FORM = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}'

@@ -15,9 +15,10 @@ from client.admin.replicas import ReplicaKey
 from client.admin.steps import Steps, may_pass
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_log_dirs import DescribeLogDirsResult
+from runtime.command_line.failure import Failure
 from tools.balance.layout import Key
 from tools.cluster import Cluster
-from tools.failures import Failure, told
+from tools.failures import told
 from tools.reassignment.moves import Reassignment
 
 T = TypeVar("T")

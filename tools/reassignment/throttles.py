@@ -13,9 +13,10 @@ from client.admin.brokers import cluster as describe_cluster
 from client.admin.configs import Resource, ResourceKind, alter
 from client.admin.steps import may_pass
 from protocol.errors import ErrorCode
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from tools.cluster import Cluster
-from tools.failures import Failure, told
-from tools.output import Output
+from tools.failures import told
 from tools.reassignment.moves import (
     BROKER_SETTINGS,
     FOLLOWER_RATE,

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from runtime.command_line.interrupts import INTERRUPTS
 from tools.client_log import FATAL_ERRORS
-from tools.interrupts import INTERRUPTS
 
 T = TypeVar("T")
 _LOST = "returned NULL without setting an exception"

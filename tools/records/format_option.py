@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tools.output import prints_on_terminal
+from runtime.command_line.output import prints_on_terminal
 from tools.records.line_template import LineTemplate
 from tools.records.line_text import Line, LineText
 

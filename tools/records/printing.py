@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from runtime.command_line.failure import Failure, Interrupted
+from runtime.command_line.output import Output
 from runtime.texts import count_text
-from tools.failures import Failure, Interrupted
-from tools.output import Output
 from tools.records.format_option import line_text, template_line
 from tools.records.line_template import LineTemplate
 from tools.records.line_text import Line
@@ -127,7 +127,7 @@ class Printing:
                     raise
                 Output.note(f"skipped: {failure.message}")
             else:
-                self._output.record(shown, self._form.line(shown))
+                self._output.record(shown.as_json, self._form.line(shown))
                 self.printed += 1
         if self._commits:
             sys.stdout.flush()

@@ -17,11 +17,11 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from client.admin.offsets import EARLIEST, LATEST
+from runtime.command_line.failure import Failure
+from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import Cluster
-from tools.failures import Failure
 from tools.group_lag import Key, offsets_of, offsets_since
-from tools.output import Output
 from tools.records.callbacks import called
 
 POLL_S = 0.2

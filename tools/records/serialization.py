@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
+from runtime.command_line.failure import Failure
 from runtime.texts import count_text
-from tools.failures import Failure
 from tools.records.record_view import RecordView
 
 _CLASS = re.compile(

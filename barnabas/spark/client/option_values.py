@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from protocol.topic_partition import TopicPartition
+from runtime.suggestions import nearest
 
 Offsets = dict[TopicPartition, int]
 
@@ -25,8 +25,8 @@ def check_names(given: Iterable[str], known: Iterable[str], what: str, also: Ite
     names = {name.lower(): name for name in known}
     for name in given:
         if name.lower() not in names and name.lower() not in also:
-            near = get_close_matches(name.lower(), names, n=1)
-            guess = f" Did you mean {names[near[0]]!r}?" if near else ""
+            near = nearest(name.lower(), names)
+            guess = f" Did you mean {names[near]!r}?" if near is not None else ""
             raise SourceOptionError(
                 f"{what} {name!r} is not known.{guess} Valid are: {', '.join(sorted(names.values()))}"
             )

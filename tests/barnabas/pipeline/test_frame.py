@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from barnabas.pipeline import JOBS, command, frame
+from barnabas.pipeline.options import Options
 from tests.barnabas.pipeline.test_command_lines import REQUIRED
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_that_a_program_runs_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     job = command.load(name)
-    found: list[argparse.Namespace] = []
+    found: list[Options] = []
     monkeypatch.setattr(frame, "run_to_end", lambda _job, options, _run, _spark: found.append(options))
     words = REQUIRED[name]
     settings: dict[str, Any] = dict(zip((word[2:] for word in words[::2]), words[1::2], strict=True))
@@ -102,8 +103,8 @@ def test_on_a_terminal_the_progress_line_gives_way_to_the_report(
     run.say("done")
     printed = capsys.readouterr()
     assert printed.out == "a table\nanother\n"
-    line = f"{frame.CLEAR_LINE}Spark plans the next step;"
-    assert printed.err == f"{line} 1 s{line} 2 s{frame.CLEAR_LINE}audit: done\n"
+    lines = re.split(re.escape("\r\x1b[J"), printed.err)
+    assert lines == ["", "Spark plans the next step; 1 s", "Spark plans the next step; 2 s", "audit: done\n"]
 
 
 def test_a_failure_names_the_flag_and_not_the_option_that_it_sets() -> None:

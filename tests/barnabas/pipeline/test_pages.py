@@ -32,7 +32,7 @@ def test_a_command_of_the_page_is_valid(line: str, tmp_path: Path) -> None:
 
 
 def test_every_option_that_the_page_names_exists() -> None:
-    flags = {f"--{flag}" for name in JOBS for flag in command.load(name).parser().flags()} | {"--help"}
+    flags = {flag for name in JOBS for each in command.load(name).command().params for flag in each.opts} | {"--help"}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
     assert named - flags - OTHERS == set()
 

@@ -9,13 +9,13 @@ from barnabas.pipeline.progress import (
     Batch,
     Stage,
     Totals,
-    bar,
     failure_reason,
     parse_batch,
     progress_line,
     prometheus_page,
     stages_line,
 )
+from barnabas.spark.texts import bar
 
 REPORT: dict[str, Any] = {
     "batchId": 4,
@@ -95,19 +95,6 @@ def test_the_line_of_bounded_work_on_a_terminal_has_a_bar() -> None:
     assert line.startswith("batch 4: 200 records/s, lag 15, 0.5 s; read 100, dropped 12")
     assert progress_line(totals, is_bounded=True, with_bar=False) == line
     assert progress_line(totals, is_bounded=True, with_bar=True) == f"{bar(100, 115)} {line}"
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "expected"),
-    [
-        (0, 10, f"[{' ' * 30}]   0%"),
-        (5, 10, f"[{'=' * 15}{' ' * 15}]  50%"),
-        (10, 10, f"[{'=' * 30}] 100%"),
-        (0, 0, f"[{'=' * 30}] 100%"),
-    ],
-)
-def test_a_bar_shows_the_share(done: int, total: int, expected: str) -> None:
-    assert bar(done, total) == expected
 
 
 def test_metrics_have_the_text_form_of_prometheus() -> None:

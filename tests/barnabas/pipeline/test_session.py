@@ -2,35 +2,35 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import click
 import pytest
 
 from barnabas.pipeline import frame, options, records, session
-from barnabas.pipeline.options import Parser
+from barnabas.pipeline.options import Options
 
 OPTIONS = ["--checkpoint", "/c"]
 
 
-def parser() -> Parser:
-    made = options.parser("test", "A job.")
-    options.add_stream_options(made)
-    return made
+def parse(arguments: Sequence[str]) -> Options:
+    job = frame.Job("test", "A job.", (), lambda _options: [], lambda *_: pytest.fail("started"))
+    return job.parse(arguments)
 
 
 def source(*arguments: str) -> dict[str, str]:
-    return records.stream_options(parser().parse_args([*OPTIONS, "--connector", *arguments]), "a,b")
+    return records.stream_options(parse([*OPTIONS, "--connector", *arguments]), "a,b")
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        parser().parse_args([*OPTIONS, *arguments])
-    assert ended.value.code == 2
-    return capsys.readouterr().err
+def refusal(*arguments: str) -> str:
+    with pytest.raises(click.UsageError) as ended:
+        parse([*OPTIONS, *arguments])
+    return ended.value.format_message()
 
 
 def test_the_python_source_is_told_the_checkpoint() -> None:
-    options = records.stream_options(parser().parse_args(OPTIONS), "a")
+    options = records.stream_options(parse(OPTIONS), "a")
     assert options["checkpointLocation"] == "/c"
 
 
@@ -68,8 +68,8 @@ def test_a_source_starts_at_a_time(text: str, timestamp: str) -> None:
     [
         ("--starting-offsets", "yesterday", "'yesterday' is not earliest, latest or a time"),
         ("--starting-offsets", "1969-12-31T00:00:00Z", "before 1970"),
-        ("--max-offsets-per-trigger", "0", "not a whole number above zero"),
-        ("--max-offsets-per-trigger", "1e6", "not a whole number above zero"),
+        ("--max-offsets-per-trigger", "0", "0 is not in the range x>=1"),
+        ("--max-offsets-per-trigger", "1e6", "is not a valid integer range"),
         ("--trigger", "soon", "'soon' is not available-now or a duration"),
         ("--trigger", "0 seconds", "'0 seconds' is not available-now or a duration"),
         ("--trigger", "1 hour; DROP TABLE x", "is not available-now or a duration"),
@@ -79,7 +79,7 @@ def test_a_source_starts_at_a_time(text: str, timestamp: str) -> None:
 def test_an_option_that_cannot_be_is_refused_in_one_line(
     option: str, text: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert told in refusal(capsys, option, text)
+    assert told in refusal(option, text)
 
 
 def test_client_settings_come_from_a_file_but_the_brokers_from_the_command_line(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_client_settings_come_from_a_file_but_the_brokers_from_the_command_line(
     path.write_text(
         "# ours\n! and theirs\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=a b=c;\nbootstrap.servers=x:1\n"
     )
-    given = parser().parse_args([*OPTIONS, "--command-config", str(path), "--bootstrap-servers", "y:2"])
+    given = parse([*OPTIONS, "--command-config", str(path), "--bootstrap-servers", "y:2"])
     assert records.connection(given) == {
         "kafka.security.protocol": "SASL_SSL",
         "kafka.sasl.jaas.config": "a b=c;",
@@ -98,15 +98,15 @@ def test_client_settings_come_from_a_file_but_the_brokers_from_the_command_line(
 def test_a_file_of_client_settings_is_read_as_java_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "client.properties"
     path.write_text("sasl.jaas.config=a\\ b\\=c;\nacks=all\n")
-    given = parser().parse_args([*OPTIONS, "--command-config", str(path)])
+    given = parse([*OPTIONS, "--command-config", str(path)])
     assert given.command_config == {"kafka.sasl.jaas.config": "a b=c;", "kafka.acks": "all"}
     path.write_text("linger.ms=5\nsecurity.protocol=SSL\n")
-    given = parser().parse_args([*OPTIONS, "--command-config", str(path)])
+    given = parse([*OPTIONS, "--command-config", str(path)])
     assert records.connection(given).keys() == {"kafka.security.protocol", "kafka.bootstrap.servers"}
     given.connector = True
     assert records.connection(given)["kafka.linger.ms"] == "5", "Java's client knows it"
     path.write_text("a=\\u12\n")
-    assert "cannot read" in refusal(capsys, "--command-config", str(path))
+    assert "cannot read" in refusal("--command-config", str(path))
 
 
 def test_folders_are_taken_from_here_unless_they_name_a_file_system(
@@ -226,6 +226,6 @@ def test_a_job_without_spark_ends_with_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    job = frame.Job("a-job", "A job.", lambda _parser: None, lambda _options: [], lambda *_: pytest.fail("started"))
+    job = frame.Job("a-job", "A job.", (), lambda _options: [], lambda *_: pytest.fail("started"))
     assert frame.run(job, job.parse(OPTIONS)) == 1
     assert capsys.readouterr().err == 'a-job: PySpark is missing: in a clone of Barnabas, pip install ".[spark]"\n'

@@ -21,6 +21,7 @@ from typing import Self
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from barnabas.commands import main
 from tests.broker.cluster.lag_model import run
 from tests.interop.cluster.cluster_load import Load
 from tests.interop.conftest import need_java
@@ -28,7 +29,6 @@ from tests.oracle.admin import Admin
 from tests.oracle.cluster import OURS, Cluster
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
-from tools.command import main
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
 

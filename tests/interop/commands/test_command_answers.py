@@ -16,11 +16,11 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from barnabas.commands import main
 from tests.interop.conftest import BROKERS, need_java
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.tools import ToolsJvm
-from tools.command import main
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from barnabas.commands import main
 from tests.interop.conftest import BROKERS, need_java
 from tests.oracle import tools
 from tests.oracle.barnabas import REPOSITORY
 from tests.oracle.cluster import Cluster
 from tests.oracle.process import hear_interrupts, wait_until
-from tools.command import main
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -454,7 +454,7 @@ def test_a_job_that_fails_says_why_and_ends_with_status_1(
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.delete_records([TopicPartition(topic, 0, 15)]).values():
         assert future.result(60).low_watermark == 15
-    failed = job("archive", *archive.job.parser().arguments_of(settings, "test"))
+    failed = job("archive", *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()))
     assert failed.end() == 1
     last_line = failed.log.read_text().splitlines()[-1]
     assert last_line.startswith("archive: ")

@@ -119,12 +119,10 @@ def test_help_and_refusals_need_neither_java_nor_a_checkout(name: str, python: P
     without_java = {"PATH": str(python.parent), "HOME": str(empty)}
     told = barnabas(python, empty, name, "--help", environment=without_java)
     assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith(f"usage: barnabas pipeline {name} ")
+    assert told.stdout.startswith(f"Usage: barnabas pipeline {name} ")
     refused = barnabas(python, empty, name, "--bootstrap-servrs", "a:1", environment=without_java)
     assert refused.returncode == 2
-    assert (
-        f"barnabas pipeline {name}: unknown option --bootstrap-servrs (is --bootstrap-servers meant?)" in refused.stderr
-    )
+    assert "unknown option --bootstrap-servrs: did you mean --bootstrap-servers?" in refused.stderr
     assert list(empty.iterdir()) == []
 
 

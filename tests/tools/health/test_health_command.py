@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from runtime.clock import SystemClock
 from tests.oracle.ports import lasting_port
 from tests.tools.health.test_since import served
 from tools.cluster_access import ClusterAccess
-from tools.command import main
 from tools.commands import cluster
 from tools.health.requests import BrokerRequests
 from tools.health.since import Address, read_pages

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from runtime.command_line.failure import Failure
 from tests.doubles.clock import ManualClock
 from tools.balance.planner import Move
-from tools.failures import Failure
 from tools.reassignment import execution
 from tools.reassignment.execution import Execution
 from tools.reassignment.moves import Reassignment

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.failures import Failure
+from runtime.command_line.failure import Failure
 from tools.reassignment.plan_file import Target, parse_plan, plan_of, plan_text, read_plan, write_plan
 
 

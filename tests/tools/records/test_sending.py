@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from runtime.command_line.interrupts import INTERRUPTS
 from tools.client_log import CLIENT_LOG
-from tools.interrupts import INTERRUPTS
 from tools.records.callbacks import called
 from tools.records.sending import give_up
 

@@ -10,11 +10,10 @@ import sys
 import click
 import pytest
 
-from broker.__main__ import command_parser
+from barnabas.commands import root
+from runtime.command_line.man_pages import man_pages
 from tests.barnabas.installing import ROOT
 from tests.tools.command_table import ROWS
-from tools.man_pages import man_pages
-from tools.server_commands import server_commands
 
 KNOWN = (".TH ", ".SH ", ".PP", ".B ", ".TP")
 ESCAPES = re.compile(r"\\(?:f[BIP]|-|e|&)")
@@ -22,11 +21,6 @@ ESCAPES = re.compile(r"\\(?:f[BIP]|-|e|&)")
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    from tools.command import _Commands
-
-    root = _Commands("barnabas", help="Commands for any Kafka cluster.")
-    for command in server_commands(command_parser({})):
-        root.add_command(command)
     return man_pages(root, "1.2.3")
 
 

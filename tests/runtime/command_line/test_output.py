@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tools.output import Output
+from runtime.command_line.output import Output
 
 
 def test_columns_of_bytes_are_sizes_in_tables_and_numbers_in_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON for programs.
 
-Rules: results go to standard output, everything else to standard error. Colours, boxes and bars only on a terminal; elsewhere
-a table is aligned text with one row a line, so that `grep` and `awk` work. With `--json` the result is one JSON document, or
+Rules: results go to standard output, everything else to standard error. A table is aligned text with one row a line, its
+head bold on a terminal, so that `grep` and `awk` work. With `--json` the result is one JSON document, or
 one a line where rows come one after the other. Names and messages may hold anything: what a terminal would obey, and what ends
 a line, is escaped (`runtime.texts.visible`), in JSON as JSON does it. Records go to a file or a pipe as they are.
 """
@@ -9,24 +9,26 @@ a line, is escaped (`runtime.texts.visible`), in JSON as JSON does it. Records g
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import click
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from runtime.clock import SystemClock
 from runtime.status_line import StatusLine, is_terminal
 from runtime.texts import size_text, visible, visible_json
 
-if TYPE_CHECKING:
-    from tools.records.record_view import RecordView
-
 NONE = "-"
 """How a table shows that there is no value."""
 _BYTES = "bytes"
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 STATUS = StatusLine(SystemClock())
 """The line of this process that says what a command does or waits for; it is removed before anything else is printed."""
+
+
+class OutputError(Exception):
+    """Writing to standard output or standard error failed; its cause is the OSError. It is none itself, so that it is not taken
+    for an error of a file that is read."""
 
 
 class Output:
@@ -40,29 +42,28 @@ class Output:
         if self.as_json:
             self.document(list(rows))
             return
-        STATUS.clear()
         texts = [[visible(_text(row.get(column), column)) for column in columns] for row in rows]
         heads = [column.replace("_", " ").upper() for column in columns]
-        if prints_on_terminal():
-            _print_rich(heads, texts)
-        else:
-            _print_plain(heads, texts)
+        is_bold = prints_on_terminal() and os.environ.get("TERM", "dumb") != "dumb" and "NO_COLOR" not in os.environ
+        widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
+        for row in [heads, *texts]:
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            _write(f"{_BOLD}{line}{_PLAIN}" if row is heads and is_bold else line)
+        sys.stdout.flush()
 
     def document(self, value: Any) -> None:
         """Print one JSON document."""
-        STATUS.clear()
-        click.echo(_json(value, indent=2))
+        _write_now(_json(value, indent=2))
 
     def line(self, value: Mapping[str, Any], text: str) -> None:
         """Print a result that is one of many: a JSON object on a line, or `text`."""
-        STATUS.clear()
-        sys.stdout.write(f"{_json(value) if self.as_json else visible(text)}\n")
+        _write(_json(value) if self.as_json else visible(text))
 
-    def record(self, record: RecordView, line: str | bytes) -> None:
+    def record(self, as_json: Callable[[], Mapping[str, Any]], line: str | bytes) -> None:
         """Print a record: a JSON object on a line, or its line, which is made for this output and has its end."""
         STATUS.clear()
         if self.as_json:
-            sys.stdout.write(f"{_json(record.as_json())}\n")
+            sys.stdout.write(f"{_json(as_json())}\n")
         elif isinstance(line, bytes):
             sys.stdout.buffer.write(line)
         else:
@@ -73,20 +74,54 @@ class Output:
         if self.as_json:
             self.document(value)
         else:
-            STATUS.clear()
-            click.echo(visible(text))
+            _write_now(visible(text))
 
     @staticmethod
     def lines(text: str) -> None:
         """Print lines that another command or a program reads; on a terminal without what it would obey."""
-        STATUS.clear()
-        click.echo(visible(text, keeps_lines=True) if prints_on_terminal() else text, nl=False)
+        print_result(text.removesuffix("\n"))
+        sys.stdout.flush()
 
     @staticmethod
     def note(text: str) -> None:
         """Print to standard error what is no result."""
-        STATUS.clear()
-        click.echo(visible(text), err=True)
+        print_problem(visible(text))
+
+
+def print_result(text: str) -> None:
+    """Print a line or lines of a result; on a terminal without what it would obey. Raises OutputError."""
+    _write(visible(text, keeps_lines=True) if prints_on_terminal() else text)
+
+
+def print_problem(text: str) -> None:
+    """Print to standard error, in order with results that go to the same place. Raises OutputError."""
+    if sys.stderr is None:  # a broker whose parent has closed it
+        return
+    STATUS.clear()
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        sys.stderr.write(f"{visible(text, keeps_lines=True)}\n")
+        sys.stderr.flush()
+    except OSError as error:
+        raise OutputError from error
+
+
+def discard_output() -> None:
+    """What is still in the buffer goes nowhere, instead of failing once more at the exit."""
+    if sys.stdout is not None:
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+def results_have_their_own_place() -> bool:
+    """Return whether standard output and standard error go to different files or terminals."""
+    try:
+        places = [os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr)]
+    except (OSError, ValueError, AttributeError):  # one is closed, or no file
+        return False
+    return not os.path.samestat(*places)
 
 
 def prints_on_terminal() -> bool:
@@ -110,20 +145,14 @@ def _text(value: Any, column: str) -> str:
     return str(value)
 
 
-def _print_plain(heads: list[str], texts: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
-    for row in [heads, *texts]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+def _write(line: str) -> None:
+    STATUS.clear()
+    try:
+        sys.stdout.write(f"{line}\n")
+    except OSError as error:
+        raise OutputError from error
 
 
-def _print_rich(heads: list[str], texts: list[list[str]]) -> None:
-    from rich.console import Console  # noqa: PLC0415  only a terminal needs it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for head in heads:
-        table.add_column(head, overflow="fold")
-    for row in texts:
-        table.add_row(*map(Text, row))  # not markup: a name may have brackets
-    Console().print(table)
+def _write_now(line: str) -> None:
+    _write(line)
+    sys.stdout.flush()

@@ -1,14 +1,11 @@
-"""The sources of settings on the command line, and the options of `barnabas settings`.
-
-Rules: parsing only, and reading of the properties file; `broker.commands.settings_command` does what they say.
-"""
+"""Where the settings of a start come from: a properties file, the environment, `--override`."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+
+import click
 
 from broker.observability.logging_setup import AUTO
 from config.broker import BrokerSettings
@@ -16,43 +13,15 @@ from config.errors import ConfigError
 from config.sources import read_properties, settings_in_environment
 from runtime.disk.os_filesystem import OsFileSystem
 
-if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no other name
-
 PROPERTIES_SUFFIX = ".properties"
 LOG_FORMAT = "barnabas.log.format"
+SOURCES = """Settings have the names that they have in Apache Kafka. The broker takes the value of a setting from the first of
+these that has one: --override, an environment variable, the properties file. The variable KAFKA_LOG_DIRS sets log.dirs: write
+'_' for '.', '__' for '_', and '___' for '-'. `barnabas settings` lists all settings."""
 
-
-def add_settings_command(commands: Commands, epilog: str) -> None:
-    command = commands.add_parser(
-        "settings",
-        help="list settings with the values that a broker would start with, or check a file",
-        epilog=epilog,
-        allow_abbrev=False,
-    )
-    command.add_argument(
-        "words", nargs="*", metavar="FILE|WORD",
-        help="a server.properties file (with a / in its name, or .properties at its end); any other word selects the settings "
-        "with it in their names, also those without effect",
-    )  # fmt: skip
-    add_override(command)
-    command.add_argument("--all", action="store_true", help="list the settings without effect, too")
-    command.add_argument(
-        "--check", metavar="FILE",
-        help="print everything that is wrong with a server.properties file, and end with 1 if a broker would not start with "
-        "it or a name is unknown",
-    )  # fmt: skip
-    command.add_argument("--json", action="store_true", help="print JSON")
-
-
-def add_override(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--override",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a setting to a value; may be repeated",
-    )
+override_option = click.option(
+    "--override", multiple=True, metavar="NAME=VALUE", help="set a setting to a value; may be repeated"
+)
 
 
 def settings_of(path: str | None, overrides: Sequence[str], environment: Mapping[str, str]) -> BrokerSettings:

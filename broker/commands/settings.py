@@ -7,46 +7,57 @@ codes: 0, 1 when a check has found errors or no setting has the words, 2 for inv
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from broker.commands.output import print_problem, print_result
-from broker.commands.settings_options import PROPERTIES_SUFFIX, settings_of
+import click
+
+from broker.commands.settings_sources import PROPERTIES_SUFFIX, SOURCES, override_option, settings_of
 from config.broker import BrokerSettings
 from config.definition import Setting
 from config.document import valid_words
 from config.errors import HIDDEN, ConfigError
 from config.unknown_settings import broker_setting_hint, unknown_settings
+from runtime.command_line.failure import Failure, InvalidUse
+from runtime.command_line.output import print_problem, print_result
 from runtime.suggestions import did_you_mean
 
-_EXIT_FAILED, _EXIT_USAGE = 1, 2
 
+@click.command("settings", epilog=SOURCES)
+@click.argument("words", nargs=-1, metavar="[FILE|WORD]...")
+@override_option
+@click.option("--all", "with_all", is_flag=True, help="list the settings without effect, too")
+@click.option("--check", metavar="FILE", type=click.Path(),
+              help="print everything that is wrong with a server.properties file, and end with 1 if a broker would not start "
+                   "with it or a name is unknown")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="print JSON")
+def command(words: tuple[str, ...], override: tuple[str, ...], with_all: bool, check: str | None, as_json: bool) -> int:
+    """List settings with the values that a broker would start with, or check a file.
 
-def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code. Raises OutputError."""
+    FILE is a server.properties file, with a / in its name or .properties at its end. Any other WORD selects the settings with
+    it in their names, also those without effect.
+    """
     try:
-        if options.check is not None:
-            if options.words or options.all:
+        if check is not None:
+            if words or with_all:
                 raise ConfigError("--check takes one file, and no other words")
             from broker.commands import settings_check  # noqa: PLC0415  it reads certificates; a list needs none of that
 
-            return settings_check.run(options.check, options.override, os.environ, as_json=options.json)
-        path, words = _file_and_words(options.words)
-        settings = settings_of(path, options.override, os.environ)
+            return settings_check.run(check, override, os.environ, as_json=as_json)
+        path, others = _file_and_words(words)
+        settings = settings_of(path, override, os.environ)
     except ConfigError as error:
-        print_problem(f"barnabas: {error.line}")
-        return _EXIT_USAGE
+        raise InvalidUse(error.line) from None
     for warning in (*unknown_settings(settings), *settings.provided.unresolved):
         print_problem(f"barnabas: {warning}")
     rows = sorted(settings.definitions.values(), key=lambda row: row.name)
-    chosen = [row for row in rows if all(word.lower() in row.name for word in words)]
+    chosen = [row for row in rows if all(word.lower() in row.name for word in others)]
     if not chosen:
-        return _nothing_found(words, rows)
-    shown = [row for row in chosen if options.all or words or row.effective]
-    if options.json:
+        raise _nothing_found(others, rows)
+    shown = [row for row in chosen if with_all or others or row.effective]
+    if as_json:
         print_result(json.dumps([_facts(row, settings) for row in shown], indent=2))
         return 0
     for row in shown:
@@ -65,11 +76,10 @@ def _file_and_words(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     return next(iter(files), None), [one for one in arguments if one not in files]
 
 
-def _nothing_found(words: Sequence[str], rows: Iterable[Setting]) -> int:
+def _nothing_found(words: Sequence[str], rows: Iterable[Setting]) -> Failure:
     parts = {part for row in rows for part in row.name.split(".")}
     hints = (broker_setting_hint(word) if "." in word else did_you_mean(word, parts) for word in words)
-    print_problem(f"barnabas: no setting has {' and '.join(words)} in its name{next(filter(None, hints), '')}")
-    return _EXIT_FAILED
+    return Failure(f"no setting has {' and '.join(words)} in its name{next(filter(None, hints), '')}")
 
 
 def _show(row: Setting, settings: BrokerSettings) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tools.output import STATUS
+from runtime.command_line.output import STATUS
+from runtime.texts import bar
 
 if TYPE_CHECKING:
     from runtime.clock import Clock
 
 
 class Progress:
-    """Counts towards `total`; `close` removes the line."""
+    """Counts towards `total`, None where nobody knows it; `close` removes the line."""
 
-    def __init__(self, what: str, total: int, clock: Clock, form: Callable[[float], str] = "{:.0f}".format) -> None:
+    def __init__(
+        self, what: str, total: int | None, clock: Clock, form: Callable[[float], str] = "{:.0f}".format
+    ) -> None:
         """`form` makes the text of an amount."""
         self._what = what
         self._total = total
@@ -24,13 +27,15 @@ class Progress:
 
     def show(self, done: int, more: str = "") -> None:
         if STATUS.is_due:
-            STATUS.show(self.text(done) + (f", {more}" if more else ""))
+            STATUS.show(self.text(done, with_bar=STATUS.is_terminal) + (f", {more}" if more else ""))
 
-    def text(self, done: int) -> str:
-        per_s = self._per_s(done)
-        share = f", {done * 100 // self._total} %" if self._total else ""
-        left = f", {_time_text((self._total - done) / per_s)} left" if per_s and done <= self._total else ""
-        return f"{self._form(done)} of {self._form(self._total)} {self._what}{share}, {self._form(per_s)}/s{left}"
+    def text(self, done: int, *, with_bar: bool = False) -> str:
+        per_s, total = self._per_s(done), self._total
+        begin = f"{bar(done, total)} " if with_bar and total else ""
+        share = f", {done * 100 // total} %" if total and not begin else ""
+        left = f", {_time_text((total - done) / per_s)} left" if total is not None and per_s and done <= total else ""
+        of = "" if total is None else f" of {self._form(total)}"
+        return f"{begin}{self._form(done)}{of} {self._what}{share}, {self._form(per_s)}/s{left}"
 
     def close(self) -> None:
         STATUS.clear()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from runtime.command_line import progress
+from runtime.command_line.progress import Progress
 from runtime.status_line import PLAIN_PAUSE_MS, StatusLine
 from runtime.texts import size_text
 from tests.doubles.clock import ManualClock
-from tools import progress
-from tools.progress import Progress
 
 
 def test_a_long_command_tells_it_every_few_seconds_without_a_terminal(

@@ -12,8 +12,6 @@ from inspect import cleandoc
 import click
 from click_man.man import ManPage
 
-from tools.names import COMMANDS
-
 NAME = "barnabas"
 _EXIT_STATUS = """.SH EXIT STATUS
 0 when it is done, 1 when it failed, with the reason on standard error, 2 for wrong options.
@@ -50,7 +48,7 @@ def _page(context: click.Context, version: str) -> str:
     page = ManPage(context.command_path)
     page.version, page.date = version, ""
     page.short_help = _text(_short_help(context))
-    page.description = _text(cleandoc(command.help or ""))
+    page.description = _text("\n\n".join(cleandoc(text) for text in (command.help, command.epilog) if text))
     page.synopsis = " ".join(command.collect_usage_pieces(context))
     records = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
     page.options = [(option, _text(text)) for option, text in filter(None, records)]
@@ -73,8 +71,7 @@ def _name(context: click.Context) -> str:
 def _short_help(context: click.Context) -> str:
     if context.parent is None:
         return "a Kafka-compatible broker, and commands for any Kafka cluster"
-    told = COMMANDS.get(context.command.name or "") if context.parent.parent is None else None
-    return told or context.command.get_short_help_str(limit=90).removesuffix(".")
+    return context.command.get_short_help_str(limit=90).removesuffix(".")
 
 
 def _text(text: str) -> str:

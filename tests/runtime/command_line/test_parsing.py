@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from tools import parsing
+from runtime.command_line import parsing
 
 NOW_MS = 1_700_000_000_000
 

@@ -15,6 +15,11 @@ class _Interrupts:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, self._raise)
 
+    def leave(self) -> None:
+        """Have Ctrl-C end the process: whoever runs has no order to keep yet, or handles it in its own way."""
+        if signal.getsignal(signal.SIGINT) == self._raise:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     def _raise(self, _number: int, _frame: object) -> NoReturn:
         self.has_come = True
         raise KeyboardInterrupt
