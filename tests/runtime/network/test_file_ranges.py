@@ -26,6 +26,9 @@ from tests.runtime.recorder import Recorder
 
 __all__ = ["tell"]  # a fixture
 
+# The tests below are stories that the fixture plays.
+told = played_by(lambda tell, story: tell(story), "tell", gives=3)
+
 MiB = 1 << 20
 CONTENT = random.Random(1).randbytes(6 * MiB)
 
@@ -81,9 +84,9 @@ async def until_it_waits(connection: Connection) -> None:
     await turn_until(lambda: bool(getattr(connection, "_waits_for_room")))  # noqa: B009  its own business
 
 
-@played_by(tell, gives=3)
+@told
 async def test_ranges_and_buffers_arrive_in_their_order(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges
 ) -> None:
     connection.write([b"head", ranges.range(7, 2 * MiB), b"tail", ranges.range(0, 1), b"", ranges.range(5, MiB)])
     connection.write([b"small"])
@@ -100,9 +103,9 @@ async def test_ranges_and_buffers_arrive_in_their_order(
     assert server.events == ["connected", "paused", "resumed"]
 
 
-@played_by(tell, gives=3)
+@told
 async def test_a_range_waits_for_what_the_transport_has_not_sent(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges
 ) -> None:
     before = await fill_the_socket(connection)
     connection.write([b"head", ranges.range(0, MiB)])
@@ -113,12 +116,11 @@ async def test_a_range_waits_for_what_the_transport_has_not_sent(
     assert connection.unsent_bytes() == 0
 
 
-@played_by(tell, gives=3)
+@told
 async def test_of_a_peer_that_does_not_read_nothing_is_read_into_memory(
     server: Recorder,
     connection: Connection,
     peer: socket.socket,
-    tell: Tell,
     ranges: Ranges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -135,9 +137,9 @@ async def test_of_a_peer_that_does_not_read_nothing_is_read_into_memory(
     await hears(server, "resumed")
 
 
-@played_by(tell, gives=3)
+@told
 async def test_closing_sends_what_is_queued_first(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges
 ) -> None:
     connection.write([b"head", ranges.range(0, 6 * MiB)])
     await until_it_waits(connection)
@@ -150,9 +152,9 @@ async def test_closing_sends_what_is_queued_first(
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-@played_by(tell, gives=3)
+@told
 async def test_an_abort_releases_what_is_on_its_way(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_waiting: bool
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges, is_waiting: bool
 ) -> None:
     connection.write([b"head", ranges.range(0, 6 * MiB)])
     connection.write([ranges.range(0, MiB), b"tail"])
@@ -166,9 +168,9 @@ async def test_an_abort_releases_what_is_on_its_way(
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-@played_by(tell, gives=3)
+@told
 async def test_a_peer_that_resets_the_connection(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_waiting: bool
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges, is_waiting: bool
 ) -> None:
     connection.write([b"head", ranges.range(0, 6 * MiB)])
     if is_waiting:
@@ -194,9 +196,9 @@ def test_a_short_file_ends_that_connection_alone(tell: Tell, ranges: Ranges, cap
 
 
 @pytest.mark.parametrize("is_waiting", [False, True])
-@played_by(tell, gives=3)
+@told
 async def test_what_is_revoked_resets_the_connection_first(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_waiting: bool
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges, is_waiting: bool
 ) -> None:
     """The peer gets a reset: a plain close would let the kernel send pages that change."""
     first, second = ranges.range(0, 6 * MiB), ranges.range(0, MiB)
@@ -215,9 +217,9 @@ async def test_what_is_revoked_resets_the_connection_first(
 
 
 @pytest.mark.parametrize("is_filled", [False, True])
-@played_by(tell, gives=3)
+@told
 async def test_a_peer_that_has_half_closed_gets_what_was_written(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_filled: bool
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges, is_filled: bool
 ) -> None:
     before = await fill_the_socket(connection) if is_filled else b""
     connection.write([b"head", ranges.range(0, 6 * MiB)])
@@ -231,9 +233,9 @@ async def test_a_peer_that_has_half_closed_gets_what_was_written(
 
 
 @pytest.mark.parametrize("is_filled", [False, True])
-@played_by(tell, gives=3)
+@told
 async def test_what_a_peer_that_has_half_closed_does_not_read_can_be_revoked(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges, is_filled: bool
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges, is_filled: bool
 ) -> None:
     """The connection closes when the peer has read everything, which may be never: a truncation is not to wait for it."""
     if is_filled:
@@ -250,9 +252,9 @@ async def test_what_a_peer_that_has_half_closed_does_not_read_can_be_revoked(
     assert ranges.are_released
 
 
-@played_by(tell, gives=3)
+@told
 async def test_a_revoked_range_behind_another_one_resets_the_connection_when_it_is_its_turn(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges
 ) -> None:
     revoked = ranges.range(0, MiB)
     connection.write([b"head", ranges.range(0, MiB)])
@@ -263,9 +265,9 @@ async def test_a_revoked_range_behind_another_one_resets_the_connection_when_it_
     await hears(server, "disconnected")
 
 
-@played_by(tell, gives=3)
+@told
 async def test_a_range_that_was_revoked_before_it_is_written_resets_the_connection(
-    server: Recorder, connection: Connection, peer: socket.socket, tell: Tell, ranges: Ranges
+    server: Recorder, connection: Connection, peer: socket.socket, ranges: Ranges
 ) -> None:
     revoked = ranges.range(0, MiB)
     assert not revoked.revoke(lambda: None)
@@ -276,12 +278,11 @@ async def test_a_range_that_was_revoked_before_it_is_written_resets_the_connecti
         await receive(peer, 1)
 
 
-@played_by(tell, gives=3)
+@told
 async def test_without_a_free_descriptor_the_range_is_read(
     server: Recorder,
     connection: Connection,
     peer: socket.socket,
-    tell: Tell,
     ranges: Ranges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -297,12 +298,11 @@ async def test_without_a_free_descriptor_the_range_is_read(
         await hears(server, "resumed")
 
 
-@played_by(tell, gives=3)
+@told
 async def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
     server: Recorder,
     connection: Connection,
     peer: socket.socket,
-    tell: Tell,
     ranges: Ranges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -323,12 +323,11 @@ async def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
     assert server.events == ["connected", "paused", "resumed"] and connection.unsent_bytes() == 0
 
 
-@played_by(tell, gives=3)
+@told
 async def test_a_file_that_cannot_be_sent_is_copied(
     server: Recorder,
     connection: Connection,
     peer: socket.socket,
-    tell: Tell,
     ranges: Ranges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -369,12 +368,11 @@ def test_the_first_bytes_of_ranges_in_memory(ranges: Ranges) -> None:
         first_in_memory([ranges.range(6 * MiB - 1, 2)], 2)
 
 
-@played_by(tell, gives=3)
+@told
 async def test_a_slow_peer_has_no_patience_of_threads(
     server: Recorder,
     connection: Connection,
     peer: socket.socket,
-    tell: Tell,
     ranges: Ranges,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
