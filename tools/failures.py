@@ -85,10 +85,11 @@ def failure_of(
     inner: RecordsError | None = error.args[0] if _is_of_records(error) else None
     if inner is not None and inner.name() not in (*UNREACHABLE, *_REFUSED):
         return Failure(told_as(inner))
-    if isinstance(error, LoginRefused) or (inner is not None and inner.name() in _REFUSED):
-        return Failure(
-            f"{servers} refuses the connection: {why_unreached() or (error if inner is None else inner.str())}"
-        )
+    if isinstance(error, LoginRefused):
+        why = why_unreached()
+        return Failure(str(error) if why is None else f"{servers} refuses the connection: {why}")
+    if inner is not None and inner.name() in _REFUSED:
+        return Failure(f"{servers} refuses the connection: {why_unreached() or inner.str()}")
     if inner is None and not isinstance(error, Unreachable):
         return None
     why = why_unreached() or "is one running there, and is security.protocol right?"

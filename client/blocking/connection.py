@@ -43,8 +43,8 @@ from client.opening import (
 )
 from client.settings.values import ClientSettings, LoginSettings
 from client.versions import common_version
-from protocol.errors import KafkaError
-from protocol.primitives import Buffer, DecodeError
+from protocol.errors import ErrorCode, KafkaError
+from protocol.primitives import Buffer, DecodeError, EncodeError
 from protocol.schema import Request, Response
 from runtime.randomness import Randomness, system_randomness
 
@@ -242,7 +242,12 @@ class BrokerConnection:
             self._sleep(left_s)
 
     def _send(self, request: Request, version: int) -> None:
-        chunks = self._exchange.request(request, version, None)
+        try:
+            chunks = self._exchange.request(request, version, None)
+        except EncodeError as error:  # the newest version that the broker knows cannot say it
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{self.address} is too old for this request: {error}"
+            ) from error
         try:
             self._socket.settimeout(self._left_s())
             self._socket.sendall(b"".join(chunks))

@@ -21,7 +21,6 @@ from client.errors import LoginRefused
 from client.settings.values import ClientSettings, SettingsError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
-from protocol.primitives import EncodeError
 from protocol.schema import Response
 from tools.failures import Unreachable
 from tools.health.view import Validity
@@ -153,10 +152,7 @@ class _MeasuredConnection(BrokerConnection):
 
     def ask(self, request: AnyRequest, response_type: type[R], timeout_s: float | None = None) -> R:
         begun_s = self._clock()
-        try:
-            response = super().ask(request, response_type, timeout_s)
-        except EncodeError as error:  # the newest version that the broker knows cannot say it
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
+        response = super().ask(request, response_type, timeout_s)
         self.took_ms = (self._clock() - begun_s) * 1000
         return response
 

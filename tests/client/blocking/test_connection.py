@@ -161,6 +161,22 @@ def test_a_request_that_the_broker_does_not_know_is_not_sent() -> None:
         made.close()
 
 
+def test_a_request_with_what_the_version_of_an_old_broker_lacks_is_not_sent() -> None:
+    old = ApiVersionsResponse(error_code=0, api_keys=[ApiVersion(api_key=12, min_version=0, max_version=2)])
+    static = HeartbeatRequest(group_id="g", generation_id=1, member_id="m", group_instance_id="static")
+
+    def old_broker(connection: socket.socket) -> None:
+        respond(connection, old, 3)
+        silent(connection)
+
+    with listening(old_broker) as port:
+        made = opened(port)
+        with pytest.raises(KafkaError, match="is too old for this request: ") as raised:
+            made.ask(static, HeartbeatResponse)
+        assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+        made.close()
+
+
 def test_a_connection_that_the_broker_closed_is_not_used_again() -> None:
     closed = threading.Event()
 

@@ -133,6 +133,6 @@ def test_a_secured_cluster_is_seen_by_its_users_and_refuses_others(
         assert ": healthy;" in capfd.readouterr().out
         assert main([*command, str(tmp_path / "wrong")]) == 1
         refused = capfd.readouterr().err
-        assert f"{broker.bootstrap_servers} refuses the connection: " in refused
+        assert f"{broker.bootstrap_servers} refuses the login: " in refused
         assert "Authentication failed" in refused
         assert broker.security.passwords["alice"] not in refused
