@@ -19,7 +19,7 @@ from client.admin.steps import Steps
 from client.blocking.attempts import ClusterUnavailable
 from client.blocking.cluster_client import ClusterClient
 from client.reach import is_silent
-from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE
+from client.settings.command_options import cluster_options
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.metadata import MetadataResponse
 from runtime.clock import Clock, SystemClock
@@ -161,14 +161,4 @@ def cluster_command(function: Callable[..., Any]) -> Callable[..., Any]:
             if cluster is not None:
                 cluster.close()
 
-    for option in reversed((
-        click.option("--bootstrap-server", "--bootstrap-servers", "-b", "bootstrap_server", metavar="HOST:PORT[,...]",
-                     help=f"brokers to ask first [{DEFAULTS.bootstrap_servers}]"),
-        click.option("--command-config", metavar="FILE", help="properties of a client, as of the kafka-*.sh tools"),
-        click.option("--consumer.config", "--producer.config", "--admin.config", "client_config", hidden=True,
-                     help="other names of --command-config"),
-        click.option("--profile", metavar="NAME", envvar=PROFILE_VARIABLE, help="a file in ~/.config/barnabas"),
-        click.option("--json", "as_json", is_flag=True, help="print JSON"),
-    )):  # fmt: skip
-        run = option(run)
-    return run
+    return cluster_options("--consumer.config", "--producer.config", "--admin.config")(run)

@@ -17,7 +17,7 @@ import click
 import uvloop
 
 from broker.commands.users_clusters import Users, UsersFailed, UsersPlace, open_users
-from client.settings.command_line import DEFAULTS, PROFILE_VARIABLE
+from client.settings.command_options import cluster_options
 from config.errors import ConfigError
 from metadata.store.embedded import StoreFileError
 from metadata.store.port import StoreError
@@ -57,14 +57,16 @@ def _users_command(name: str) -> Callable[[Callable[..., Action]], click.Command
 
     def decorate(function: Callable[..., Action]) -> click.Command:
         @functools.wraps(function)
-        def run(*, config: str | None, profile: str | None, as_json: bool, **others: Any) -> None:
+        def run(
+            *, command_config: str | None, client_config: str | None, profile: str | None, as_json: bool, **others: Any
+        ) -> None:
             named = {parameter: others.pop(parameter) for parameter in _PLACES}
             given = [_PLACES[parameter] for parameter, value in named.items() if value is not None]
             if len(given) > 1:
                 raise click.UsageError(f"{' and '.join(given)} do not go together")
             try:
                 action = function(output=Output(as_json=as_json), **others)
-                uvloop.run(_do(action, UsersPlace(config=config, profile=profile, **named)))
+                uvloop.run(_do(action, UsersPlace(config=command_config or client_config, profile=profile, **named)))
             except (ConfigError, ValueError) as error:
                 raise InvalidUse(error.line if isinstance(error, ConfigError) else str(error)) from None
             except UsersFailed as error:
@@ -76,17 +78,14 @@ def _users_command(name: str) -> Callable[[Callable[..., Action]], click.Command
             except OSError as error:
                 raise Failure(reason_of(error)) from None
 
+        with_options: Callable[..., Any] = run
         for option in (
-            click.option("--json", "as_json", is_flag=True, help="print JSON"),
-            click.option("--profile", metavar="NAME", envvar=PROFILE_VARIABLE, help="a file in ~/.config/barnabas"),
-            click.option("--command-config", "--config", "config", metavar="FILE", help="settings for the connection"),
             click.option("--data-dir", metavar="DIR", help="the first of log.dirs of a standalone broker"),
             click.option("--zookeeper", metavar="HOST:PORT[/PATH]", help="the ZooKeeper of a cluster"),
-            click.option("--bootstrap-server", "--bootstrap-servers", "-b", "bootstrap_server", metavar="HOST:PORT[,...]",
-                         help=f"brokers to ask first [{DEFAULTS.bootstrap_servers}]"),
-        ):  # fmt: skip
-            run = option(run)
-        return command.command(name, epilog=_EPILOG)(run)
+            cluster_options("--config"),
+        ):
+            with_options = option(with_options)
+        return command.command(name, epilog=_EPILOG)(with_options)
 
     return decorate
 
