@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,24 +52,34 @@ class TlsFiles:
 
     def server(self, *, kind: str = "PEM") -> dict[str, str]:
         """The settings of a broker."""
-        return self._stores("broker", kind)
+        return self.stores("broker", kind)
 
     def java_client(self, name: str = "alice") -> Path:
         """Return a file with the settings of a Java client."""
         path = self.folder / f"{name}.properties"
-        settings = {"security.protocol": "SSL", **self._stores(name, "PKCS12")}
+        settings = {"security.protocol": "SSL", **self.stores(name, "PKCS12")}
         path.write_text("".join(f"{setting}={text}\n" for setting, text in settings.items()))
         return path
 
-    def _stores(self, name: str, kind: str) -> dict[str, str]:
-        suffix = {"PEM": "pem", "PKCS12": "p12"}[kind]
+    def stores(self, name: str, kind: str) -> dict[str, str]:
+        """The settings of who shows the certificate of a name. Java makes stores of kind JKS of those of kind PKCS12."""
+        suffix = {"PEM": "pem", "PKCS12": "p12", "JKS": "jks"}[kind]
+        if kind == "JKS":
+            for each in (name, "trust"):
+                self._as_jks(each)
         settings = {
             "ssl.keystore.type": kind, "ssl.keystore.location": self.path(f"{name}.{suffix}"),
             "ssl.truststore.type": kind, "ssl.truststore.location": self.path(f"trust.{suffix}"),
         }  # fmt: skip
-        if kind == "PKCS12":
+        if kind != "PEM":
             settings |= {"ssl.keystore.password": STORE_PASSWORD, "ssl.truststore.password": STORE_PASSWORD}
         return settings
+
+    def _as_jks(self, name: str) -> None:
+        command = ["keytool", "-importkeystore", "-noprompt", "-srcstoretype", "PKCS12", "-deststoretype", "JKS"]
+        command += ["-srckeystore", self.path(f"{name}.p12"), "-destkeystore", self.path(f"{name}.jks")]
+        command += ["-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
 
     def librdkafka_client(self, name: str = "alice") -> Mapping[str, str]:
         return {

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import barnabas.spark as _spark  # noqa: F401  installs the private names
-from barnabas.certificates import Authority
 from barnabas.spark.client.client_options import parse_client
 from protocol.messages.list_offsets import LATEST
 from tests.interop.conftest import SETTINGS, need_java
+from tests.interop.security.tls_files import TlsFiles
 from tests.interop.spark.feed import REPOSITORY
 from tests.interop.spark.job_cases import JOB_TIMEOUT_S, Given, need_spark, produce
 from tests.oracle import java
@@ -50,8 +50,15 @@ class Listeners(NamedTuple):
     plain: str
     tls: str
     sasl: str
-    options: Mapping[str, str]
-    """What a client of the two others needs to trust the broker, and to show who it is."""
+    files: TlsFiles
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return self.stores("PEM")
+
+    def stores(self, kind: str) -> dict[str, str]:
+        """What a client of the two others needs to trust the broker, and to show who it is."""
+        return {f"kafka.{name}": value for name, value in self.files.stores("alice", kind).items()}
 
     def sasl_options(self, mechanism: str, **more: str) -> dict[str, str]:
         trust = {name: value for name, value in self.options.items() if "truststore" in name}
@@ -66,26 +73,14 @@ class Listeners(NamedTuple):
 @pytest.fixture(scope="module", params=[pytest.param("barnabas"), pytest.param("kafka", marks=pytest.mark.long)])
 def listeners(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
     need_java()
-    folder = tmp_path_factory.mktemp("stores")
-    authority = Authority.create("tests")
-    files = {
-        "ca": authority.certificate,
-        "server": authority.issue("broker", hosts=("localhost", "127.0.0.1")).both,
-        "client": authority.issue("alice").both,
-    }
-    paths = {name: folder / f"{name}.pem" for name in files}
-    for name, text in files.items():
-        paths[name].write_text(text)
+    files = TlsFiles(tmp_path_factory.mktemp("stores"))
     ports = [lasting_port() for _ in range(3)]
     names = ("PLAINTEXT", "TLS", "SASL")
     settings = {
         **SETTINGS,
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)),
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SSL,SASL:SASL_SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(paths["server"]),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(paths["ca"]),
+        **files.server(),
         "listener.name.tls.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(LOGINS),
         "listener.name.sasl.plain.sasl.jaas.config": f'{MODULES}.plain.PlainLoginModule required user_alice="{PASSWORD}";',
@@ -101,13 +96,7 @@ def listeners(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     with made:
         plain, tls, sasl = (f"127.0.0.1:{port}" for port in ports)
         create_users_and_topic(plain)
-        options = {
-            "kafka.ssl.truststore.type": "PEM",
-            "kafka.ssl.truststore.location": str(paths["ca"]),
-            "kafka.ssl.keystore.type": "PEM",
-            "kafka.ssl.keystore.location": str(paths["client"]),
-        }
-        yield Listeners(plain, tls, sasl, options)
+        yield Listeners(plain, tls, sasl, files)
         assert PASSWORD not in made.log_tail(10_000_000)
 
 
@@ -147,8 +136,9 @@ def values(servers: str, options: Mapping[str, str]) -> list[str]:
 EXPECTED = [str(n) for n in range(COUNT)]
 
 
-def test_tls_with_certificates_of_both_sides(listeners: Listeners) -> None:
-    assert values(listeners.tls, {**listeners.options, "kafka.security.protocol": "SSL"}) == EXPECTED
+@pytest.mark.parametrize("kind", ["PEM", "PKCS12", "JKS"])
+def test_tls_with_certificates_of_both_sides(listeners: Listeners, kind: str) -> None:
+    assert values(listeners.tls, {**listeners.stores(kind), "kafka.security.protocol": "SSL"}) == EXPECTED
 
 
 def test_pem_in_line(listeners: Listeners) -> None:
