@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,11 +13,7 @@ from typing import Any
 from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode
-from protocol.messages.leader_and_isr import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrTopicState,
-)
+from protocol.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrTopicState
 from protocol.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
 from protocol.topic_partition import TopicPartition
 from replication.moves.log_moves import LogMoveDependencies, LogMoves
@@ -32,6 +27,7 @@ from runtime.disk.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin
+from tests.doubles.clock import LoopClock
 from tests.storage.logs import SETTINGS, all_values, batch, until
 
 ME = 1
@@ -40,19 +36,8 @@ TOPIC = "orders"
 TOPIC_ID = bytes(range(16))
 
 
-STARTED_MS = int(time.monotonic() * 1000)
-
-
-class SteadyClock:
-    """Time goes on as the loop's does. It begins with the tests: on a machine that is up for a day producers would expire."""
-
-    def monotonic_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
-
-    monotonic_ns = staticmethod(time.monotonic_ns)
-
-    def wall_ms(self) -> int:
-        return 1_700_000_000_000 + self.monotonic_ms() - STARTED_MS
+CLOCK = LoopClock()
+"""Its wall begins with the tests: on a machine that is up for a day producers would expire."""
 
 
 class Listener:
@@ -212,7 +197,7 @@ def make_world(
     disk: Disk | None = None,
 ) -> MoveWorld:
     """`start` comes next, then `stop` or `kill`."""
-    disk, clock, tasks = disk or OsDisk(), SteadyClock(), TaskScope("test moves")
+    disk, clock, tasks = disk or OsDisk(), CLOCK, TaskScope("test moves")
     failed: list[str] = []
     logs = LogManager(
         settings=settings,

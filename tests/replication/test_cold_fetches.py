@@ -19,14 +19,11 @@ from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, 
 from replication.fetch_sessions import NO_SESSION, FetchItem, FetchSession
 from replication.partition import Partition
 from replication.waiting.delayed_queues import WakeUps
-from runtime.disk.filesystem import Buffer, File
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.removal.segment_retention import delete_segments_before
+from tests.doubles.file_system import ControlledFileSystem, gives
 from tests.replication.replica_world import ME, state
-from tests.storage.file_around import FileAround
 from tests.storage.log.producers.transacting import Transactional
-from tests.storage.log.test_files_in_use import Gate
 from tests.storage.logs import NOW_MS, World, append, append_records, config, open_log, read, world
 
 ABORTED = [(1, 3)]
@@ -34,48 +31,17 @@ FEW, MANY = 20, 600
 SMALL = config(segment_bytes=400, index_interval_bytes=100)
 
 
-class HeldFile(FileAround):
-    """Nothing is hot, and whoever has read it waits at the gate."""
-
-    def __init__(self, file: File, gate: Gate) -> None:
-        super().__init__(file)
-        self._gate = gate
-
-    def read_hot(self, length: int, position: int) -> Buffer | None:
-        return None
-
-    def read_at(self, length: int, position: int) -> Buffer:
-        found = self._file.read_at(length, position)
-        self._gate.pass_through()
-        return found
-
-
-class HeldFileSystem(OsFileSystem):
-    """`gates`: by suffix, of files that are opened later."""
-
-    def __init__(self) -> None:
-        self.gates = {".log": Gate(), ".index": Gate()}
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        gate = self.gates.get(Path(path).suffix)
-        file = super().open(path, create=create, writable=writable)
-        return file if gate is None else HeldFile(file, gate)
-
-
 @dataclass
 class Place:
     """A partition whose log has an aborted transaction behind three batches, as a start finds it: nothing is in memory."""
 
     world: World
-    filesystem: HeldFileSystem
+    filesystem: ControlledFileSystem
     partition: Partition
 
     @property
     def log(self) -> PartitionLog:
         return self.partition.log
-
-    def gate(self, suffix: str) -> Gate:
-        return self.filesystem.gates[suffix]
 
     def asked(self, max_bytes: int) -> PartitionRead:
         asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=max_bytes)
@@ -86,7 +52,9 @@ class Place:
 @asynccontextmanager
 async def place(folder: Path, batches: int) -> AsyncIterator[Place]:
     """With so many batches behind the transaction in its segment; of an index with many of them only the end is in memory."""
-    filesystem = HeldFileSystem()
+    filesystem = ControlledFileSystem()
+    filesystem.on("read_hot", "*.log", gives(None))
+    filesystem.on("read_hot", "*.index", gives(None))
     settings = config(segment_bytes=1 << 20, index_interval_bytes=100)
     async with world(str(folder), filesystem=filesystem) as here:
         log = await open_log(here, str(folder / "a"), settings)
@@ -123,9 +91,9 @@ async def copy_of(here: Place, folder: Path) -> PartitionLog:
 
 async def filled(here: Place, suffix: str, meanwhile: Callable[[], Awaitable[object]], max_bytes: int) -> PartitionRead:
     """A cold read of a consumer that asks for `max_bytes`; `meanwhile`: when a file with this suffix has been read."""
-    gate, asked = here.gate(suffix), here.asked(max_bytes)
+    asked = here.asked(max_bytes)
     assert fill(asked, max_bytes, at_least_one=True) == -1, "it is cold"
-    gate.shut()
+    gate = here.filesystem.shut_on("read_at", f"*{suffix}", late=True)
     filling = asyncio.ensure_future(fill_cold(asked, max_bytes, at_least_one=True))
     await gate.reached()
     await meanwhile()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -33,22 +32,19 @@ def test_a_job_that_fails_is_not() -> None:
     assert timed.took_ns == 0
 
 
-def test_a_log_counts_its_flushes_and_what_was_read(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as here:
-            use = here.environment.disk_use
-            log = await open_log(here, str(tmp_path))
-            await append(log, "a", "b")
-            await log.flush()
-            assert use.flushes.count == 1
-            await log.flush()
-            assert use.flushes.count == 1, "there was nothing to flush"
-            limits = {"limit_offset": 2, "max_bytes": 1_000}
-            hot = log.reading.read(0, **limits, at_least_one=True)
-            assert hot is not None
-            assert (use.memory_bytes, use.disk_bytes) == (len(hot), 0)
-            cold = await log.reading.read_cold(0, **limits, at_least_one=True)
-            assert use.disk_bytes == len(cold) == len(hot)
-            await log.close()
-
-    asyncio.run(run())
+async def test_a_log_counts_its_flushes_and_what_was_read(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as here:
+        use = here.environment.disk_use
+        log = await open_log(here, str(tmp_path))
+        await append(log, "a", "b")
+        await log.flush()
+        assert use.flushes.count == 1
+        await log.flush()
+        assert use.flushes.count == 1, "there was nothing to flush"
+        limits = {"limit_offset": 2, "max_bytes": 1_000}
+        hot = log.reading.read(0, **limits, at_least_one=True)
+        assert hot is not None
+        assert (use.memory_bytes, use.disk_bytes) == (len(hot), 0)
+        cold = await log.reading.read_cold(0, **limits, at_least_one=True)
+        assert use.disk_bytes == len(cold) == len(hot)
+        await log.close()

@@ -9,15 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ErrorCode
-from storage.free_space import (
-    LONGEST_LOOK_MS,
-    REFUSED_PAUSE_MS,
-    SHORTEST_LOOK_MS,
-    FreeSpace,
-    MiB,
-    Room,
-    is_no_space,
-)
+from storage.free_space import LONGEST_LOOK_MS, REFUSED_PAUSE_MS, SHORTEST_LOOK_MS, FreeSpace, MiB, Room, is_no_space
 
 FLOOR = 256 * MiB
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,25 +14,17 @@ import pytest
 from broker.observability import audit_file
 from broker.observability.audit_file import AuditFile
 from runtime.disk.os_disk_queue import OsDisk
-from runtime.disk.os_filesystem import OsFileSystem
 from runtime.tasks import TaskScope
-
-
-class FailingFileSystem(OsFileSystem):
-    """A disk that is full while `is_full`."""
-
-    is_full = False
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> Any:
-        if self.is_full:
-            raise OSError(28, "No space left on device")
-        return super().open(path, create=create, writable=writable)
+from tests.async_tests import played_by
+from tests.doubles.file_system import ControlledFileSystem, fails
 
 
 class World:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.filesystem = FailingFileSystem()
+        self.filesystem = ControlledFileSystem()
+        self.full = self.filesystem.on("open", "*", fails(errno.ENOSPC))
+        self.full.is_on = False
         self.disk = OsDisk()
         self.tasks = TaskScope("test")
         self.queue = self.disk.queue("audit")
@@ -140,11 +133,11 @@ def test_a_full_disk_drops_lines_and_says_how_many(tmp_path: Path, caplog: pytes
         await world.file.open()
         await world.append(1)
         path.unlink()
-        world.filesystem.is_full = True
+        world.full.is_on = True
         await world.append(2)
         await world.append(3)
         assert world.file.dropped_count == 2
-        world.filesystem.is_full = False
+        world.full.is_on = False
         await world.append(4)
         await world.append(5)
         assert world.file.dropped_count == 2
@@ -172,12 +165,10 @@ def test_what_waits_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert lines(path) == [*({"n": number} for number in range(10)), {"event": "dropped", "lines": 10}, {"n": 99}]
 
 
-def test_a_path_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    async def program(world: World) -> None:
-        with pytest.raises(OSError, match=r"barnabas\.audit\.log=.*No such file"):
-            await world.file.open()
-
-    run(tmp_path / "missing" / "audit.log", program)
+@played_by(lambda tmp_path, program: run(tmp_path / "missing" / "audit.log", program), "tmp_path")
+async def test_a_path_that_cannot_be_opened_is_named(world: World) -> None:
+    with pytest.raises(OSError, match=r"barnabas\.audit\.log=.*No such file"):
+        await world.file.open()
 
 
 def test_after_the_end_lines_count_as_dropped(tmp_path: Path) -> None:

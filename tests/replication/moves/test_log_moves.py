@@ -18,8 +18,8 @@ from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.reading.log_reading import LogReading
 from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
 from storage.log.removal.segment_retention import delete_records, delete_segments_before, raise_log_start_offset
-from tests.replication.move_world import OTHER, TOPIC, MoveWorld, SteadyClock, move_world, numbers
-from tests.storage.full_disk import FullDisk
+from tests.doubles.file_system import ControlledFileSystem
+from tests.replication.move_world import CLOCK, OTHER, TOPIC, MoveWorld, move_world, numbers
 from tests.storage.logs import all_values, append, append_records, batch, read, until, values_of
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def test_a_copy_whose_directory_fails_leaves_the_log_alone(a: Path, b: Path) -> 
 
 def test_a_full_directory_holds_a_move_up(a: Path, b: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with move_world(a, b, filesystem=disk) as here:
             partition = await here.filled(50)
             disk.left_bytes = 2000
@@ -365,7 +365,7 @@ def test_a_log_that_has_begun_anew_where_its_copy_ends_is_copied_anew(a: Path, b
             await partition.log.await_appends()
             target = here.other_than(partition)
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(target))
-            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
+            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=CLOCK)
             assert await copying.step()
             assert future_log.producers.states.has_transactions
             await truncate_to(partition.log, 0)
@@ -410,7 +410,7 @@ def test_a_log_whose_start_rises_while_it_is_read_leaves_no_hole_in_its_copy(a: 
             partition = await here.filled(10)
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
             copied = SimpleNamespace(log=partition.log)
-            copying = LogCopy(cast("Partition", copied), future_log, max_bytes=100, clock=SteadyClock())
+            copying = LogCopy(cast("Partition", copied), future_log, max_bytes=100, clock=CLOCK)
             await copying.step()
             assert 0 < future_log.log_end_offset < 6
             copied.log = ColdLog(partition.log, 6)
@@ -455,7 +455,7 @@ def test_records_deleted_while_the_rest_is_read_cold_leave_no_hole(
             await partition.log.await_appends()
             log = partition.log
             copy = await here.logs.future.future_log_for(TOPIC, 0, here.other_than(partition))
-            moving = LogCopy(partition, copy, max_bytes=1, clock=SteadyClock())
+            moving = LogCopy(partition, copy, max_bytes=1, clock=CLOCK)
             while copy.log_end_offset < 5:
                 await moving.step()
 
@@ -488,7 +488,7 @@ def test_a_copy_that_ends_where_the_log_begins_within_a_batch_takes_the_batch(a:
             await append(copy, *numbers(7))
             await copy.await_appends()
             delete_records(partition.log, 7)
-            moving = LogCopy(partition, copy, max_bytes=1000, clock=SteadyClock())
+            moving = LogCopy(partition, copy, max_bytes=1000, clock=CLOCK)
             await moving.copy_remaining()
             assert (copy.log_start_offset, copy.log_end_offset) == (7, 15)
             assert [value for _, value in await all_values(copy)] == numbers(8, 7)
@@ -503,7 +503,7 @@ def test_what_a_follower_cuts_off_leaves_its_copy_though_no_epoch_tells(a: Path,
         async with move_world(a, b) as here:
             partition = await here.filled(3)
             future_log = await here.logs.future.future_log_for(TOPIC, 0, str(here.other_than(partition)))
-            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
+            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=CLOCK)
             assert await copying.step()
             await truncate_to(partition.log, 0)
             compacted = batch("v7", base_offset=7, partition_leader_epoch=5)
@@ -532,7 +532,7 @@ def test_a_log_that_is_cut_while_its_copy_begins_anew_is_copied_from_the_cut_on(
                         await append(partition.log, f"new{number}", epoch=5)
 
             monkeypatch.setattr(log_copy, "truncate_fully_and_start_at", slow)
-            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=SteadyClock())
+            copying = LogCopy(partition, future_log, max_bytes=1 << 20, clock=CLOCK)
             assert await copying.step()
             assert await all_values(future_log) == await all_values(partition.log)
 

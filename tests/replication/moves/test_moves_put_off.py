@@ -16,12 +16,12 @@ from replication.moves.log_moves import LONGEST_RETRY_PAUSE_S
 from replication.partition import Partition
 from storage.log.removal.log_truncation import resume
 from storage.log.removal.segment_retention import delete_old_segments, delete_records
+from tests.doubles.file_system import ControlledFileSystem
 from tests.replication.move_world import TOPIC, MoveWorld, move_world, numbers
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop, simulate
-from tests.storage.full_disk import FullDisk
 from tests.storage.logs import until
 
 A, B = Path("/disks/a"), Path("/disks/b")
@@ -167,7 +167,7 @@ def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.Log
     """What it knows of producers is more than it holds, until it goes on: the copy is made, and takes its place then."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with move_world(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
             partition = await here.filled(50)
             disk.full.add(partition.log.directory.rpartition("/")[0])

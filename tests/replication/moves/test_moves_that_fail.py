@@ -7,45 +7,21 @@ import errno
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode
 from replication.moves.log_copy import LogCopy
-from runtime.disk.filesystem import Buffer
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories import future_logs
 from storage.log import log_replacement
 from storage.log.loading import LoadedLog
 from storage.log.partition_log import AppendOrigin
+from tests.doubles.file_system import Call, ControlledFileSystem, error, no_space
 from tests.replication.move_world import TOPIC, move_world, numbers
-from tests.storage.full_disk import no_space
 from tests.storage.logs import batch, until
 
 SMALL = {"segment.bytes": "1500"}
-
-
-class Watched(OsFileSystem):
-    """`before(what, path)` is called in the disk's thread, and may raise."""
-
-    def __init__(self) -> None:
-        self.before: Callable[[str, str], None] = lambda what, path: None
-
-    def write_bytes(self, path: str, content: Buffer) -> None:
-        self.before("write", path)
-        super().write_bytes(path, content)
-
-    def rename(self, source: str, target: str) -> None:
-        self.before("rename", target)
-        super().rename(source, target)
-
-    def sync_directory(self, path: str) -> None:
-        self.before("sync", path)
-        super().sync_directory(path)
-
-    def list_directory(self, path: str) -> list[str]:
-        self.before("list", path)
-        return super().list_directory(path)
 
 
 @pytest.fixture
@@ -59,12 +35,12 @@ def b(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("fails", ["source", "target"])
-@pytest.mark.parametrize("when", ["write", "list"])
+@pytest.mark.parametrize("when", ["write_bytes", "list_directory"])
 def test_a_directory_that_fails_in_the_exchange(a: Path, b: Path, fails: str, when: str) -> None:
     """For the sake of another partition: what the exchange itself does is carried out."""
 
     async def run() -> None:
-        disk, loop = Watched(), asyncio.get_running_loop()
+        disk, loop = ControlledFileSystem(), asyncio.get_running_loop()
         async with move_world(a, b, filesystem=disk) as here:
             partition = await here.assign()
             here.produce(partition, *numbers(20))
@@ -80,12 +56,13 @@ def test_a_directory_that_fails_in_the_exchange(a: Path, b: Path, fails: str, wh
                 here.partitions.on_directory_failed(gone)
                 done.set()
 
-            def before(what: str, path: str) -> None:
-                if what == when and (path.endswith("/moved") or path == f"{target}/{TOPIC}-0"):
-                    disk.before = lambda what, path: None
+            def before(call: Call) -> Any:
+                if rule.is_on and (call.path.endswith("/moved") or call.path == f"{target}/{TOPIC}-0"):
+                    rule.is_on = False
                     asyncio.run_coroutine_threadsafe(_call(fail), loop).result(10)
+                return call.proceed()
 
-            disk.before = before
+            rule = disk.on(when, "*", before)
             await here.move(partition, target)
             await asyncio.wait_for(done.wait(), 10)
             await here.moved()
@@ -111,16 +88,17 @@ async def _call(work: Callable[[], None]) -> None:
     work()
 
 
-def refusing(disk: Watched, matches: Callable[[str, str], bool], times: int) -> list[str]:
+def refusing(disk: ControlledFileSystem, operation: str, where: str, times: int) -> list[str]:
     """The next so many such calls find no room; what was refused."""
     refused: list[str] = []
 
-    def before(what: str, path: str) -> None:
-        if len(refused) < times and matches(what, path):
-            refused.append(path)
-            raise no_space(path)
+    def refuse(call: Call) -> Any:
+        if len(refused) == times:
+            return call.proceed()
+        refused.append(call.path)
+        raise no_space(call.path)
 
-    disk.before = before
+    disk.on(operation, where, refuse)
     return refused
 
 
@@ -173,19 +151,22 @@ def test_an_old_folder_whose_directory_fails_once_it_is_set_aside(a: Path, b: Pa
     """Whoever starts then, Apache Kafka too, finds all records under the log's name."""
 
     async def run() -> None:
-        disk = Watched()
+        disk = ControlledFileSystem()
         async with move_world(a, b, filesystem=disk) as here:
             partition = await here.filled(20)
             source, target = str(Path(partition.log.directory).parent), here.other_than(partition)
             set_aside: list[str] = []
 
-            def before(what: str, path: str) -> None:
-                if what == "rename" and path.startswith(source) and path.endswith("-delete"):
-                    set_aside.append(path)
-                elif set_aside and ((what, path) == ("sync", source) or (what == "rename" and not goes_back)):
-                    raise OSError(errno.EIO, "broken", path)
+            def fail(call: Call) -> Any:
+                is_rename = call.operation == "rename"
+                if is_rename and call.path.startswith(source) and call.path.endswith("-delete"):
+                    set_aside.append(call.path)
+                elif set_aside and (call.path == source or (is_rename and not goes_back)):
+                    raise error(errno.EIO, call.path)
+                return call.proceed()
 
-            disk.before = before
+            disk.on("rename", "*", fail)
+            disk.on("sync_directory", source, fail)
             await here.move(partition, target)
             await here.moved()
             assert len(set_aside) == 1
@@ -202,11 +183,12 @@ def test_an_old_folder_whose_directory_fails_once_it_is_set_aside(a: Path, b: Pa
 
 
 @pytest.mark.parametrize(
-    ("what", "end"), [("write", "/moved"), ("rename", f"/{TOPIC}-0"), ("list", f"/{TOPIC}-0"), ("rename", "-delete")]
+    ("what", "end"),
+    [("write_bytes", "/moved"), ("rename", f"/{TOPIC}-0"), ("list_directory", f"/{TOPIC}-0"), ("rename", "-delete")],
 )
 def test_no_room_in_the_exchange(a: Path, b: Path, what: str, end: str) -> None:
     async def run() -> None:
-        disk = Watched()
+        disk = ControlledFileSystem()
         async with move_world(a, b, filesystem=disk, overrides=SMALL, limit_bytes_per_second=1) as here:
             partition = await here.assign()
             values = numbers(100)
@@ -222,9 +204,7 @@ def test_no_room_in_the_exchange(a: Path, b: Path, what: str, end: str) -> None:
         async with move_world(a, b, filesystem=disk, overrides=SMALL) as here:
             home = next(str(each) for each in (a, b) if str(each) != target)
             place = home if end == "-delete" else target
-            refused = refusing(
-                disk, lambda each, path: each == what and path.startswith(place) and path.endswith(end), 2
-            )
+            refused = refusing(disk, what, f"{place}*{end}", 2)
             partition = await here.assign(epoch=1, is_new=False)
             assert 0 < here.copied() < 100
             await until(lambda: len(refused) == 2)

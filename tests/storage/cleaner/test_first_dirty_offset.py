@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ import pytest
 from protocol.errors import KafkaError
 from storage.free_space import NoRoom
 from storage.log.removal.log_truncation import resume, truncate_to
+from tests.doubles.file_system import ControlledFileSystem, fails
 from tests.storage.cleaner.cleaning import Cleanery, cleanery, left_in
-from tests.storage.full_disk import FullDisk
 
 CLEANER_FILE, RECOVERY_FILE = "cleaner-offset-checkpoint", "recovery-point-offset-checkpoint"
 ABOVE_RETENTION_MS = 3 * 86_400_000
@@ -103,19 +104,19 @@ def test_a_cut_below_it_is_on_the_disk_before_more_is_appended(tmp_path: Path) -
 @pytest.mark.parametrize("refused", [CLEANER_FILE, RECOVERY_FILE])
 def test_a_log_takes_nothing_until_its_fall_is_on_the_disk(tmp_path: Path, refused: str) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with cleanery(tmp_path, filesystem=disk) as broker:
             await compacted_up_to_40(broker)
             await broker.log.flush()
             await broker.logs.upkeep.checkpoint_recovery_points()
-            disk.refused.add(str(tmp_path / refused))
+            full = disk.on("replace", tmp_path / refused, fails(errno.ENOSPC))
             with pytest.raises(NoRoom):
                 await truncate_to(broker.log, 20)
             assert broker.log.is_halted
             with contextlib.suppress(KafkaError):
                 await broker.put(("K", None))
             assert broker.log.log_end_offset == 20
-            disk.refused.clear()
+            full.is_on = False
             await resume(broker.log)
             assert first_dirty_in(tmp_path) == "0\n1\nt 0 20\n"
             assert not broker.log.is_halted

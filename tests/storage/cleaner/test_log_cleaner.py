@@ -12,8 +12,6 @@ import pytest
 from config.broker import BrokerSettings
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.topic_partition import TopicPartition
-from runtime.disk.filesystem import File
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.checkpoint import decode_offsets
 from storage.cleaner.compaction import CleaningRange
 from storage.log.partition_log import AppendOrigin, PartitionLog
@@ -21,6 +19,7 @@ from storage.log.removal.log_truncation import truncate_fully_and_start_at, trun
 from storage.log.removal.segment_retention import delete_old_segments, delete_segments_before
 from storage.segments.txn_index import decode_transactions
 from tests.doubles.clock import ManualClock
+from tests.doubles.file_system import ControlledFileSystem, fails
 from tests.storage.cleaner.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
 from tests.storage.logs import NOW_MS, all_values, append_records, read, values_of
 
@@ -290,28 +289,14 @@ def test_a_log_that_cannot_be_cleaned_is_set_aside_and_the_others_go_on(tmp_path
     asyncio.run(run())
 
 
-class Interrupted(OsFileSystem):
-    """Calls `then` when the first `.cleaned` file is opened, or fails with `error`."""
-
-    def __init__(self) -> None:
-        self.opened = asyncio.Event()
-        self.resume = asyncio.Event()
-        self.error: OSError | None = None
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        if path.endswith(".cleaned") and self.error is not None:
-            raise self.error
-        return super().open(path, create=create, writable=writable)
-
-
 def test_without_room_a_cleaning_ends_and_is_tried_again(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = Interrupted()
+        filesystem = ControlledFileSystem()
         async with cleanery(tmp_path, filesystem=filesystem) as broker:
             await fill(broker, 3)
-            filesystem.error = OSError(errno.ENOSPC, "no space left")
+            full = filesystem.on("open", "*.cleaned", fails(errno.ENOSPC))
             assert not await broker.clean()
-            filesystem.error = None
+            full.is_on = False
             assert not broker.failed and await broker.clean()
 
     asyncio.run(run())
@@ -319,10 +304,10 @@ def test_without_room_a_cleaning_ends_and_is_tried_again(tmp_path: Path) -> None
 
 def test_an_io_error_takes_the_directory_offline(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = Interrupted()
+        filesystem = ControlledFileSystem()
         async with cleanery(tmp_path, filesystem=filesystem) as broker:
             await fill(broker, 3)
-            filesystem.error = OSError(errno.EIO, "broken")
+            filesystem.on("open", "*.cleaned", fails(errno.EIO))
             assert not await broker.clean()
             assert broker.failed == [str(tmp_path)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,13 +14,11 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.invalid import InvalidBatch
-from runtime.disk.filesystem import File
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
 from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.segment_retention import delete_records
+from tests.doubles.file_system import ControlledFileSystem, Gate, Rule, fails
 from tests.storage.cleaner.cleaning import TOPIC, Cleanery, batches_in, cleanery, fill, left_in
-from tests.storage.full_disk import FullDisk
 
 T = TypeVar("T")
 
@@ -33,54 +30,19 @@ RECORDS = 12
 """Of `fill(broker, 6)`."""
 
 
-class StoppedFileSystem(OsFileSystem):
-    """A thread that comes to a file of some ending waits there until a test lets it go on."""
-
-    def __init__(self) -> None:
-        self._ending: str | None = None
-        self._reached, self._go_on = threading.Event(), threading.Event()
-        self.error: OSError | None = None
-        self.is_full = False
-
-    def _come_to(self, path: str) -> None:
-        if self._ending is not None and path.endswith(self._ending):
-            self._ending = None
-            self._reached.set()
-            self._go_on.wait()
-            if self.error is not None:
-                raise self.error
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        self._come_to(path)
-        return super().open(path, create=create, writable=writable)
-
-    def rename(self, source: str, target: str) -> None:
-        self._come_to(target)
-        super().rename(source, target)
-
-    def exists(self, path: str) -> bool:
-        self._come_to(path)
-        return super().exists(path)
-
-    def free_bytes(self, path: str) -> int:
-        return 0 if self.is_full else super().free_bytes(path)
-
-    @asynccontextmanager
-    async def stopped_at(self, ending: str, work: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-        """Begin the work, and stop it there; it is stopped until `let_go`."""
-        self._reached.clear()
-        self._go_on.clear()
-        self._ending = ending
-        working = asyncio.create_task(work)
-        try:
-            await asyncio.to_thread(self._reached.wait)
-            yield working
-        finally:
-            self.let_go()
-            await working
-
-    def let_go(self) -> None:
-        self._go_on.set()
+@asynccontextmanager
+async def stopped_at(
+    filesystem: ControlledFileSystem, ending: str, work: Coroutine[Any, Any, T]
+) -> AsyncIterator[tuple[asyncio.Task[T], Gate]]:
+    """Begin the work, and stop it at a file of this ending; it is stopped until the gate is opened."""
+    gate = filesystem.shut_on("open rename exists", f"*{ending}")
+    working = asyncio.create_task(work)
+    try:
+        await gate.reached()
+        yield working, gate
+    finally:
+        gate.open()
+        await working
 
 
 @dataclass
@@ -89,7 +51,9 @@ class Stopped:
 
     broker: Cleanery
     cleaning: asyncio.Task[bool]
-    filesystem: StoppedFileSystem
+    filesystem: ControlledFileSystem
+    gate: Gate
+    no_room: Rule
 
     @property
     def log(self) -> PartitionLog:
@@ -100,18 +64,20 @@ class Stopped:
 
     async def end(self) -> bool:
         """Whether it went through."""
-        self.filesystem.let_go()
+        self.gate.open()
         return await self.cleaning
 
 
 @asynccontextmanager
 async def stopped_cleaning(folder: Path, **topic: Any) -> AsyncIterator[Stopped]:
-    filesystem = StoppedFileSystem()
+    filesystem = ControlledFileSystem()
+    no_room = filesystem.on("open", "*.cleaned", fails(errno.ENOSPC))
+    no_room.is_on = False
     async with cleanery(folder, filesystem=filesystem, **(topic or BOTH)) as broker:
         await fill(broker, 6)
-        async with filesystem.stopped_at(".cleaned", broker.clean()) as cleaning:
+        async with stopped_at(filesystem, ".cleaned", broker.clean()) as (cleaning, gate):
             broker.clock.now_ms += 2 * HOUR_MS
-            yield Stopped(broker, cleaning, filesystem)
+            yield Stopped(broker, cleaning, filesystem, gate, no_room)
 
 
 def went(log: PartitionLog) -> bool:
@@ -176,7 +142,7 @@ def test_a_cleaning_that_fails_leaves_nothing_waiting(
                     aborting = asyncio.ensure_future(stopped.broker.logs.cleaner.abort(stopped.log))
                     await asyncio.sleep(0)
                 case "no room":
-                    stopped.filesystem.error = OSError(errno.ENOSPC, "no space left")
+                    stopped.no_room.is_on = True
                 case _:
                     monkeypatch.setattr("storage.cleaner.segment_cleaning.BatchCleaner.clean", broken_batch)
             assert not await stopped.end()
@@ -235,7 +201,7 @@ def test_where_there_is_no_room_retention_goes_first(tmp_path: Path) -> None:
         async with stopped_cleaning(tmp_path) as stopped:
             await stopped.look()
             assert stopped.log.log_start_offset == 0
-            stopped.filesystem.is_full = True
+            stopped.filesystem.free = 0
             await stopped.broker.logs.space.look()
             await stopped.look()
             assert went(stopped.log)
@@ -251,17 +217,17 @@ def test_where_there_is_no_room_retention_goes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", [".snapshot", ".deleted"], ids=["before they go", "while they go"])
 def test_no_cleaning_begins_while_retention_is_at_work_in_the_log(tmp_path: Path, where: str) -> None:
     async def run() -> None:
-        filesystem = StoppedFileSystem()
+        filesystem = ControlledFileSystem()
         async with cleanery(tmp_path, filesystem=filesystem, **BOTH) as broker:
             await broker.put(("a", "a"), producer_id=7, producer_epoch=0, base_sequence=0)
             await fill(broker, 6)
             broker.clock.now_ms += 2 * HOUR_MS
             await fill(broker, 6)
-            async with filesystem.stopped_at(where, broker.logs.retention.delete_old_segments()) as retaining:
+            async with stopped_at(filesystem, where, broker.logs.retention.delete_old_segments()) as (retaining, gate):
                 assert not await broker.clean()
                 # Another look does not get into its way.
                 await broker.logs.retention.delete_old_segments()
-                filesystem.let_go()
+                gate.open()
                 await retaining
             assert broker.log.log_start_offset == 1 + RECORDS
             assert await broker.clean()
@@ -273,14 +239,6 @@ def test_no_cleaning_begins_while_retention_is_at_work_in_the_log(tmp_path: Path
 # --- a log that halts while it is cleaned ---
 
 
-class StoppedFullDisk(StoppedFileSystem, FullDisk):
-    """Stops threads, and runs full."""
-
-    def __init__(self) -> None:
-        StoppedFileSystem.__init__(self)
-        FullDisk.__init__(self)
-
-
 def test_a_batch_that_was_refused_is_no_reason_to_drop_an_earlier_one_of_its_producer(tmp_path: Path) -> None:
     """Until the log goes on it knows a sequence number that is nowhere on the disk."""
 
@@ -288,21 +246,21 @@ def test_a_batch_that_was_refused_is_no_reason_to_drop_an_earlier_one_of_its_pro
         return [header.base_sequence for header, _ in batches_in(tmp_path / "t-0") if header.producer_id == 7]
 
     async def run() -> None:
-        disk = StoppedFullDisk()
+        disk = ControlledFileSystem()
         async with cleanery(tmp_path, filesystem=disk, **COMPACTED) as broker:
             log = broker.log
             await broker.put(("a", "1"), producer_id=7, producer_epoch=0, base_sequence=0)
             await broker.roll()
             await broker.put(("a", "2"))
             await broker.roll()
-            async with disk.stopped_at("0.log", broker.clean()) as cleaning:
+            async with stopped_at(disk, "0.log", broker.clean()) as (cleaning, gate):
                 disk.full.add(log.directory)
                 with suppress(KafkaError):
                     await broker.put(("b", "1"), producer_id=7, producer_epoch=0, base_sequence=1)
                 await log.await_appends()
                 assert log.is_halted
                 disk.full.clear()
-                disk.let_go()
+                gate.open()
                 assert not await cleaning
             assert not await broker.clean(), "nor is one begun"
             assert of_producer() == [0]

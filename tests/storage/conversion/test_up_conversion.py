@@ -254,12 +254,7 @@ def test_the_topic_s_level_counts() -> None:
     assert sizes[1] < sizes[0]
 
 
-@given(
-    data=st.data(),
-    magic=st.sampled_from([0, 1]),
-    codec=st.sampled_from(CODECS),
-    wrapped=st.booleans(),
-)
+@given(data=st.data(), magic=st.sampled_from([0, 1]), codec=st.sampled_from(CODECS), wrapped=st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_damage_is_refused_in_words_that_a_client_understands(
     data: st.DataObject, magic: int, codec: Compression, wrapped: bool

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import shutil
 from pathlib import Path
 
 import pytest
 
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE, DirectoryRefused
 from storage.directories.log_manager import LogManager
 from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.segment_retention import delete_records
+from tests.doubles.file_system import ControlledFileSystem, fails, notes
 from tests.storage.directories.test_log_manager import broker
-from tests.storage.full_disk import no_space
 from tests.storage.logs import all_values, append
 
 TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
@@ -167,19 +167,12 @@ def test_two_of_different_topics_are_refused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-class Refusing(OsFileSystem):
-    """Sets nothing aside, for want of room."""
-
-    def rename(self, source: str, target: str) -> None:
-        if target.endswith("-delete"):
-            raise no_space(target)
-        super().rename(source, target)
-
-
 def test_what_cannot_be_set_aside_is_told_apart_by_the_next_start_too(tmp_path: Path) -> None:
     async def run() -> None:
         traces = await Traces(tmp_path).make()
-        async with broker(*traces.all, filesystem=Refusing()) as here:
+        filesystem = ControlledFileSystem()
+        filesystem.on("rename", "*-delete", fails(errno.ENOSPC))
+        async with broker(*traces.all, filesystem=filesystem) as here:
             assert here.logs.logs["t", 0].directory == f"{traces.target}/t-0"
             await append(here.logs.logs["t", 0], "on", epoch=3)
             assert not here.failed
@@ -190,29 +183,17 @@ def test_what_cannot_be_set_aside_is_told_apart_by_the_next_start_too(tmp_path: 
     asyncio.run(run())
 
 
-class Syncs(OsFileSystem):
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str]] = []
-
-    def sync_directory(self, path: str) -> None:
-        super().sync_directory(path)
-        self.calls.append(("sync", path))
-
-    def unlink(self, path: str) -> None:
-        super().unlink(path)
-        self.calls.append(("unlink", path))
-
-
 def test_a_mark_stays_until_no_loss_of_power_brings_the_other_folder_back(tmp_path: Path) -> None:
     async def run() -> None:
         traces = await Traces(tmp_path).make()
         (traces.home / "t-0").rename(traces.home / f"t-0.{'0' * 32}-delete")
-        filesystem = Syncs()
+        filesystem, calls = ControlledFileSystem(), list[tuple[str, str]]()
+        filesystem.on("sync_directory unlink", "*", notes(calls))
         async with broker(*traces.all, filesystem=filesystem) as here:
             assert here.logs.logs["t", 0].directory == f"{traces.target}/t-0"
             assert not traces.marks()
-        before = filesystem.calls[: filesystem.calls.index(("unlink", f"{traces.target}/t-0/moved"))]
-        assert ("sync", str(traces.home)) in before[len(before) - 2 :]
+        before = calls[: calls.index(("unlink", f"{traces.target}/t-0/moved"))]
+        assert ("sync_directory", str(traces.home)) in before[len(before) - 2 :]
 
     asyncio.run(run())
 
@@ -221,15 +202,11 @@ def test_a_directory_that_fails_while_the_start_chooses_leaves_the_other_to_lead
     async def run() -> None:
         traces = await Traces(tmp_path).make()
 
-        class Failing(OsFileSystem):
-            def replace(self, path: str, content: object, *, is_private: bool = False) -> None:
-                if path == f"{traces.target}/recovery-point-offset-checkpoint":
-                    raise OSError(5, "gone", path)
-                super().replace(path, content, is_private=is_private)  # type: ignore[arg-type]
-
         (traces.target / "recovery-point-offset-checkpoint").unlink()  # so that one is written
         (traces.target / CLEAN_SHUTDOWN_FILE).unlink()
-        async with broker(*traces.all, filesystem=Failing()) as here:
+        filesystem = ControlledFileSystem()
+        filesystem.on("replace", traces.target / "recovery-point-offset-checkpoint", fails(errno.EIO))
+        async with broker(*traces.all, filesystem=filesystem) as here:
             assert here.failed == [str(traces.target)]
             assert here.logs.logs["t", 0].directory == f"{traces.home}/t-0"
             assert traces.marks() == [traces.target]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,13 +17,14 @@ from config.broker import BrokerSettings
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import uuid_to_text
-from runtime.disk.filesystem import Buffer, File, FileSystem
+from runtime.disk.filesystem import File, FileSystem
 from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import DirectoryRefused, deletion_folder, parse_partition_folder
 from storage.directories.log_manager import LogManager
 from storage.log.removal.segment_retention import delete_records
 from tests.doubles.clock import ManualClock
+from tests.doubles.file_system import ControlledFileSystem
 from tests.storage.logs import NOW_MS, SETTINGS, all_values, append, batch, read, until_closed, values_of
 
 TOPIC_ID = bytes(range(16))
@@ -412,49 +412,27 @@ def test_a_stop_before_loading_leaves_the_directory_as_it_was(tmp_path: Path) ->
     asyncio.run(run())
 
 
-class SlowBesideLogs(OsFileSystem):
-    """Checkpoints and removals take until they are let go."""
-
-    def __init__(self) -> None:
-        self.is_free = threading.Event()
-        self.is_free.set()
-        self.began = threading.Event()
-
-    def _wait(self) -> None:
-        self.began.set()
-        assert self.is_free.wait(30)
-
-    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
-        if path.endswith("-checkpoint"):
-            self._wait()
-        super().replace(path, content, is_private=is_private)
-
-    def remove_tree(self, path: str) -> None:
-        self._wait()
-        super().remove_tree(path)
-
-
 @pytest.mark.parametrize("work", ["checkpoint", "removal"])
 def test_no_append_waits_for_what_lies_beside_the_logs(tmp_path: Path, work: str) -> None:
     async def run() -> None:
-        filesystem = SlowBesideLogs()
+        filesystem = ControlledFileSystem()
         async with broker(tmp_path, filesystem=filesystem, overrides={"file.delete.delay.ms": "0"}) as here:
             log = await here.logs.log_for("orders", 0, TOPIC_ID)
             await here.logs.log_for("old", 0, TOPIC_ID)
             await append(log, "a")
             log.high_watermark = 1
-            filesystem.began.clear()
-            filesystem.is_free.clear()
+            slow_call = ("replace", "*-checkpoint") if work == "checkpoint" else ("remove_tree", "*")
+            gate = filesystem.shut_on(*slow_call)
             slow = asyncio.ensure_future(
                 here.logs.upkeep.checkpoint_high_watermarks() if work == "checkpoint" else here.logs.delete("old", 0)
             )
             try:
                 async with asyncio.timeout(30):
-                    assert await asyncio.to_thread(filesystem.began.wait, 30)
+                    await gate.reached()
                     await append(log, "b")
                 assert await all_values(log) == [(0, "a"), (1, "b")]
             finally:
-                filesystem.is_free.set()
+                gate.open()
             await slow
         assert folders(tmp_path) == []
 

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import KafkaError
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_manager import LogManager
 from storage.folder_files import format_partition_metadata
 from storage.log import log_replacement
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.segment_retention import delete_records
+from tests.doubles.file_system import PLENTY, ControlledFileSystem, notes
 from tests.storage.directories.test_log_manager import broker
-from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import all_values, append, append_records, batch, read
 
 TOPIC_ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
@@ -126,21 +125,10 @@ def test_a_copy_is_of_the_topic_of_the_log_or_begins_anew_or_goes(
     asyncio.run(run())
 
 
-class Recording(OsFileSystem):
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, str]] = []
-
-    def unlink(self, path: str) -> None:
-        super().unlink(path)
-        self.calls.append(("unlink", path))
-
-    def rename(self, source: str, target: str) -> None:
-        super().rename(source, target)
-        self.calls.append(("rename", target))
-
-    def sync_directory(self, path: str) -> None:
-        super().sync_directory(path)
-        self.calls.append(("sync", path))
+def recording() -> tuple[ControlledFileSystem, list[tuple[str, str]]]:
+    filesystem, calls = ControlledFileSystem(), list[tuple[str, str]]()
+    filesystem.on("unlink rename sync_directory", "*", notes(calls))
+    return filesystem, calls
 
 
 def test_what_a_move_has_set_aside_is_on_the_disk_before_a_start_ends_the_move(tmp_path: Path) -> None:
@@ -155,11 +143,10 @@ def test_what_a_move_has_set_aside_is_on_the_disk_before_a_start_ends_the_move(t
         copy = other / f"t-0.{'0' * 32}-future"
         (home / "t-0").rename(copy)
         (copy / "moved").write_bytes(b"")
-        filesystem = Recording()
+        filesystem, calls = recording()
         async with broker(a, b, filesystem=filesystem) as here:
             assert here.logs.logs["t", 0].directory == str(other / "t-0")
-        calls = filesystem.calls
-        assert ("sync", str(home)) in calls[: calls.index(("rename", str(other / "t-0")))]
+        assert ("sync_directory", str(home)) in calls[: calls.index(("rename", str(other / "t-0")))]
 
     asyncio.run(run())
 
@@ -169,15 +156,15 @@ def test_a_mark_that_has_gone_is_not_back_after_a_loss_of_power(tmp_path: Path) 
     log."""
 
     async def run() -> None:
-        a, b, filesystem = tmp_path / "a", tmp_path / "b", Recording()
+        a, b, (filesystem, calls) = tmp_path / "a", tmp_path / "b", recording()
         async with broker(a, b, filesystem=filesystem) as here:
             log = await here.logs.log_for("t", 0, TOPIC_ID)
             log = await moved(here.logs, log, b if log.directory.startswith(str(a)) else a)
         gone = ("unlink", f"{log.directory}/moved")
         for _ in range(2):
-            calls = [call for call in filesystem.calls if call[1].startswith(log.directory)]
-            assert calls[calls.index(gone) + 1] == ("sync", log.directory)
-            filesystem.calls.clear()
+            of_log = [call for call in calls if call[1].startswith(log.directory)]
+            assert of_log[of_log.index(gone) + 1] == ("sync_directory", log.directory)
+            calls.clear()
             (Path(log.directory) / "moved").touch()
             async with broker(a, b, filesystem=filesystem):
                 pass
@@ -188,7 +175,7 @@ def test_a_mark_that_has_gone_is_not_back_after_a_loss_of_power(tmp_path: Path) 
 @pytest.mark.parametrize("left_bytes", [0, 30, 40])
 def test_a_copy_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_bytes: int) -> None:
     async def run() -> None:
-        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        a, b, disk = tmp_path / "a", tmp_path / "b", ControlledFileSystem()
         async with broker(a, b, filesystem=disk) as here:
             log = await here.logs.log_for("t", 0, TOPIC_ID)
             await append(log, "a")

@@ -6,125 +6,70 @@ import asyncio
 import errno
 import gc
 import os
-import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_disk_queue import OsDiskQueue
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.directories.log_directory import LOCK_FILE
 from storage.directories.log_manager import LogManager
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.removal.log_truncation import truncate_to
+from tests.doubles.file_system import Call, ControlledFileSystem, Gate, Rule, gives
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
-from tests.storage.file_around import FileAround
 from tests.storage.logs import NOW_MS, all_values, append, batch, checkpoint_all, until
 
 SMALL_SEGMENTS = {"segment.bytes": "300"}
 
 
-class WatchedFileSystem(OsFileSystem):
-    """Holds back what `holds_back` says, in whichever thread; `misused` are files that were used when they were closed,
-    or closed while they were used, and `late` what was changed in a directory that `released` names."""
+class WatchedFileSystem(ControlledFileSystem):
+    """`misused` are files that were used after they were closed, and `late` what was changed in a directory that `released`
+    names. Nothing is hot."""
 
     def __init__(self) -> None:
-        self.held_operation = ""
-        self.began = threading.Event()
-        self.goes_on = threading.Event()
+        super().__init__()
         self.misused: list[str] = []
         self.released: set[str] = set()
         self.late: list[str] = []
+        self._users: Counter[object] = Counter()
+        self._closed: set[object] = set()
+        self.on("create replace write_bytes rename make_directory", "*", self._change)
+        self.on("read_hot", "*", gives(None))
+        self.on("write_at read_at read_hot truncate sync", "*", self._use)
+        self.on("close", "*", self._close)
 
-    def hold_back(self, operation: str) -> None:
-        self.began.clear()
-        self.goes_on.clear()
-        self.held_operation = operation
-
-    def enter(self, operation: str) -> None:
-        if operation == self.held_operation:
-            self.held_operation = ""
-            self.began.set()
-            assert self.goes_on.wait(30)
-
-    async def is_held(self) -> None:
-        assert await asyncio.to_thread(self.began.wait, 30)
-
-    def _note_change(self, path: str) -> None:
+    def _change(self, call: Call) -> Any:
+        path = call.arguments[0] if call.operation == "rename" else call.path
         if any(path.startswith(f"{directory}/") for directory in self.released):
             self.late.append(path)
+        return call.proceed()
 
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        if create:
-            self._note_change(path)
-        return WatchedFile(super().open(path, create=create, writable=writable), self)
-
-    def replace(self, path: str, content: Buffer, *, is_private: bool = False) -> None:
-        self._note_change(path)
-        self.enter("replace")
-        super().replace(path, content, is_private=is_private)
-
-    def write_bytes(self, path: str, content: Buffer) -> None:
-        self._note_change(path)
-        super().write_bytes(path, content)
-
-    def rename(self, source: str, target: str) -> None:
-        self._note_change(source)
-        super().rename(source, target)
-
-    def make_directory(self, path: str) -> None:
-        self._note_change(path)
-        self.enter("make_directory")
-        super().make_directory(path)
-
-
-class WatchedFile(FileAround):
-    """One file of it."""
-
-    def __init__(self, file: File, world: WatchedFileSystem) -> None:
-        super().__init__(file)
-        self._world = world
-        self._is_closed = False
-        self._users = 0
-
-    def _use(self, operation: str) -> None:
-        if self._is_closed:
-            self._world.misused.append(f"{operation} of {self.path}, which is closed")
-        self._users += 1
+    def _use(self, call: Call) -> Any:
+        if call.file in self._closed:
+            self.misused.append(f"{call.operation} of {call.path}, which is closed")
+        self._users[call.file] += 1
         try:
-            self._world.enter(operation)
+            return call.proceed()
         finally:
-            self._users -= 1
+            self._users[call.file] -= 1
 
-    def write_at(self, buffers: Sequence[Buffer], position: int) -> None:
-        self._use("write")
-        self._file.write_at(buffers, position)
+    def _close(self, call: Call) -> Any:
+        if self._users[call.file]:
+            self.misused.append(f"close of {call.path}, which is used")
+        self._closed.add(call.file)
+        return call.proceed()
 
-    def read_at(self, length: int, position: int) -> bytes:
-        self._use("read")
-        return self._file.read_at(length, position)
-
-    def read_hot(self, length: int, position: int) -> Buffer | None:
-        self._use("hot read")
-        return None
-
-    def truncate(self, size_bytes: int) -> None:
-        self._use("truncate")
-        self._file.truncate(size_bytes)
-
-    def sync(self) -> None:
-        self._use("sync")
-        self._file.sync()
-
-    def close(self) -> None:
-        if self._users:
-            self._world.misused.append(f"close of {self.path}, which is used")
-        self._is_closed = True
-        self._file.close()
+    def hold_back(self, operation: str) -> Gate:
+        """As one who has begun to use the file."""
+        gate = Gate()
+        self._rules.insert(0, Rule({operation}, lambda path: True, gate.before))
+        gate.shut()
+        return gate
 
 
 def broken() -> OSError:
@@ -231,7 +176,7 @@ async def write_in_thread(logs: LogManager, log: PartitionLog) -> None:
     raise error
 
 
-@pytest.mark.parametrize("operation", ["read", "write", "sync", "truncate"])
+@pytest.mark.parametrize("operation", ["read_at", "write_at", "sync", "truncate"])
 def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation: str) -> None:
     """Its descriptor's number could be another file's by the time the thread comes to use it."""
 
@@ -242,8 +187,8 @@ def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation
             await append(log, "a")
             await append(log, "b")
             log.high_watermark = 1
-            filesystem.hold_back(operation)
-            if operation == "read":
+            gate = filesystem.hold_back(operation)
+            if operation == "read_at":
                 work = spawn(log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True))
             elif operation == "sync":
                 work = spawn(log.flush())
@@ -251,14 +196,14 @@ def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation
                 work = spawn(truncate_to(log, 1))
             else:
                 work = spawn(write_in_thread(here.logs, log))
-            await filesystem.is_held()
+            await gate.reached()
             here.logs.fail_directory(str(tmp_path / "a"), broken())
             for _ in range(100):
                 await asyncio.sleep(0)
-            assert is_locked(tmp_path / "a") or operation == "read"
-            filesystem.goes_on.set()
+            assert is_locked(tmp_path / "a") or operation == "read_at"
+            gate.open()
             await asyncio.wait((work,))
-            if operation in ("write", "sync"):
+            if operation in ("write_at", "sync"):
                 assert isinstance(work.exception(), KafkaError)
             await until(released(tmp_path / "a"))
             await until(lambda: not open_files(tmp_path / "a"))
@@ -276,14 +221,14 @@ def test_a_log_that_is_made_while_its_directory_fails_is_none(tmp_path: Path) ->
     async def run() -> None:
         filesystem = WatchedFileSystem()
         async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
-            filesystem.hold_back("make_directory")
+            gate = filesystem.hold_back("make_directory")
             making = asyncio.ensure_future(here.logs.log_for("t", 0, TOPIC_ID))
-            await filesystem.is_held()
+            await gate.reached()
             here.logs.fail_directory(str(tmp_path / "a"), broken())
             for _ in range(100):
                 await asyncio.sleep(0)
             assert is_locked(tmp_path / "a")
-            filesystem.goes_on.set()
+            gate.open()
             with pytest.raises(KafkaError) as refused:
                 await making
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -302,16 +247,16 @@ def test_a_deletion_and_a_checkpoint_that_are_under_way_end_before_the_lock_is_r
             for log in logs:
                 await append(log, "a")
                 log.high_watermark = 1
-            filesystem.hold_back("replace")
+            gate = filesystem.hold_back("replace")
             checkpoint = asyncio.ensure_future(checkpoint_all(here.logs.upkeep))
-            await filesystem.is_held()
+            await gate.reached()
             deletion = asyncio.ensure_future(here.logs.delete("t", 0))
             await asyncio.sleep(0)
             here.logs.fail_directory(str(tmp_path / "a"), broken())
             for _ in range(100):
                 await asyncio.sleep(0)
             assert is_locked(tmp_path / "a")
-            filesystem.goes_on.set()
+            gate.open()
             await until(released(tmp_path / "a"))
             filesystem.released.add(str(tmp_path / "a"))
             await checkpoint

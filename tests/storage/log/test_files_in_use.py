@@ -9,90 +9,15 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.removal.log_truncation import resume, truncate_to
 from storage.log.removal.segment_retention import delete_segments_before
 from storage.log.unused_file import close_unused_file
 from storage.segments.segment_scan import scan_segment
+from tests.doubles.file_system import PLENTY, Call, ControlledFileSystem, Gate
 from tests.storage.cleaner.cleaning import cleanery
-from tests.storage.file_around import FileAround
-from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import NOW_MS, Outcome, all_values, append, batch, config, open_log, until, world
-
-
-class Gate:
-    """Whoever comes to it, in a thread, waits until it is opened. It is shut once."""
-
-    def __init__(self) -> None:
-        self.is_shut = False
-        self._reached = threading.Event()
-        self._opened = threading.Event()
-
-    def shut(self) -> None:
-        self.is_shut = True
-
-    def open(self) -> None:
-        self._opened.set()
-
-    def pass_through(self) -> None:
-        if self.is_shut:
-            self.is_shut = False
-            self._reached.set()
-            assert self._opened.wait(30)
-
-    async def reached(self) -> None:
-        assert await asyncio.to_thread(self._reached.wait, 30)
-
-
-class GatedFile(FileAround):
-    """Waits at the gates before it is flushed, and before it is read. While the gate for reads is shut, nothing is hot."""
-
-    def __init__(self, file: File, flushes: Gate, reads: Gate) -> None:
-        super().__init__(file)
-        self._flushes = flushes
-        self._reads = reads
-
-    def read_at(self, length: int, position: int) -> Buffer:
-        if self.path.endswith(".log"):
-            self._reads.pass_through()
-        return self._file.read_at(length, position)
-
-    def read_hot(self, length: int, position: int) -> Buffer | None:
-        return None if self._reads.is_shut else self._file.read_hot(length, position)
-
-    def sync(self) -> None:
-        if self.path.endswith(".log"):
-            self._flushes.pass_through()
-        self._file.sync()
-
-
-class GatedFileSystem(OsFileSystem):
-    """`flushes` and `reads` of a `.log` wait at a gate, and so do `misses`, reads of a file that is not there, and `finds`: who
-    looked whether a snapshot is there and was told that it is."""
-
-    def __init__(self) -> None:
-        self.flushes = Gate()
-        self.reads = Gate()
-        self.misses = Gate()
-        self.finds = Gate()
-
-    def exists(self, path: str) -> bool:
-        is_there = super().exists(path)
-        if is_there and path.endswith(".snapshot"):
-            self.finds.pass_through()
-        return is_there
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        return GatedFile(super().open(path, create=create, writable=writable), self.flushes, self.reads)
-
-    def read_bytes(self, path: str) -> bytes:
-        try:
-            return super().read_bytes(path)
-        except FileNotFoundError:
-            self.misses.pass_through()
-            raise
 
 
 async def fill(log: PartitionLog) -> None:
@@ -106,17 +31,17 @@ async def fill(log: PartitionLog) -> None:
 
 def test_the_recovery_point_moves_in_whatever_order_segments_are_flushed(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
-            filesystem.flushes.shut()
+            flushes = filesystem.shut_on("sync", "*.log")
             for number in range(20):
                 await append(log, f"v{number}")
-            await filesystem.flushes.reached()
+            await flushes.reached()
             for _ in range(64):  # the flushes of the others are through
                 await place.environment.readers.run(lambda: None)
             assert log.offsets.recovery_point == 0
-            filesystem.flushes.open()
+            flushes.open()
             await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset > 10)
             await log.close()
 
@@ -127,20 +52,20 @@ def test_segments_go_while_they_are_flushed(tmp_path: Path) -> None:
     """Retention sets aside what a flush has in its hands: the flush goes through, the directory stays online."""
 
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
             await fill(log)
             log.high_watermark = log.log_end_offset
-            filesystem.flushes.shut()
+            flushes = filesystem.shut_on("sync", "*.log")
             flush = asyncio.ensure_future(log.flush())
-            await filesystem.flushes.reached()
+            await flushes.reached()
             gone = list(log.segments)[:-1]
             removal = asyncio.ensure_future(delete_segments_before(log, log.segments.active.base_offset))
             await until(lambda: len(log.segments) == 1)
             for _ in range(16):  # whatever was given to the reader threads
                 await place.environment.readers.run(lambda: None)
-            filesystem.flushes.open()
+            flushes.open()
             await flush
             assert await removal == len(gone) > 1
             assert not place.failed and log.failure is None
@@ -155,16 +80,26 @@ def test_a_cut_takes_a_snapshot_that_is_about_to_be_flushed(tmp_path: Path) -> N
     """The segment that was rolled is the active one again, and its end lies elsewhere: the directory stays online."""
 
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
-            filesystem.finds.shut()
+            finds = Gate()
+
+            def find(call: Call) -> bool:
+                """Whoever was told that it is there waits."""
+                is_there: bool = call.proceed()
+                if is_there:
+                    finds.pass_through()
+                return is_there
+
+            filesystem.on("exists", "*.snapshot", find)
+            finds.shut()
             while len(log.segments) == 1:
                 await append(log, "v")
-            await filesystem.finds.reached()
+            await finds.reached()
             await truncate_to(log, 2)
             assert len(log.segments) == 1
-            filesystem.finds.open()
+            finds.open()
             await until(lambda: not log.segments.first.pins)
             assert not place.failed and log.failure is None
             await append(log, "w")
@@ -176,17 +111,17 @@ def test_a_cut_takes_a_snapshot_that_is_about_to_be_flushed(tmp_path: Path) -> N
 
 def test_the_recovery_point_moves_over_a_segment_that_was_flushed_while_later_records_were_cut(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
-            filesystem.flushes.shut()
+            flushes = filesystem.shut_on("sync", "*.log")
             while len(log.segments) == 1:
                 await append(log, "v")
             await append(log, "w")
-            await filesystem.flushes.reached()
+            await flushes.reached()
             cut = asyncio.ensure_future(truncate_to(log, log.log_end_offset - 1))
             await until(lambda: log.offsets.truncations_count == 1)
-            filesystem.flushes.open()
+            flushes.open()
             await cut
             await until(lambda: not log.segments.first.pins)
             for number in range(20):
@@ -201,7 +136,7 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
     """Closed when the read is through, it would be closed under an append that came meanwhile."""
 
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path))
             for number in range(20):
@@ -210,11 +145,11 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), is_clean=True, recovery_point=20)
             assert len(await all_values(log)) == 20
-            filesystem.reads.shut()
+            reads = filesystem.hold_reads()
             reading = asyncio.ensure_future(
                 log.reading.read_cold(0, limit_offset=20, max_bytes=1000, at_least_one=True)
             )
-            await filesystem.reads.reached()
+            await reads.reached()
             await close_unused_file(log)
             queued = threading.Event()
             place.environment.queue.run(lambda: queued.wait(30))
@@ -226,7 +161,7 @@ def test_a_log_at_rest_keeps_a_file_that_is_being_read(tmp_path: Path) -> None:
                 now_ms=NOW_MS,
                 done=done,
             )
-            filesystem.reads.open()
+            reads.open()
             await reading
             queued.set()
             await log.await_appends()
@@ -244,16 +179,16 @@ def test_who_reads_what_is_deleted_meanwhile_is_not_given_what_follows(tmp_path:
     """It would be a gap that nobody tells the consumer of; where it reads on is its own choice (auto.offset.reset)."""
 
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
             await fill(log)
-            filesystem.reads.shut()
+            reads = filesystem.hold_reads()
             read_cold = log.reading.read_cold_with_aborted if with_aborted else log.reading.read_cold
             reading = asyncio.ensure_future(read_cold(2, limit_offset=20, max_bytes=1000, at_least_one=True))
-            await filesystem.reads.reached()
+            await reads.reached()
             assert await delete_segments_before(log, 12) == 3
-            filesystem.reads.open()
+            reads.open()
             with pytest.raises(KafkaError) as refused:
                 await reading
             assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -265,18 +200,18 @@ def test_who_reads_what_is_deleted_meanwhile_is_not_given_what_follows(tmp_path:
 
 def test_segments_that_are_flushed_stay_open_in_a_pool_that_is_full(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=300))
             await fill(log)
-            filesystem.flushes.shut()
+            flushes = filesystem.shut_on("sync", "*.log")
             flush = asyncio.ensure_future(log.flush())
-            await filesystem.flushes.reached()
+            await flushes.reached()
             place.environment.open_segments._limit = 1
             values = [value for _, value in await all_values(log)]
             for _ in range(16):  # whatever was given to the reader threads
                 await place.environment.readers.run(lambda: None)
-            filesystem.flushes.open()
+            flushes.open()
             await flush
             assert values == [f"v{number}" for number in range(20)]
             assert not place.failed and log.offsets.recovery_point == 20
@@ -289,7 +224,7 @@ def test_indexes_that_are_made_again_are_not_those_of_a_cleaned_segment(tmp_path
     """A reader opens a segment whose index is gone; before it has one, a cleaned segment takes the names."""
 
     async def run() -> None:
-        filesystem = GatedFileSystem()
+        filesystem = ControlledFileSystem()
         async with cleanery(tmp_path, filesystem=filesystem, segment_bytes=100_000, index_interval_bytes=500) as broker:
             for number in range(60):
                 await broker.put((f"k{number % 59}", f"{number:020}"))
@@ -299,14 +234,26 @@ def test_indexes_that_are_made_again_are_not_those_of_a_cleaned_segment(tmp_path
             await until(lambda: not old.pins)  # its own flush is through
             log.environment.open_segments.close(old)
             filesystem.unlink(old.path(".index"))
-            filesystem.misses.shut()
+            misses = Gate()
+
+            def read_bytes(call: Call) -> bytes:
+                """Whoever finds no file waits."""
+                try:
+                    content: bytes = call.proceed()
+                except FileNotFoundError:
+                    misses.pass_through()
+                    raise
+                return content
+
+            filesystem.on("read_bytes", "*", read_bytes)
+            misses.shut()
             reading = asyncio.ensure_future(
                 log.reading.read_cold(3, limit_offset=log.log_end_offset, max_bytes=1000, at_least_one=True)
             )
-            await filesystem.misses.reached()
+            await misses.reached()
             assert await broker.clean()
             assert log.segments.first is not old
-            filesystem.misses.open()
+            misses.open()
             await reading
             assert len(log.segments) == 2
             check_index(log.directory)
@@ -325,7 +272,7 @@ def check_index(folder: str) -> None:
 
 def test_a_flush_behind_a_write_without_room_halts_the_log_alone(tmp_path: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             await append(log, "first")

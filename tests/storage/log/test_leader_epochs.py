@@ -72,8 +72,7 @@ def test_epoch_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end_offset", "after"),
-    [(31, [(2, 10), (5, 30)]), (30, [(2, 10)]), (11, [(2, 10)]), (10, []), (0, [])],
+    ("end_offset", "after"), [(31, [(2, 10), (5, 30)]), (30, [(2, 10)]), (11, [(2, 10)]), (10, []), (0, [])]
 )
 def test_truncate_from_end(end_offset: int, after: list[tuple[int, int]]) -> None:
     made = epochs((2, 10), (5, 30))

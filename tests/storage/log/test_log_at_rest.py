@@ -11,8 +11,8 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from storage.free_space import NoRoom
 from storage.log.partition_log import AppendOrigin, PartitionLog
+from tests.doubles.file_system import PLENTY
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
-from tests.storage.full_disk import PLENTY
 from tests.storage.logs import append, batch, checkpoint_all, config, open_log, read, values_of, world
 
 IDLE_LOGS = 4

@@ -10,10 +10,13 @@ import argparse
 import asyncio
 import random
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from config.broker import BrokerSettings
 from config.topic import LogConfig
@@ -29,15 +32,39 @@ from storage.log.removal.log_truncation import truncate_fully_and_start_at, trun
 from storage.log.removal.segment_retention import delete_old_segments, delete_records
 from storage.log.unused_file import close_unused_file
 from tests.doubles.clock import ManualClock
+from tests.doubles.file_system import Call, ControlledFileSystem
 from tests.storage.cleaner.cleaning import BY_HAND, batch_of
 from tests.storage.logs import NOW_MS, all_values, checkpoint_all, read, until_closed
-from tests.storage.slow_files import Delays, SlowFileSystem
 
 WORKERS = 4
 STEPS = 40
 LONGEST_S = 60.0  # of one history
 # Files of so few old segments stay open that most reads open one.
 OPEN_SEGMENTS = 8
+
+
+def slow_file_system(randomness: random.Random, longest_s: float) -> ControlledFileSystem:
+    """Its calls take random time in threads, so that what they do falls between each other in many ways: nothing for the thread
+    that made it, which is the event loop's; most calls of the others take no longer either."""
+    filesystem, loop_thread = ControlledFileSystem(), threading.get_ident()
+
+    def delay() -> None:
+        if threading.get_ident() != loop_thread and randomness.random() < 0.3:
+            time.sleep(longest_s * randomness.random() ** 3)
+
+    def before(call: Call) -> Any:
+        delay()
+        return call.proceed()
+
+    def after(call: Call) -> Any:
+        result = call.proceed()
+        delay()  # what it has seen may have changed by now
+        return result
+
+    filesystem.on("open read_bytes write_bytes replace rename unlink list_directory stat sync_directory", "*", before)
+    filesystem.on("write_at read_at size truncate sync", "*", before)
+    filesystem.on("exists", "*", after)
+    return filesystem
 
 
 class Race:
@@ -90,7 +117,7 @@ class Race:
     async def run(self) -> None:
         """Raises AssertionError."""
         longest_s = self._random.choice([0.0006, 0.006])
-        await self._open(SlowFileSystem(Delays(random.Random(self.seed), longest_s)))
+        await self._open(slow_file_system(random.Random(self.seed), longest_s))
         if self._random.random() < 0.5:
             self.log.environment.open_segments._limit = OPEN_SEGMENTS
         await asyncio.gather(*(self._work(number) for number in range(WORKERS)))

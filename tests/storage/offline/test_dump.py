@@ -17,10 +17,10 @@ from protocol.records.record import Record, encode_batch
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.dump import Dump, DumpOptions
 from storage.offline.dump_text import offsets_texts, plain_texts, transaction_texts
 from storage.segments.stored_batches import CorruptLog, StoredBatches
+from tests.doubles.file_system import ControlledFileSystem, fails
 from tests.storage.directories.bad_files import write_log
 from tests.storage.offline.dumping import FILESYSTEM, batches, dumped, records
 
@@ -283,12 +283,6 @@ def test_a_folder_with_nothing_to_dump_is_not_sound(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_listed_does_not_end_a_dump(tmp_path: Path) -> None:
-    class Unreadable(OsFileSystem):
-        def list_directory(self, path: str) -> list[str]:
-            if path.endswith("t-1"):
-                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-            return super().list_directory(path)
-
     for number in range(3):
         (tmp_path / f"t-{number}").mkdir()
         batches(
@@ -296,7 +290,9 @@ def test_a_folder_that_cannot_be_listed_does_not_end_a_dump(tmp_path: Path) -> N
         )
     lines: list[str] = []
     complaints: list[str] = []
-    dump = Dump(Unreadable(), DumpOptions(deep_iteration=True), lines.append, complaints.append)
+    filesystem = ControlledFileSystem()
+    filesystem.on("list_directory", "*t-1", fails(errno.EIO))
+    dump = Dump(filesystem, DumpOptions(deep_iteration=True), lines.append, complaints.append)
     dump.path(str(tmp_path))
     assert dump.finish() == 1
     assert complaints[0] == f"Cannot read {tmp_path / 't-1'}: {os.strerror(errno.EIO)}"

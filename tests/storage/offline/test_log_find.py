@@ -19,6 +19,7 @@ from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.offline.log_find import MAX_MATCHES, Found, Match, Query, Task, plan, scan
+from tests.doubles.file_system import ControlledFileSystem, fails
 from tests.storage.logs import append_records, config, open_log, world
 
 FILESYSTEM = OsFileSystem()
@@ -184,19 +185,6 @@ def test_where_there_is_nothing_to_search_is_told(tmp_path: Path) -> None:
     assert not found([tmp_path], Query(), topics=["other"])[1]
 
 
-class Unreadable(OsFileSystem):
-    """Does not list `folder`."""
-
-    def __init__(self, folder: Path, error: int) -> None:
-        self._folder = str(folder)
-        self._error = error
-
-    def list_directory(self, path: str) -> list[str]:
-        if path == self._folder:
-            raise OSError(self._error, os.strerror(self._error), path)
-        return super().list_directory(path)
-
-
 @pytest.mark.parametrize("error", [errno.EACCES, errno.EIO, errno.ENOENT])
 def test_a_folder_that_cannot_be_listed_does_not_hide_the_others(tmp_path: Path, error: int) -> None:
     """One that is gone was deleted meanwhile."""
@@ -204,7 +192,8 @@ def test_a_folder_that_cannot_be_listed_does_not_hide_the_others(tmp_path: Path,
         (tmp_path / f"t-{number}").mkdir()
         (tmp_path / f"t-{number}" / "00000000000000000000.log").touch()
     problems: list[str] = []
-    filesystem = Unreadable(tmp_path / "t-1", error)
+    filesystem = ControlledFileSystem()
+    filesystem.on("list_directory", tmp_path / "t-1", fails(error))
     tasks = plan(filesystem, [str(tmp_path)], Query(), problem=problems.append)
     assert [task.partition for task in tasks] == [0, 2]
     assert problems == ([] if error == errno.ENOENT else [f"{tmp_path / 't-1'}: {os.strerror(error)}"])

@@ -9,28 +9,15 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
 from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.truncation_marker import TRUNCATION_MARKER
 from storage.segments.segment_files import segment_path
-from tests.storage.log.test_files_in_use import Gate
+from tests.doubles.file_system import ControlledFileSystem
 from tests.storage.logs import NOW_MS, World, append, config, open_log, read, values_of, world
 
 COUNT = 1600  # with an entry each: more than a page of the index is in its file, and in no memory
 EACH_INDEXED = {"index_interval_bytes": 0}
-
-
-class CutFileSystem(OsFileSystem):
-    """`cuts` is a gate behind the last change of a cut, before the log in memory hears of it."""
-
-    def __init__(self) -> None:
-        self.cuts = Gate()
-
-    def unlink(self, path: str) -> None:
-        super().unlink(path)
-        if path.endswith(f"/{TRUNCATION_MARKER}"):
-            self.cuts.pass_through()
 
 
 async def filled(here: World, directory: Path, **settings: int) -> PartitionLog:
@@ -52,13 +39,13 @@ def test_who_reads_while_the_log_is_cut_is_answered_when_it_is(tmp_path: Path) -
     """The index in memory is the one before the cut, its file is shorter."""
 
     async def run() -> None:
-        filesystem = CutFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path)
             assert file_entries(log) == 1024
-            filesystem.cuts.shut()
+            cuts = filesystem.shut_on("unlink", f"*/{TRUNCATION_MARKER}", late=True)
             cut = asyncio.ensure_future(truncate_to(log, 700))
-            await filesystem.cuts.reached()
+            await cuts.reached()
             assert file_entries(log) < 1024
             assert values_of(await read(log, 30, limit=31)) == [(30, "v30")], "of a page that stays as it is"
             reading = asyncio.ensure_future(read(log, 600, limit=640))
@@ -66,7 +53,7 @@ def test_who_reads_while_the_log_is_cut_is_answered_when_it_is(tmp_path: Path) -
             for _ in range(64):  # whatever it gives to the reader threads
                 await here.environment.readers.run(lambda: None)
             assert not reading.done()
-            filesystem.cuts.open()
+            cuts.open()
             await cut
             assert values_of(await reading) == [(at, f"v{at}") for at in range(600, 640)]
             found = await by_time

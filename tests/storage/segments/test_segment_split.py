@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from protocol.records.compression import Compression
 from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record
-from runtime.disk.filesystem import File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.loading import LoadRequest, load_log
 from storage.segments.index import OffsetIndex, TimeIndex
@@ -23,6 +21,7 @@ from storage.segments.segment_files import create_files
 from storage.segments.segment_split import split_segment
 from storage.segments.segment_swap import swap_files
 from storage.segments.txn_index import AbortedTxn, decode_transactions, encode_transactions
+from tests.doubles.file_system import Call, ControlledFileSystem, no_space
 from tests.simulation.filesystem import SimFileSystem
 from tests.storage.cleaner.cleaning import batch_of, batches_in, cleanery, left_in
 from tests.storage.logs import NOW_MS, all_values, append, open_log, world
@@ -61,86 +60,73 @@ def values(offsets: tuple[int, ...] = OFFSETS) -> list[tuple[int, str]]:
     return [(offset, f"v{offset}") for offset in offsets]
 
 
-def test_recovery_splits_a_segment_and_loses_nothing(tmp_path: Path) -> None:
-    async def run() -> None:
-        folder = tmp_path / "t-0"
-        write_overflowing(folder)
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False, recovery_point=0)
-            assert log.log_end_offset == OFFSETS[-1] + 1
-            assert parts_in(folder) == PARTS
-            assert await all_values(log) == values()
-            found = await log.reading.offset_for_timestamp(NOW_MS)
-            assert found is not None and found.offset == 0
-            assert log.epochs.end_offset_for(0) == (0, OFFSETS[-1] + 1)
-            await append(log, "more")
-            assert (await all_values(log))[-1] == (OFFSETS[-1] + 1, "more")
-            await log.close()
-        assert not [path.name for path in folder.iterdir() if path.name.endswith((".cleaned", ".swap", ".deleted"))]
-
-    asyncio.run(run())
+async def test_recovery_splits_a_segment_and_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    write_overflowing(folder)
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False, recovery_point=0)
+        assert log.log_end_offset == OFFSETS[-1] + 1
+        assert parts_in(folder) == PARTS
+        assert await all_values(log) == values()
+        found = await log.reading.offset_for_timestamp(NOW_MS)
+        assert found is not None and found.offset == 0
+        assert log.epochs.end_offset_for(0) == (0, OFFSETS[-1] + 1)
+        await append(log, "more")
+        assert (await all_values(log))[-1] == (OFFSETS[-1] + 1, "more")
+        await log.close()
+    assert not [path.name for path in folder.iterdir() if path.name.endswith((".cleaned", ".swap", ".deleted"))]
 
 
-def test_what_lies_behind_a_tear_is_cut_off_before_a_segment_is_split(tmp_path: Path) -> None:
-    async def run() -> None:
-        folder = tmp_path / "t-0"
-        write_overflowing(folder)
-        (segment,) = folder.glob("*.log")
-        segment.write_bytes(segment.read_bytes()[:-5])
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False)
-            assert await all_values(log) == values(OFFSETS[:-1])
-            assert parts_in(folder) == {**PARTS, 2 * FAR + 3: (2 * FAR + 3,)}
-            await log.close()
-
-    asyncio.run(run())
+async def test_what_lies_behind_a_tear_is_cut_off_before_a_segment_is_split(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    write_overflowing(folder)
+    (segment,) = folder.glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-5])
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False)
+        assert await all_values(log) == values(OFFSETS[:-1])
+        assert parts_in(folder) == {**PARTS, 2 * FAR + 3: (2 * FAR + 3,)}
+        await log.close()
 
 
-def test_a_far_offset_without_a_sound_checksum_is_no_reason_to_split(tmp_path: Path) -> None:
-    async def run() -> None:
-        folder = tmp_path / "t-0"
-        write_overflowing(folder, offsets=(0, 1, FAR))
-        (segment,) = folder.glob("*.log")
-        content = bytearray(segment.read_bytes())
-        content[-1] ^= 1
-        segment.write_bytes(content)
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False)
-            assert await all_values(log) == values((0, 1))
-            assert parts_in(folder) == {0: (0, 1)}
-            await log.close()
-
-    asyncio.run(run())
+async def test_a_far_offset_without_a_sound_checksum_is_no_reason_to_split(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    write_overflowing(folder, offsets=(0, 1, FAR))
+    (segment,) = folder.glob("*.log")
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False)
+        assert await all_values(log) == values((0, 1))
+        assert parts_in(folder) == {0: (0, 1)}
+        await log.close()
 
 
 @pytest.mark.parametrize("has_indexes", [True, False])
-def test_after_a_clean_stop_it_is_read_as_it_is(tmp_path: Path, has_indexes: bool) -> None:
+async def test_after_a_clean_stop_it_is_read_as_it_is(tmp_path: Path, has_indexes: bool) -> None:
     """As Apache Kafka does, nothing is walked then. What is appended begins the next segment."""
-
-    async def run() -> None:
-        folder = tmp_path / "t-0"
-        write_overflowing(folder)
-        if has_indexes:
-            for suffix in (".index", ".timeindex"):
-                (folder / f"{0:020d}{suffix}").write_bytes(b"")
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=True, recovery_point=OFFSETS[-1] + 1)
-            assert await all_values(log) == values()
-            for at, offset in enumerate(OFFSETS):
-                content = await log.reading.read_cold(
-                    offset, limit_offset=log.log_end_offset, max_bytes=1, at_least_one=True
-                )
-                assert bytes(content)[:8] == offset.to_bytes(8, "big"), at
-            await append(log, "more")
-            assert len(log.segments) == 2
-            assert await all_values(log) == [*values(), (OFFSETS[-1] + 1, "more")]
-            await log.close()
-            again = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False)
-            assert await all_values(again) == [*values(), (OFFSETS[-1] + 1, "more")]
-            assert list(parts_in(folder)) == [*PARTS, OFFSETS[-1] + 1]
-            await again.close()
-
-    asyncio.run(run())
+    folder = tmp_path / "t-0"
+    write_overflowing(folder)
+    if has_indexes:
+        for suffix in (".index", ".timeindex"):
+            (folder / f"{0:020d}{suffix}").write_bytes(b"")
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=True, recovery_point=OFFSETS[-1] + 1)
+        assert await all_values(log) == values()
+        for at, offset in enumerate(OFFSETS):
+            content = await log.reading.read_cold(
+                offset, limit_offset=log.log_end_offset, max_bytes=1, at_least_one=True
+            )
+            assert bytes(content)[:8] == offset.to_bytes(8, "big"), at
+        await append(log, "more")
+        assert len(log.segments) == 2
+        assert await all_values(log) == [*values(), (OFFSETS[-1] + 1, "more")]
+        await log.close()
+        again = await open_log(doors, str(tmp_path), SMALL_SEGMENTS, is_clean=False)
+        assert await all_values(again) == [*values(), (OFFSETS[-1] + 1, "more")]
+        assert list(parts_in(folder)) == [*PARTS, OFFSETS[-1] + 1]
+        await again.close()
 
 
 def test_message_sets_of_before_batches_are_split_at_their_first_offset(tmp_path: Path) -> None:
@@ -175,65 +161,51 @@ def overflow(folder: Path) -> int:
     return end
 
 
-def test_the_cleaner_splits_what_it_cannot_copy_and_cleans_it_the_next_time(
+async def test_the_cleaner_splits_what_it_cannot_copy_and_cleans_it_the_next_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def run() -> None:
-        async with cleanery(tmp_path) as first:
-            await first.put(("k0", "old"))
-            await first.roll()
-        end = overflow(tmp_path / "t-0")
-        async with cleanery(tmp_path) as here:
-            here.log.high_watermark = end
-            await here.put(("k1", "new"), ("k5", "new"))
-            await here.roll()
-            with caplog.at_level(logging.WARNING):
-                assert not await here.clean()
-            assert "segment split" in caplog.text
-            assert parts_in(here.folder) == {**PARTS, end: (end,), end + 2: ()}
-            assert await all_values(here.log) == [*values(), (end, "new"), (end + 1, "new")]
-            assert await here.clean()
-            kept = [offset for offset in OFFSETS if offset not in (1, 5)]
-            assert [offset for offset, _, _ in left_in(here.folder)] == [*kept, end, end + 1]
-            assert not here.failed
-            assert not list(here.folder.glob("*.cleaned"))
-
-    asyncio.run(run())
-
-
-class NoRoomBehind(OsFileSystem):
-    """There is none for a file whose name says `full`."""
-
-    full = ""
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        file = super().open(path, create=create, writable=writable)
-        if self.full and self.full in path and create:
-            file.close()
-            raise OSError(errno.ENOSPC, "no room", path)
-        return file
-
-
-def test_a_split_without_room_leaves_nothing_behind(tmp_path: Path) -> None:
-    """A `.cleaned` file would tell a later start that an exchange behind it was never complete."""
-
-    async def run() -> None:
-        folder, filesystem = tmp_path / "t-0", NoRoomBehind()
-        async with cleanery(tmp_path) as first:
-            await first.put(("k0", "old"))
-        end = overflow(folder)
-        async with cleanery(tmp_path, filesystem=filesystem) as here:
-            await here.put(("k1", "new"))
-            await here.roll()
-            filesystem.full = f"{FAR:020d}.log.cleaned"
+    async with cleanery(tmp_path) as first:
+        await first.put(("k0", "old"))
+        await first.roll()
+    end = overflow(tmp_path / "t-0")
+    async with cleanery(tmp_path) as here:
+        here.log.high_watermark = end
+        await here.put(("k1", "new"), ("k5", "new"))
+        await here.roll()
+        with caplog.at_level(logging.WARNING):
             assert not await here.clean()
-            assert not list(folder.glob("*.cleaned")) and not here.failed
-            filesystem.full = ""
-            assert not await here.clean()  # which splits
-            assert await here.clean()
-            assert [offset for offset, _, _ in left_in(folder)] == [*(each for each in OFFSETS if each != 1), end]
+        assert "segment split" in caplog.text
+        assert parts_in(here.folder) == {**PARTS, end: (end,), end + 2: ()}
+        assert await all_values(here.log) == [*values(), (end, "new"), (end + 1, "new")]
+        assert await here.clean()
+        kept = [offset for offset in OFFSETS if offset not in (1, 5)]
+        assert [offset for offset, _, _ in left_in(here.folder)] == [*kept, end, end + 1]
+        assert not here.failed
+        assert not list(here.folder.glob("*.cleaned"))
 
-    asyncio.run(run())
+
+def made_and_refused(call: Call) -> None:
+    """The file is there, and has no room."""
+    call.proceed().close()
+    raise no_space(call.path)
+
+
+async def test_a_split_without_room_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A `.cleaned` file would tell a later start that an exchange behind it was never complete."""
+    folder, filesystem = tmp_path / "t-0", ControlledFileSystem()
+    async with cleanery(tmp_path) as first:
+        await first.put(("k0", "old"))
+    end = overflow(folder)
+    async with cleanery(tmp_path, filesystem=filesystem) as here:
+        await here.put(("k1", "new"))
+        await here.roll()
+        full = filesystem.on("create", f"*{FAR:020d}.log.cleaned", made_and_refused)
+        assert not await here.clean()
+        assert not list(folder.glob("*.cleaned")) and not here.failed
+        full.is_on = False
+        assert not await here.clean()  # which splits
+        assert await here.clean()
+        assert [offset for offset, _, _ in left_in(folder)] == [*(each for each in OFFSETS if each != 1), end]
 
 
 def test_parts_have_their_share_of_the_transaction_index_and_the_time_of_the_file(tmp_path: Path) -> None:

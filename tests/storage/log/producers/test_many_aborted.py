@@ -98,22 +98,19 @@ def test_others_run_while_many_are_looked_up(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-def test_an_entry_of_no_known_version_is_a_storage_error(tmp_path: Path, is_in_memory: bool) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as here:
-            log, _ = await with_aborted(here, tmp_path)
-            write_index(log.segments.first, b"\x00\x01" + encode_transactions(aborted_in(0))[2:])
-            await read(log, 0, max_bytes=1)  # which opens the segment
-            if is_in_memory:
-                with pytest.raises(KafkaError):
-                    await told_cold(log)
-                with pytest.raises(KafkaError) as refused:
-                    log.reading.aborted_in(0, 1)
-            else:
-                assert log.reading.aborted_in(0, 1) is None
-                with pytest.raises(KafkaError) as refused:
-                    await told_cold(log)
-            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-            await log.close()
-
-    asyncio.run(run())
+async def test_an_entry_of_no_known_version_is_a_storage_error(tmp_path: Path, is_in_memory: bool) -> None:
+    async with world(str(tmp_path)) as here:
+        log, _ = await with_aborted(here, tmp_path)
+        write_index(log.segments.first, b"\x00\x01" + encode_transactions(aborted_in(0))[2:])
+        await read(log, 0, max_bytes=1)  # which opens the segment
+        if is_in_memory:
+            with pytest.raises(KafkaError):
+                await told_cold(log)
+            with pytest.raises(KafkaError) as refused:
+                log.reading.aborted_in(0, 1)
+        else:
+            assert log.reading.aborted_in(0, 1) is None
+            with pytest.raises(KafkaError) as refused:
+                await told_cold(log)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        await log.close()

@@ -80,122 +80,96 @@ async def outcome(log: PartitionLog, guard: VerificationGuard | None, **of: int)
         return error.code
 
 
-def test_the_first_batch_brings_its_guard_and_the_next_ones_need_none(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            guard = log.producers.begin_verification(PRODUCER, 0, 0)
-            assert await outcome(log, ONGOING) is ErrorCode.INVALID_TXN_STATE
-            assert await outcome(log, VerificationGuard(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
-            assert isinstance(await outcome(log, guard), AppendResult)
-            assert log.producers.begin_verification(PRODUCER, 0, 1) is ONGOING
-            assert isinstance(await outcome(log, ONGOING, sequence=1), AppendResult)
-            assert isinstance(await outcome(log, guard, sequence=2), AppendResult)
-
-    asyncio.run(program())
+async def test_the_first_batch_brings_its_guard_and_the_next_ones_need_none(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        guard = log.producers.begin_verification(PRODUCER, 0, 0)
+        assert await outcome(log, ONGOING) is ErrorCode.INVALID_TXN_STATE
+        assert await outcome(log, VerificationGuard(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
+        assert isinstance(await outcome(log, guard), AppendResult)
+        assert log.producers.begin_verification(PRODUCER, 0, 1) is ONGOING
+        assert isinstance(await outcome(log, ONGOING, sequence=1), AppendResult)
+        assert isinstance(await outcome(log, guard, sequence=2), AppendResult)
 
 
-def test_a_late_confirmation_begins_no_transaction_behind_the_marker(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            late = log.producers.begin_verification(PRODUCER, 0, 0)
-            await end(log)
-            assert await outcome(log, late) is ErrorCode.INVALID_TXN_STATE
-            # The producer's next transaction asks anew; the late answer is still about the one before.
-            current = log.producers.begin_verification(PRODUCER, 0, 0)
-            assert await outcome(log, late) is ErrorCode.INVALID_TXN_STATE
-            assert isinstance(await outcome(log, current), AppendResult)
-
-    asyncio.run(program())
+async def test_a_late_confirmation_begins_no_transaction_behind_the_marker(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        late = log.producers.begin_verification(PRODUCER, 0, 0)
+        await end(log)
+        assert await outcome(log, late) is ErrorCode.INVALID_TXN_STATE
+        # The producer's next transaction asks anew; the late answer is still about the one before.
+        current = log.producers.begin_verification(PRODUCER, 0, 0)
+        assert await outcome(log, late) is ErrorCode.INVALID_TXN_STATE
+        assert isinstance(await outcome(log, current), AppendResult)
 
 
-def test_a_transaction_that_ends_while_the_others_are_asked_about_does_not_go_on(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            await append_records(log, records())
-            guard = log.producers.begin_verification(PRODUCER, 0, 1)
-            assert guard is ONGOING
-            await end(log)
-            assert await outcome(log, guard, sequence=1) is ErrorCode.INVALID_TXN_STATE
-
-    asyncio.run(program())
+async def test_a_transaction_that_ends_while_the_others_are_asked_about_does_not_go_on(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        await append_records(log, records())
+        guard = log.producers.begin_verification(PRODUCER, 0, 1)
+        assert guard is ONGOING
+        await end(log)
+        assert await outcome(log, guard, sequence=1) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_batch_does_not_overtake_an_earlier_one_that_waits(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            guard = log.producers.begin_verification(PRODUCER, 0, 3)
-            assert log.producers.begin_verification(PRODUCER, 0, 4) is guard
-            assert await outcome(log, guard, sequence=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            assert isinstance(await outcome(log, guard, sequence=3), AppendResult)
-            assert isinstance(await outcome(log, guard, sequence=4), AppendResult)
-
-    asyncio.run(program())
+async def test_a_batch_does_not_overtake_an_earlier_one_that_waits(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        guard = log.producers.begin_verification(PRODUCER, 0, 3)
+        assert log.producers.begin_verification(PRODUCER, 0, 4) is guard
+        assert await outcome(log, guard, sequence=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert isinstance(await outcome(log, guard, sequence=3), AppendResult)
+        assert isinstance(await outcome(log, guard, sequence=4), AppendResult)
 
 
-def test_a_duplicate_is_answered_whatever_became_of_its_transaction(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            assert isinstance(await outcome(log, log.producers.begin_verification(PRODUCER, 0, 0)), AppendResult)
-            await end(log)
-            again = await outcome(log, ONGOING)
-            assert isinstance(again, AppendResult) and again.duplicate and again.base_offset == 0
-
-    asyncio.run(program())
+async def test_a_duplicate_is_answered_whatever_became_of_its_transaction(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        assert isinstance(await outcome(log, log.producers.begin_verification(PRODUCER, 0, 0)), AppendResult)
+        await end(log)
+        again = await outcome(log, ONGOING)
+        assert isinstance(again, AppendResult) and again.duplicate and again.base_offset == 0
 
 
-def test_an_older_epoch_is_fenced_and_a_newer_one_is_asked_about(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            await append_records(log, records(epoch=4))
-            older = log.producers.begin_verification(PRODUCER, 3, 0)
-            assert older is ONGOING
-            assert await outcome(log, older, epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
-            assert await outcome(log, ONGOING, epoch=5) is ErrorCode.INVALID_TXN_STATE
-            assert isinstance(
-                await outcome(log, log.producers.begin_verification(PRODUCER, 5, 0), epoch=5), AppendResult
-            )
-
-    asyncio.run(program())
+async def test_an_older_epoch_is_fenced_and_a_newer_one_is_asked_about(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        await append_records(log, records(epoch=4))
+        older = log.producers.begin_verification(PRODUCER, 3, 0)
+        assert older is ONGOING
+        assert await outcome(log, older, epoch=3) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await outcome(log, ONGOING, epoch=5) is ErrorCode.INVALID_TXN_STATE
+        assert isinstance(await outcome(log, log.producers.begin_verification(PRODUCER, 5, 0), epoch=5), AppendResult)
 
 
-def test_a_coordinator_s_batch_is_verified_as_well(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with world(str(tmp_path)) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            of = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": -1, "is_transactional": True}
-            with pytest.raises(KafkaError, match="not part of an ongoing transaction"):
-                await append_records(log, batch("x", **of), origin=AppendOrigin.COORDINATOR, guard=ONGOING)
-            guard = log.producers.begin_verification(PRODUCER, 0, -1)
-            await append_records(log, batch("x", **of), origin=AppendOrigin.COORDINATOR, guard=guard)
-            assert log.producers.begin_verification(PRODUCER, 0, -1) is ONGOING
-
-    asyncio.run(program())
+async def test_a_coordinator_s_batch_is_verified_as_well(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        of = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": -1, "is_transactional": True}
+        with pytest.raises(KafkaError, match="not part of an ongoing transaction"):
+            await append_records(log, batch("x", **of), origin=AppendOrigin.COORDINATOR, guard=ONGOING)
+        guard = log.producers.begin_verification(PRODUCER, 0, -1)
+        await append_records(log, batch("x", **of), origin=AppendOrigin.COORDINATOR, guard=guard)
+        assert log.producers.begin_verification(PRODUCER, 0, -1) is ONGOING
 
 
-def test_guards_go_with_the_state_of_silent_producers_and_stay_when_the_log_is_replaced(tmp_path: Path) -> None:
-    async def program() -> None:
-        clock = ManualClock()
-        async with world(str(tmp_path), clock=clock) as doors:
-            log = await open_log(doors, str(tmp_path / "t-0"))
-            guard = log.producers.begin_verification(PRODUCER, 0, 0)
-            other = await open_log(doors, str(tmp_path / "t-1"))
-            other.producers.take_over_verifications(log.producers)
-            assert isinstance(await outcome(other, guard), AppendResult)
-            expired = log.producers.begin_verification(PRODUCER + 1, 0, 0)
-            clock.now_ms += 500
-            log.producers.remove_expired(clock.now_ms, 1000)
-            assert log.producers.begin_verification(PRODUCER + 1, 0, 0) is expired
-            clock.now_ms += 500
-            log.producers.remove_expired(clock.now_ms, 1000)
-            assert log.producers.begin_verification(PRODUCER + 1, 0, 0) is not expired
-
-    asyncio.run(program())
+async def test_guards_go_with_the_state_of_silent_producers_and_stay_when_the_log_is_replaced(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with world(str(tmp_path), clock=clock) as doors:
+        log = await open_log(doors, str(tmp_path / "t-0"))
+        guard = log.producers.begin_verification(PRODUCER, 0, 0)
+        other = await open_log(doors, str(tmp_path / "t-1"))
+        other.producers.take_over_verifications(log.producers)
+        assert isinstance(await outcome(other, guard), AppendResult)
+        expired = log.producers.begin_verification(PRODUCER + 1, 0, 0)
+        clock.now_ms += 500
+        log.producers.remove_expired(clock.now_ms, 1000)
+        assert log.producers.begin_verification(PRODUCER + 1, 0, 0) is expired
+        clock.now_ms += 500
+        log.producers.remove_expired(clock.now_ms, 1000)
+        assert log.producers.begin_verification(PRODUCER + 1, 0, 0) is not expired
 
 
 STEPS = st.lists(st.sampled_from(["begin", "append", "append stale", "marker"]), max_size=14)

@@ -14,47 +14,19 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import patch_timestamp, read_header
 from protocol.records.compression import Compression
 from protocol.records.record import Record, encode_batch
-from runtime.disk.filesystem import Buffer, File
-from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.reading.timestamp_search import STEP_RECORDS, Sought, TimestampOffset, first_in_batch
 from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.segment_retention import delete_records, delete_segments_before
 from tests.doubles.clock import ManualClock
-from tests.storage.file_around import FileAround
+from tests.doubles.file_system import ControlledFileSystem
 from tests.storage.log.reading.test_read_cost import Asked
-from tests.storage.log.test_files_in_use import Gate
 from tests.storage.logs import NOW_MS, append, append_records, config, open_log, until, world
 
 T = TypeVar("T")
 
 BATCHES = 4_000
 LATE_MS = NOW_MS + 3_600_000
-
-
-class HeldBack(OsFileSystem):
-    """What is read of a `.log` comes late, when the gate opens, as it was when it was asked for."""
-
-    def __init__(self) -> None:
-        self.reads = Gate()
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        file = super().open(path, create=create, writable=writable)
-        return HeldFile(file, self.reads) if path.endswith(".log") else file
-
-
-class HeldFile(FileAround):
-    def __init__(self, file: File, reads: Gate) -> None:
-        super().__init__(file)
-        self._reads = reads
-
-    def read_hot(self, length: int, position: int) -> Buffer | None:
-        return None if self._reads.is_shut else self._file.read_hot(length, position)
-
-    def read_at(self, length: int, position: int) -> Buffer:
-        content = self._file.read_at(length, position)
-        self._reads.pass_through()
-        return content
 
 
 async def with_others(search: Coroutine[Any, Any, T]) -> tuple[T, int]:
@@ -150,17 +122,17 @@ def test_others_run_while_a_batch_of_many_records_is_looked_through(tmp_path: Pa
 
 def test_a_log_that_is_cut_meanwhile_is_searched_again(tmp_path: Path) -> None:
     async def run() -> None:
-        cold = HeldBack()
+        cold = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=cold) as one:
             log = await open_log(one, str(tmp_path))
             await log_with_the_latest_deleted(log, batches=1)
             await append(log, "cut", timestamp=LATE_MS)
-            cold.reads.shut()
+            reads = cold.hold_reads(late=True)
             search = asyncio.ensure_future(log.reading.offset_for_timestamp(LATE_MS))
-            await cold.reads.reached()  # it has what is cut off now
+            await reads.reached()  # it has what is cut off now
             await truncate_to(log, 2)
             await append(log, "other", timestamp=LATE_MS + 5)
-            cold.reads.open()
+            reads.open()
             assert await search == TimestampOffset(LATE_MS + 5, 2, 0)
             await log.close()
 
@@ -169,7 +141,7 @@ def test_a_log_that_is_cut_meanwhile_is_searched_again(tmp_path: Path) -> None:
 
 def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_path: Path) -> None:
     async def run() -> None:
-        cold = HeldBack()
+        cold = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=cold) as one:
             log = await open_log(one, str(tmp_path), config(segment_bytes=BATCHES * 100))
             await log_with_the_latest_deleted(log)
@@ -178,11 +150,11 @@ def test_a_segment_that_goes_while_it_is_walked_is_answered_as_a_read_is(tmp_pat
             assert len(log.segments) == 2
             # A flush that is under way keeps the segment's file open, also when the segment goes.
             await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset)
-            cold.reads.shut()
+            reads = cold.hold_reads(late=True)
             search = asyncio.ensure_future(log.reading.offset_for_timestamp(LATE_MS))
-            await cold.reads.reached()
+            await reads.reached()
             assert await delete_segments_before(log, log.segments.active.base_offset)
-            cold.reads.open()
+            reads.open()
             with pytest.raises(KafkaError) as refused:
                 await search
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR

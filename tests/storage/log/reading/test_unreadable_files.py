@@ -3,7 +3,6 @@ takes its directory offline, as in Apache Kafka."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable
@@ -40,7 +39,7 @@ WAYS: list[tuple[Callable[[PartitionLog], Awaitable[object]], type[object], str]
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0].__name__}, {way[2]} fails")
-def test_a_read_that_fails(
+async def test_a_read_that_fails(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     way: tuple[Callable[[PartitionLog], Awaitable[object]], type[object], str],
@@ -50,24 +49,20 @@ def test_a_read_that_fails(
         raise OSError(number, os.strerror(number))
 
     reading, owner, call = way
-
-    async def run() -> None:
-        async with world(str(tmp_path)) as here:
-            log = await open_log(here, str(tmp_path / "t-0"))
-            await append(log, "a")
-            await log.close()
-            log = await open_log(here, str(tmp_path / "t-0"), is_clean=True, recovery_point=1)
-            if call != "open":
-                await read_cold(log)
-            if call == "read_at":
-                monkeypatch.setattr(OsFile, "read_hot", lambda *_arguments: None)
-            monkeypatch.setattr(owner, call, broken)
-            with pytest.raises(KafkaError, match=os.strerror(number)) as caught:
-                await reading(log)
-            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-            assert [(path, error.errno) for path, error in here.failed] == (
-                [(log.directory, number)] if number == errno.EIO else []
-            )
-            monkeypatch.undo()
-
-    asyncio.run(run())
+    async with world(str(tmp_path)) as here:
+        log = await open_log(here, str(tmp_path / "t-0"))
+        await append(log, "a")
+        await log.close()
+        log = await open_log(here, str(tmp_path / "t-0"), is_clean=True, recovery_point=1)
+        if call != "open":
+            await read_cold(log)
+        if call == "read_at":
+            monkeypatch.setattr(OsFile, "read_hot", lambda *_arguments: None)
+        monkeypatch.setattr(owner, call, broken)
+        with pytest.raises(KafkaError, match=os.strerror(number)) as caught:
+            await reading(log)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert [(path, error.errno) for path, error in here.failed] == (
+            [(log.directory, number)] if number == errno.EIO else []
+        )
+        monkeypatch.undo()

@@ -4,13 +4,13 @@ while one is walked. What is known afterwards is what a start finds."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protocol.errors import KafkaError
-from runtime.disk.filesystem import Buffer, File
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log import opening
 from storage.log.partition_log import PartitionLog
@@ -18,36 +18,13 @@ from storage.log.removal.log_truncation import truncate_to
 from storage.log.removal.segment_retention import delete_records
 from storage.segments.segment_files import TXN_INDEX_SUFFIX, segment_path
 from storage.segments.segment_scan import SegmentScan, walk, walk_in_steps
-from tests.storage.file_around import FileAround
+from tests.doubles.file_system import Call, ControlledFileSystem, fails
 from tests.storage.log.producers.transacting import Transactional
-from tests.storage.log.test_files_in_use import Gate
 from tests.storage.logs import NOW_MS, World, all_values, append, batch, config, open_log, read, values_of, world
 
 VALUE = "x" * 1000
 COUNT = 40
 INDEXED = {"index_interval_bytes": 1000}
-
-
-class ReadFileSystem(OsFileSystem):
-    """`log_bytes` were read of `.log` files, in threads."""
-
-    def __init__(self) -> None:
-        self.log_bytes = 0
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        file = super().open(path, create=create, writable=writable)
-        return _ReadFile(file, self) if path.endswith(".log") else file
-
-
-class _ReadFile(FileAround):
-    def __init__(self, file: File, filesystem: ReadFileSystem) -> None:
-        super().__init__(file)
-        self._filesystem = filesystem
-
-    def read_at(self, length: int, position: int) -> Buffer:
-        content = self._file.read_at(length, position)
-        self._filesystem.log_bytes += len(content)
-        return content
 
 
 def producer(number: int, sequence: int) -> dict[str, int]:
@@ -65,13 +42,20 @@ async def filled(here: World, folder: Path, *, has_producer: bool, **settings: i
 
 def test_a_log_without_producers_is_not_walked_for_them(tmp_path: Path) -> None:
     async def run(*, has_producer: bool) -> int:
-        filesystem = ReadFileSystem()
+        filesystem, lengths = ControlledFileSystem(), []
+
+        def count(call: Call) -> bytes:
+            content: bytes = call.proceed()
+            lengths.append(len(content))
+            return content
+
+        filesystem.on("read_at", "*.log", count)
         folder = tmp_path / str(has_producer)
         async with world(str(folder), filesystem=filesystem) as here:
             log = await filled(here, folder, has_producer=has_producer)
-            filesystem.log_bytes = 0
+            lengths.clear()
             await truncate_to(log, COUNT - 1)
-            bytes_read = filesystem.log_bytes
+            bytes_read = sum(lengths)
             assert await all_values(log) == [(at, VALUE + str(at)) for at in range(COUNT - 1)]
             await log.close()
             return bytes_read
@@ -80,27 +64,15 @@ def test_a_log_without_producers_is_not_walked_for_them(tmp_path: Path) -> None:
     assert asyncio.run(run(has_producer=True)) > (COUNT - 1) * len(VALUE)
 
 
-class WalkedFileSystem(OsFileSystem):
-    """`walks` is a gate before a `.log` of the topic t is opened for a walk."""
-
-    def __init__(self) -> None:
-        self.walks = Gate()
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-        if path.endswith(".log") and "/t-0/" in path and not writable:
-            self.walks.pass_through()
-        return super().open(path, create=create, writable=writable)
-
-
 def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = WalkedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path, has_producer=True)
             other = await opening.open_log("o", 0, f"{tmp_path}/o-0", config(), here.environment)
-            filesystem.walks.shut()
+            walks = filesystem.shut_on("open_to_read", "*/t-0/*.log")
             cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
-            await filesystem.walks.reached()
+            await walks.reached()
             async with asyncio.timeout(20):
                 await append(other, "a")
                 await other.flush()
@@ -108,7 +80,7 @@ def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> No
             closing = asyncio.ensure_future(log.close())
             await other.flush()
             assert not cut.done() and not closing.done()
-            filesystem.walks.open()
+            walks.open()
             await cut
             await closing
             assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
@@ -119,15 +91,15 @@ def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> No
 
 def test_a_stop_that_does_not_wait_for_the_walk_leaves_no_producers_of_what_was_cut_off(tmp_path: Path) -> None:
     async def run() -> None:
-        filesystem = WalkedFileSystem()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path, has_producer=True, segment_bytes=7000)
-            filesystem.walks.shut()
+            walks = filesystem.shut_on("open_to_read", "*/t-0/*.log")
             cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
-            await filesystem.walks.reached()
+            await walks.reached()
             stop = asyncio.ensure_future(here.tasks.close())
             await asyncio.wait((cut,))
-            filesystem.walks.open()
+            walks.open()
             await stop
             await log.close()
         async with world(str(tmp_path)) as here:
@@ -265,19 +237,11 @@ def test_a_walk_in_steps_visits_what_a_walk_does(tmp_path: Path, count: int) -> 
 def test_a_cut_that_meets_an_unreadable_log_fails_it(tmp_path: Path) -> None:
     """Behind the cut itself, while it is walked."""
 
-    class Unreadable(OsFileSystem):
-        is_broken = False
-
-        def open(self, path: str, *, create: bool = False, writable: bool = True) -> File:
-            if self.is_broken and path.endswith(".log") and not writable:
-                raise OSError(5, "broken")
-            return super().open(path, create=create, writable=writable)
-
     async def run() -> None:
-        filesystem = Unreadable()
+        filesystem = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=filesystem) as here:
             log = await filled(here, tmp_path, has_producer=True)
-            filesystem.is_broken = True
+            filesystem.on("open_to_read", "*.log", fails(errno.EIO))
             with pytest.raises(KafkaError):
                 await truncate_to(log, COUNT - 1)
             assert log.failure is not None and len(here.failed) == 1

@@ -12,8 +12,8 @@ from storage.log.loading import LoadRequest, load_log
 from storage.log.partition_log import PartitionLog
 from storage.log.removal.log_truncation import truncate_fully_and_start_at, truncate_to
 from storage.log.removal.segment_retention import delete_records
+from tests.doubles.file_system import ControlledFileSystem
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
-from tests.storage.directories.test_offline_directory import WatchedFileSystem
 from tests.storage.logs import all_values, append, config, open_log, world
 from tests.storage.machine import FOLDER, SMALL_SEGMENTS, Machine, copy, on_a_machine
 
@@ -396,21 +396,21 @@ def test_a_stop_waits_for_a_cut(tmp_path: Path) -> None:
     """Whose follower was ended first: the log is closed as it is on the disk."""
 
     async def run() -> None:
-        filesystem = WatchedFileSystem()
+        filesystem = ControlledFileSystem()
         async with broker(tmp_path, filesystem=filesystem, kill=True) as here:
             log = await here.logs.log_for("t", 0, TOPIC_ID)
             for at, value in enumerate("abc"):
                 await append(log, value, epoch=at, producer_id=5, producer_epoch=0, base_sequence=at)
-            filesystem.hold_back("truncate")
+            cut = filesystem.shut_on("truncate", "*")
             follower = asyncio.ensure_future(truncate_to(log, 1))
-            await filesystem.is_held()
+            await cut.reached()
             follower.cancel()
             await asyncio.wait((follower,))
             stop = asyncio.ensure_future(here.logs.close(broker_epoch=7))
             for _ in range(100):
                 await asyncio.sleep(0)
             assert not stop.done()
-            filesystem.goes_on.set()
+            cut.open()
             await stop
         assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
         async with broker(tmp_path) as again:

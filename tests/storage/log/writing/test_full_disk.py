@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import random
 import shutil
 from pathlib import Path
@@ -15,8 +16,8 @@ from storage.free_space import MiB, NoRoom, Room
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.removal.log_truncation import resume, truncate_to
 from storage.log.removal.segment_retention import delete_records
+from tests.doubles.file_system import INPUT_OUTPUT, PLENTY, ControlledFileSystem, fails
 from tests.storage.directories.test_log_manager import TOPIC_ID, Broker, broker
-from tests.storage.full_disk import PLENTY, FullDisk
 from tests.storage.logs import (
     NOW_MS,
     Outcome,
@@ -34,7 +35,7 @@ from tests.storage.logs import (
 FLOOR = 256 * MiB
 
 
-async def fill(log: PartitionLog, disk: FullDisk, left_bytes: int) -> list[str]:
+async def fill(log: PartitionLog, disk: ControlledFileSystem, left_bytes: int) -> list[str]:
     """Append until the disk refuses; what was taken."""
     disk.left_bytes = left_bytes
     taken: list[str] = []
@@ -47,7 +48,7 @@ async def fill(log: PartitionLog, disk: FullDisk, left_bytes: int) -> list[str]:
         taken.append(value)
 
 
-async def reopened(place: World, disk: FullDisk, folder: Path, log: PartitionLog) -> list[str]:
+async def reopened(place: World, disk: ControlledFileSystem, folder: Path, log: PartitionLog) -> list[str]:
     """What a start after kill -9 finds: on a copy, after starts that had no room at all."""
     kept, copy = disk.left_bytes, folder / f"copy-{random.getrandbits(32)}"
     shutil.copytree(folder / "t-0", copy / "t-0")
@@ -66,7 +67,7 @@ async def reopened(place: World, disk: FullDisk, folder: Path, log: PartitionLog
 @pytest.mark.parametrize("left_bytes", [0, 1, 61, 500, 1037])
 def test_a_refused_write_halts_the_log_and_leaves_nothing(tmp_path: Path, left_bytes: int) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             await append(log, "first")
@@ -93,7 +94,7 @@ def test_writes_that_are_queued_behind_a_refused_one_are_refused(tmp_path: Path)
     """A smaller one might fit, and leave a hole before it."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             await append(log, "first")
@@ -120,7 +121,7 @@ def test_no_room_for_the_next_segment(tmp_path: Path) -> None:
     """The roll writes indexes and a snapshot first: the segment that was to end goes on."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=2000, index_interval_bytes=1))
             taken = []
@@ -194,7 +195,7 @@ def test_whoever_fills_the_disk_between_two_looks_is_stopped(tmp_path: Path) -> 
     """Nothing here gives a look its turn: no statvfs happens while the appends run."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with broker(tmp_path, filesystem=disk) as here:
             log, other = [await here.logs.log_for("orders", partition) for partition in range(2)]
             await append(log, "opens its file")
@@ -234,7 +235,7 @@ def test_a_directory_without_room_stays_online(tmp_path: Path) -> None:
     """Checkpoints and new logs are refused, and done again later."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with broker(tmp_path, filesystem=disk) as here:
             log = await here.logs.log_for("orders", 0)
             await append(log, "a")
@@ -262,7 +263,7 @@ def test_a_log_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_b
     """It is made in another directory afterwards: a start that found it in both would be refused."""
 
     async def run() -> None:
-        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        a, b, disk = tmp_path / "a", tmp_path / "b", ControlledFileSystem()
         disk.free = PLENTY  # says the other directory
         async with broker(a, b, filesystem=disk) as here:
             await here.logs.log_for("one", 0, TOPIC_ID)
@@ -287,7 +288,7 @@ def test_a_log_that_there_is_no_room_for_leaves_no_folder(tmp_path: Path, left_b
 
 def test_a_log_is_made_where_there_is_room(tmp_path: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         disk.free = PLENTY
         async with broker(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
 
@@ -310,7 +311,7 @@ def test_a_log_that_a_directory_has_no_room_for_is_made_in_another(tmp_path: Pat
     """Nobody knew that it was full; also when the log was wanted there."""
 
     async def run() -> None:
-        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        a, b, disk = tmp_path / "a", tmp_path / "b", ControlledFileSystem()
         disk.free = PLENTY
         async with broker(a, b, filesystem=disk) as here:
             disk.full = {str(a)}
@@ -328,7 +329,7 @@ def test_a_log_that_a_directory_has_no_room_for_is_made_in_another(tmp_path: Pat
 
 def test_a_log_that_no_directory_has_room_for_can_be_asked_for_again_when_one_has(tmp_path: Path) -> None:
     async def run() -> None:
-        a, b, disk = tmp_path / "a", tmp_path / "b", FullDisk()
+        a, b, disk = tmp_path / "a", tmp_path / "b", ControlledFileSystem()
         disk.free = PLENTY
         async with broker(a, b, filesystem=disk) as here:
             disk.full = {str(a), str(b)}
@@ -349,12 +350,10 @@ def test_a_log_that_no_directory_has_room_for_can_be_asked_for_again_when_one_ha
 
 def test_a_disk_that_is_broken_is_no_full_one(tmp_path: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with broker(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
-            disk.broken = {
-                str(tmp_path / "a" / "t-0" / f"{0:020d}.log"),
-                str(tmp_path / "a" / "t-0" / "partition.metadata"),
-            }
+            for name in (f"{0:020d}.log", "partition.metadata"):
+                disk.on(INPUT_OUTPUT, tmp_path / "a" / "t-0" / name, fails(errno.EIO))
             with pytest.raises(KafkaError) as raised:
                 await here.logs.log_for("t", 0, TOPIC_ID)
             assert not isinstance(raised.value, NoRoom)
@@ -365,7 +364,7 @@ def test_a_disk_that_is_broken_is_no_full_one(tmp_path: Path) -> None:
 
 def test_one_line_for_a_directory_and_its_logs_go_on_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with broker(tmp_path, filesystem=disk) as here:
             logs = [await here.logs.log_for("orders", partition) for partition in range(5)]
             for log in logs:
@@ -389,12 +388,12 @@ def test_one_line_for_a_directory_and_its_logs_go_on_together(tmp_path: Path, ca
 
 def test_an_io_error_of_one_file_takes_its_directory_alone(tmp_path: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with broker(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
             logs = [await here.logs.log_for("orders", partition) for partition in range(4)]
             for log in logs:
                 await append(log, "a")
-            disk.broken.add(f"{logs[0].directory}/00000000000000000000.log")
+            disk.on(INPUT_OUTPUT, f"{logs[0].directory}/00000000000000000000.log", fails(errno.EIO))
             with pytest.raises(KafkaError) as refused:
                 await append(logs[0], "b")
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -419,17 +418,17 @@ def test_a_file_that_cannot_be_read_says_so_to_whoever_reads(tmp_path: Path) -> 
     """How much there is to read is asked by fetches that wait, where nobody would hear of an error."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             for value in "abcdefgh":
                 await append(log, value)
-            disk.broken.add(f"{log.directory}/00000000000000000000.log")
+            broken = disk.on(INPUT_OUTPUT, f"{log.directory}/00000000000000000000.log", fails(errno.EIO))
             assert log.reading.bytes_between(3, 8) == log.size_bytes
             with pytest.raises(KafkaError) as refused:
                 await read(log, 3)
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-            disk.broken.clear()
+            broken.is_on = False
             assert 0 < log.reading.bytes_between(3, 8) < log.size_bytes
             await log.close()
 
@@ -447,7 +446,7 @@ def test_a_stop_without_room_for_its_checkpoints_is_no_clean_one(
     for the log's end. The other directory has stopped cleanly."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         folders = [tmp_path / "a", tmp_path / "b"]
         async with broker(*folders, filesystem=disk) as here:
             logs = [await here.logs.log_for("orders", partition, TOPIC_ID) for partition in range(2)]
@@ -460,8 +459,8 @@ def test_a_stop_without_room_for_its_checkpoints_is_no_clean_one(
                 log.high_watermark = 8
             delete_records(logs[0], 1)
             full = Path(logs[0].directory).parent
-            disk.refused.add(f"{full}/{refused}")
-        assert disk.refusals == 1
+            rule = disk.on("replace", full / refused, fails(errno.ENOSPC))
+        assert rule.calls == 1
         assert [folder for folder in folders if (folder / ".kafka_cleanshutdown").exists()] == [
             folder for folder in folders if folder != full
         ]
@@ -486,7 +485,7 @@ def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk
     """A start after a loss of power would not look at what is appended below the checkpointed one."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with broker(tmp_path, filesystem=disk) as here:
             log = await here.logs.log_for("orders", 0, TOPIC_ID)
             for value in "abcdef":
@@ -494,7 +493,7 @@ def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk
             await log.flush()
             await here.logs.upkeep.checkpoint_recovery_points()
             assert checkpointed(tmp_path) == "orders 0 6"
-            disk.refused.add(str(tmp_path / CHECKPOINTS[0]))
+            full = disk.on("replace", tmp_path / CHECKPOINTS[0], fails(errno.ENOSPC))
             with pytest.raises(NoRoom):
                 await truncate_to(log, 3)
             assert log.is_halted
@@ -504,7 +503,7 @@ def test_a_log_takes_nothing_until_the_fall_of_its_recovery_point_is_on_the_disk
             assert log.is_halted
             assert not here.failed
             assert checkpointed(tmp_path) == "orders 0 6"
-            disk.refused.clear()
+            full.is_on = False
             await resume(log)
             assert not log.is_halted
             assert checkpointed(tmp_path) == "orders 0 3"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ from storage.free_space import NoRoom
 from storage.log.partition_log import PartitionLog
 from storage.log.removal.log_truncation import resume, truncate_fully_and_start_at, truncate_to
 from storage.log.removal.segment_retention import delete_old_segments
+from tests.doubles.file_system import PLENTY, Call, ControlledFileSystem, fails, no_space
 from tests.storage.directories.test_log_manager import broker, folders
-from tests.storage.full_disk import PLENTY, FullDisk, no_space
 from tests.storage.logs import NOW_MS, World, all_values, append, config, open_log, world
 
 
-async def goes_on(log: PartitionLog, disk: FullDisk) -> None:
+async def goes_on(log: PartitionLog, disk: ControlledFileSystem) -> None:
     disk.left_bytes = PLENTY
     await resume(log)
     assert not log.is_halted
@@ -33,7 +34,7 @@ def test_leader_epochs_whose_file_was_refused(tmp_path: Path) -> None:
     """The epochs' file is the write for which there was no room."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             await append(log, "a", epoch=1)
@@ -65,7 +66,7 @@ def test_refusals_do_not_keep_what_was_refused(tmp_path: Path) -> None:
     """An error that is raised again keeps the frames of every time, and with them the records of clients that try again."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             await append(log, "a")
@@ -96,7 +97,7 @@ def test_refusals_do_not_keep_what_was_refused(tmp_path: Path) -> None:
 
 def test_leader_epochs_that_begin_while_it_is_halted(tmp_path: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             await append(log, "a", epoch=1)
@@ -118,7 +119,7 @@ def test_leader_epochs_of_a_cut_that_was_refused(tmp_path: Path) -> None:
     """A follower cuts its log while the disk is full."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             for at in range(6):
@@ -154,7 +155,7 @@ def test_retention_leaves_a_segment_when_there_is_no_room_for_another(tmp_path: 
     """All is old, and the segment that was to follow was refused: without any, a start would begin at offset 0."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path), config(segment_bytes=1000, retention_ms=1000))
             for at in range(40):
@@ -180,7 +181,7 @@ def test_retention_leaves_a_segment_when_there_is_no_room_for_another(tmp_path: 
 
 def test_a_log_that_halts_while_its_segment_is_closed(tmp_path: Path) -> None:
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             disk.left_bytes = 0
@@ -192,21 +193,19 @@ def test_a_log_that_halts_while_its_segment_is_closed(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-class NoNewFiles(FullDisk):
-    """One without room for the name of another file."""
-
-    def check(self, path: str) -> None:
-        super().check(path)
-        if not self.left_bytes and not self.exists(path):
-            raise no_space(path)
-
-
 @pytest.mark.parametrize("records", [0, 5])
 def test_a_log_that_could_not_begin_anew(tmp_path: Path, records: int) -> None:
     """A follower whose leader has nothing left of what is here."""
 
     async def run() -> None:
-        disk = NoNewFiles()
+        disk = ControlledFileSystem()
+
+        def no_new_file(call: Call) -> Any:
+            if not disk.left_bytes and not Path(call.path).exists():
+                raise no_space(call.path)
+            return call.proceed()
+
+        disk.on("open write_bytes replace", "*", no_new_file)
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path))
             for at in range(records):
@@ -232,12 +231,12 @@ def test_an_fsync_that_finds_no_room_fails_the_log(tmp_path: Path, how: str) -> 
     """What was written before may be lost by then: to go on later would be to forget that."""
 
     async def run() -> None:
-        disk = FullDisk()
+        disk = ControlledFileSystem()
         async with world(str(tmp_path), filesystem=disk) as place:
             log = await open_log(place, str(tmp_path), config(flush_messages=3) if how == "flush.messages" else None)
             await append(log, "a")
             await append(log, "b")
-            disk.refuses_fsync = True
+            disk.on("sync", "*", fails(errno.ENOSPC))
             with suppress(KafkaError):
                 if how == "flush.messages":
                     await append(log, "c")
@@ -256,7 +255,7 @@ def test_a_log_that_is_deleted_when_it_is_to_go_on(tmp_path: Path, goes_on_first
     """The close waits for the disk, and then the folder has another name: to miss it there took the directory offline."""
 
     async def run() -> None:
-        disk, folder = FullDisk(), tmp_path / "t-0"
+        disk, folder = ControlledFileSystem(), tmp_path / "t-0"
         async with broker(tmp_path, filesystem=disk) as here:
             log = await here.logs.log_for("t", 0)
             await append(log, "a")
