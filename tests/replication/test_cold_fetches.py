@@ -118,38 +118,35 @@ def last_offset_in(found: PartitionRead) -> int:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_log_that_moves_while_it_is_read_takes_no_aborted_transaction_along(tmp_path: Path, is_closed: bool) -> None:
+async def test_a_log_that_moves_while_it_is_read_takes_no_aborted_transaction_along(
+    tmp_path: Path, is_closed: bool
+) -> None:
     """The copy has other segments, in which the same bytes end at other offsets; the log may be closed by then, or not yet."""
+    async with place(tmp_path, FEW) as here:
+        old, copy = here.log, await copy_of(here, tmp_path)
 
-    async def run() -> None:
-        async with place(tmp_path, FEW) as here:
-            old, copy = here.log, await copy_of(here, tmp_path)
-
-            async def exchange() -> None:
-                here.partition.replace_log(copy)
-                old.detach_folder()
-                if is_closed:
-                    await old.close(flush=False)
-
-            found = await filled(here, ".log", exchange, 1 << 20)
-            assert found.error is ErrorCode.NONE
-            if is_closed:  # the first segment of the copy, which ends before the transaction
-                assert (last_offset_in(found) < 3, aborted_in(found)) == (True, [])
-            else:
-                assert (last_offset_in(found) > 4, aborted_in(found)) == (True, ABORTED)
-            if not is_closed:
+        async def exchange() -> None:
+            here.partition.replace_log(copy)
+            old.detach_folder()
+            if is_closed:
                 await old.close(flush=False)
 
-    asyncio.run(run())
+        found = await filled(here, ".log", exchange, 1 << 20)
+        assert found.error is ErrorCode.NONE
+        if is_closed:  # the first segment of the copy, which ends before the transaction
+            assert (last_offset_in(found) < 3, aborted_in(found)) == (True, [])
+        else:
+            assert (last_offset_in(found) > 4, aborted_in(found)) == (True, ABORTED)
+        if not is_closed:
+            await old.close(flush=False)
 
 
-def test_what_retention_takes_while_it_is_read_is_not_answered_without_its_aborted_transactions(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with place(tmp_path, MANY) as here:
-            second = [segment.base_offset for segment in here.log.segments][1]
-            found = await filled(here, ".index", lambda: delete_segments_before(here.log, second), 10_000)
-            assert here.log.log_start_offset == second
-            if found.error is ErrorCode.NONE and first_offset_in(found) < second:
-                assert aborted_in(found) == ABORTED
-
-    asyncio.run(run())
+async def test_what_retention_takes_while_it_is_read_is_not_answered_without_its_aborted_transactions(
+    tmp_path: Path,
+) -> None:
+    async with place(tmp_path, MANY) as here:
+        second = [segment.base_offset for segment in here.log.segments][1]
+        found = await filled(here, ".index", lambda: delete_segments_before(here.log, second), 10_000)
+        assert here.log.log_start_offset == second
+        if found.error is ErrorCode.NONE and first_offset_in(found) < second:
+            assert aborted_in(found) == ABORTED

@@ -13,6 +13,7 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Re
 from replication.fetch_read import FetchReader, PartitionRead, fill, fill_cold, inspect
 from replication.fetch_sessions import FetchSessions
 from storage.log.removal.log_truncation import truncate_to
+from tests.async_tests import played_by
 from tests.replication.replica_world import NOW_MS, Replica, replica, state
 from tests.storage.logs import batch
 
@@ -49,35 +50,30 @@ def read_of(one: Replica, offset: int, *, epoch: int = 0, reader: FetchReader | 
     return inspect(item, one.partition, FetchReader(FOLLOWER, 5) if reader is None else reader)
 
 
-def test_what_followers_held_counts_no_more_when_another_may_have_led_in_between(tmp_path: Path) -> None:
+@played_by(play, "tmp_path")
+async def test_what_followers_held_counts_no_more_when_another_may_have_led_in_between(one: Replica) -> None:
     """Broker 3 led in epoch 1, of which this one never heard, and had broker 2 cut its log."""
-
-    async def scenario(one: Replica) -> None:
-        one.lead(isr=(1, 2, 3), epoch=0)
-        end = await one.append("a", "b", "c")
-        one.fetched(end)
-        assert one.partition.high_watermark == 0  # broker 3 has nothing yet
-        one.lead(isr=(1, 2), epoch=2, partition_epoch=2)
-        assert one.partition.high_watermark == 0
-        one.fetched(1)
-        assert one.partition.high_watermark == 1
-        one.fetched(end)
-        assert one.partition.high_watermark == end
-
-    play(tmp_path, scenario)
+    one.lead(isr=(1, 2, 3), epoch=0)
+    end = await one.append("a", "b", "c")
+    one.fetched(end)
+    assert one.partition.high_watermark == 0  # broker 3 has nothing yet
+    one.lead(isr=(1, 2), epoch=2, partition_epoch=2)
+    assert one.partition.high_watermark == 0
+    one.fetched(1)
+    assert one.partition.high_watermark == 1
+    one.fetched(end)
+    assert one.partition.high_watermark == end
 
 
-def test_deletions_that_waited_for_a_replica_end_when_it_is_none_any_more(tmp_path: Path) -> None:
-    async def scenario(one: Replica) -> None:
-        one.lead(isr=(1,), replicas=(1, 2))
-        await one.append("a", "b", "c")
-        assert one.partition.delete_records(2) == -1
-        seen: list[ErrorCode] = []
-        one.partition.own_waiters().when_deleted(2, seen.append)
-        one.lead(isr=(1,), epoch=1, partition_epoch=1, replicas=(1,))
-        assert seen == [ErrorCode.NONE]
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_deletions_that_waited_for_a_replica_end_when_it_is_none_any_more(one: Replica) -> None:
+    one.lead(isr=(1,), replicas=(1, 2))
+    await one.append("a", "b", "c")
+    assert one.partition.delete_records(2) == -1
+    seen: list[ErrorCode] = []
+    one.partition.own_waiters().when_deleted(2, seen.append)
+    one.lead(isr=(1,), epoch=1, partition_epoch=1, replicas=(1,))
+    assert seen == [ErrorCode.NONE]
 
 
 async def replace_the_end(one: Replica) -> None:
@@ -90,55 +86,47 @@ async def replace_the_end(one: Replica) -> None:
     await one.partition.log.await_appends()
 
 
-def test_a_follower_gets_no_records_of_an_epoch_that_began_while_its_fetch_waited(tmp_path: Path) -> None:
+@played_by(play, "tmp_path")
+async def test_a_follower_gets_no_records_of_an_epoch_that_began_while_its_fetch_waited(one: Replica) -> None:
     """It would append them behind records that the new leader does not have, and never notice."""
-
-    async def scenario(one: Replica) -> None:
-        one.lead(isr=(1, 2))
-        await one.append("a")
-        await one.append("b")
-        await one.append("c")
-        hot, cold = read_of(one, 2), read_of(one, 2)
-        assert hot.has_records
-        await replace_the_end(one)
-        assert fill(hot, 1 << 20, at_least_one=True) == 0
-        assert (hot.error, bytes(hot.records or b"")) == (ErrorCode.FENCED_LEADER_EPOCH, b"")
-        assert await fill_cold(cold, 1 << 20, at_least_one=True) == 0
-        assert (cold.error, bytes(cold.records or b"")) == (ErrorCode.FENCED_LEADER_EPOCH, b"")
-
-    play(tmp_path, scenario)
+    one.lead(isr=(1, 2))
+    await one.append("a")
+    await one.append("b")
+    await one.append("c")
+    hot, cold = read_of(one, 2), read_of(one, 2)
+    assert hot.has_records
+    await replace_the_end(one)
+    assert fill(hot, 1 << 20, at_least_one=True) == 0
+    assert (hot.error, bytes(hot.records or b"")) == (ErrorCode.FENCED_LEADER_EPOCH, b"")
+    assert await fill_cold(cold, 1 << 20, at_least_one=True) == 0
+    assert (cold.error, bytes(cold.records or b"")) == (ErrorCode.FENCED_LEADER_EPOCH, b"")
 
 
-def test_a_consumer_gets_no_records_that_took_the_place_of_committed_ones_while_its_fetch_waited(
-    tmp_path: Path,
+@played_by(play, "tmp_path")
+async def test_a_consumer_gets_no_records_that_took_the_place_of_committed_ones_while_its_fetch_waited(
+    one: Replica,
 ) -> None:
     """An unclean election has cut the log, and what was appended since is not committed."""
-
-    async def scenario(one: Replica) -> None:
-        one.lead(isr=(1,))
-        for value in ("a", "b", "c"):
-            await one.append(value)
-        readers = FetchReader(), FetchReader(read_committed=True), FetchReader(needs_leader=False)
-        waiting = [read_of(one, 1, epoch=-1, reader=reader) for reader in readers for _ in range(2)]
-        assert all(read.has_records for read in waiting)
-        await replace_the_end(one)
-        assert one.partition.log.high_watermark <= 1 < one.partition.log.log_end_offset
-        for hot, cold in zip(waiting[::2], waiting[1::2], strict=True):
-            assert fill(hot, 1 << 20, at_least_one=True) == 0
-            assert (hot.error, bytes(hot.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
-            assert await fill_cold(cold, 1 << 20, at_least_one=True) == 0
-            assert (cold.error, bytes(cold.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
-
-    play(tmp_path, scenario)
+    one.lead(isr=(1,))
+    for value in ("a", "b", "c"):
+        await one.append(value)
+    readers = FetchReader(), FetchReader(read_committed=True), FetchReader(needs_leader=False)
+    waiting = [read_of(one, 1, epoch=-1, reader=reader) for reader in readers for _ in range(2)]
+    assert all(read.has_records for read in waiting)
+    await replace_the_end(one)
+    assert one.partition.log.high_watermark <= 1 < one.partition.log.log_end_offset
+    for hot, cold in zip(waiting[::2], waiting[1::2], strict=True):
+        assert fill(hot, 1 << 20, at_least_one=True) == 0
+        assert (hot.error, bytes(hot.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+        assert await fill_cold(cold, 1 << 20, at_least_one=True) == 0
+        assert (cold.error, bytes(cold.records or b"")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
 
 
-def test_a_consumer_gets_what_was_committed_when_its_fetch_came_whoever_leads_since(tmp_path: Path) -> None:
-    async def scenario(one: Replica) -> None:
-        one.lead(isr=(1,))
-        await one.append("a")
-        read = read_of(one, 0, epoch=-1, reader=FetchReader())
-        one.partition.become_follower(state(3, epoch=1, partition_epoch=1))
-        assert fill(read, 1 << 20, at_least_one=True) > 0
-        assert read.error == ErrorCode.NONE
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_a_consumer_gets_what_was_committed_when_its_fetch_came_whoever_leads_since(one: Replica) -> None:
+    one.lead(isr=(1,))
+    await one.append("a")
+    read = read_of(one, 0, epoch=-1, reader=FetchReader())
+    one.partition.become_follower(state(3, epoch=1, partition_epoch=1))
+    assert fill(read, 1 << 20, at_least_one=True) > 0
+    assert read.error == ErrorCode.NONE

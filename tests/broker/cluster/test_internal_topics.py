@@ -41,19 +41,16 @@ async def with_records(one: Replica) -> PartitionLog:
     return log
 
 
-def test_a_coordinator_waits_for_a_log_that_gives_way_to_another(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with replica(tmp_path) as one:
-            log = await with_records(one)
-            log_replacement.buffer_appends(log)
-            log.detach_folder()
-            loading = asyncio.ensure_future(loaded(one))
-            done, _ = await asyncio.wait([loading], timeout=0.1)
-            assert not done
-            log_replacement.release(log)
-            assert await loading == ["a", "b"]
-
-    asyncio.run(run())
+async def test_a_coordinator_waits_for_a_log_that_gives_way_to_another(tmp_path: Path) -> None:
+    async with replica(tmp_path) as one:
+        log = await with_records(one)
+        log_replacement.buffer_appends(log)
+        log.detach_folder()
+        loading = asyncio.ensure_future(loaded(one))
+        done, _ = await asyncio.wait([loading], timeout=0.1)
+        assert not done
+        log_replacement.release(log)
+        assert await loading == ["a", "b"]
 
 
 def test_a_read_that_fails_is_tried_again_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,19 +77,16 @@ def test_a_read_that_fails_is_tried_again_but_not_for_ever(tmp_path: Path, monke
     asyncio.run(run())
 
 
-def test_a_coordinator_reads_on_behind_what_is_deleted_meanwhile(
+async def test_a_coordinator_reads_on_behind_what_is_deleted_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with replica(tmp_path) as one:
-            await with_records(one)
-            read_cold = LogReading.read_cold
+    async with replica(tmp_path) as one:
+        await with_records(one)
+        read_cold = LogReading.read_cold
 
-            async def overtaken(self: LogReading, *arguments: Any, **more: Any) -> Any:
-                raise_log_start_offset(one.partition.log, 1)
-                return await read_cold(self, *arguments, **more)
+        async def overtaken(self: LogReading, *arguments: Any, **more: Any) -> Any:
+            raise_log_start_offset(one.partition.log, 1)
+            return await read_cold(self, *arguments, **more)
 
-            monkeypatch.setattr(LogReading, "read_cold", overtaken)
-            assert await loaded(one) == ["b"]
-
-    asyncio.run(run())
+        monkeypatch.setattr(LogReading, "read_cold", overtaken)
+        assert await loaded(one) == ["b"]

@@ -58,11 +58,7 @@ from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsR
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -78,6 +74,7 @@ from protocol.schema import Request
 from runtime.clock import Clock
 from runtime.slices import SLICE_MS, SerialQueue
 from storage.description import DirectoryDescription, LogDescription
+from tests.async_tests import played_by
 from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.group_world import GroupBroker
 from tests.broker.handlers.replica_broker import replica_broker
@@ -153,8 +150,7 @@ OF_GROUPS: dict[str, tuple[Handler[Any], Callable[[], Request], int]] = {
         lambda: OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
-                    group_id="g",
-                    topics=[OffsetFetchRequestTopics(name="orders", partition_indexes=list(range(ROWS)))],
+                    group_id="g", topics=[OffsetFetchRequestTopics(name="orders", partition_indexes=list(range(ROWS)))]
                 )
             ]
         ),
@@ -197,33 +193,26 @@ OF_GROUPS: dict[str, tuple[Handler[Any], Callable[[], Request], int]] = {
 
 
 @pytest.mark.parametrize("name", OF_GROUPS)
-def test_groups(name: str) -> None:
+async def test_groups(name: str) -> None:
     handler, request, version = OF_GROUPS[name]
-
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            committed = {("orders", 0): 7, (GROUP_METADATA_TOPIC, 0): 8}
-            await offset_commit(commit_request("g", committed), broker.context(9))
-            await check(handler, request, broker.context(version))
-
-    asyncio.run(scenario())
+    async with GroupBroker() as broker:
+        committed = {("orders", 0): 7, (GROUP_METADATA_TOPIC, 0): 8}
+        await offset_commit(commit_request("g", committed), broker.context(9))
+        await check(handler, request, broker.context(version))
 
 
-def test_members_leave_in_steps() -> None:
+async def test_members_leave_in_steps() -> None:
     """Each of them for itself; a step is a slice at least."""
 
     def request() -> Request:
         return LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=name) for name in names(5_001)])
 
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            answer = await check(leave_group, request, broker.context(5), rows=10)
-            assert [row.member_id for row in answer.members] == names(5_001)
-            assert {row.error_code for row in answer.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
-            nobody = await leave_group(LeaveGroupRequest(group_id="", members=[]), broker.context(5))
-            assert nobody.error_code == ErrorCode.INVALID_GROUP_ID
-
-    asyncio.run(scenario())
+    async with GroupBroker() as broker:
+        answer = await check(leave_group, request, broker.context(5), rows=10)
+        assert [row.member_id for row in answer.members] == names(5_001)
+        assert {row.error_code for row in answer.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+        nobody = await leave_group(LeaveGroupRequest(group_id="", members=[]), broker.context(5))
+        assert nobody.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 OF_TOPICS: dict[str, tuple[Handler[Any], Callable[[], Request], int]] = {
@@ -313,16 +302,13 @@ class Logs:
 
 
 @pytest.mark.parametrize("name", OF_TOPICS)
-def test_topics(tmp_path: Path, name: str) -> None:
+@played_by(on_a_broker, "tmp_path")
+async def test_topics(member: Member, name: str) -> None:
     handler, request, version = OF_TOPICS[name]
-
-    async def scenario(member: Member) -> None:
-        if name == "all partitions":
-            await member.topic_admin.create([NewTopic("wide", ROWS, 1)], PATIENCE_MS)
-        context = context_of(member, version)
-        await check(handler, request, context, ROWS if handler is not create_topics else ROWS // 100, logs=Logs())
-
-    on_a_broker(tmp_path, scenario)
+    if name == "all partitions":
+        await member.topic_admin.create([NewTopic("wide", ROWS, 1)], PATIENCE_MS)
+    context = context_of(member, version)
+    await check(handler, request, context, ROWS if handler is not create_topics else ROWS // 100, logs=Logs())
 
 
 def offsets_of(timestamp: int) -> ListOffsetsRequest:
@@ -374,18 +360,14 @@ OF_PARTITIONS: dict[str, tuple[Handler[Any], Callable[[], Request], int]] = {
 
 
 @pytest.mark.parametrize("name", OF_PARTITIONS)
-def test_partitions(tmp_path: Path, name: str) -> None:
+async def test_partitions(tmp_path: Path, name: str) -> None:
     """All of them are the same one here, and those of other topics are not there."""
     handler, request, version = OF_PARTITIONS[name]
-
-    async def scenario() -> None:
-        async with replica_broker(tmp_path) as broker:
-            broker.one.lead(isr=(ME,), replicas=(ME,))
-            await broker.one.append("a", "b")
-            held = SimpleNamespace(find=lambda topic, _index: broker.one.partition if topic == "t" else None)
-            answer = await check(handler, request, broker.context(version), partitions=held)
-            rows = [row for topic in answer.topics for row in topic.partitions]
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if "topics" in name else ErrorCode.NONE
-            assert [row.error_code for row in rows] == [error] * ROWS
-
-    asyncio.run(scenario())
+    async with replica_broker(tmp_path) as broker:
+        broker.one.lead(isr=(ME,), replicas=(ME,))
+        await broker.one.append("a", "b")
+        held = SimpleNamespace(find=lambda topic, _index: broker.one.partition if topic == "t" else None)
+        answer = await check(handler, request, broker.context(version), partitions=held)
+        rows = [row for topic in answer.topics for row in topic.partitions]
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if "topics" in name else ErrorCode.NONE
+        assert [row.error_code for row in rows] == [error] * ROWS

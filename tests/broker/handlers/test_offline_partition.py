@@ -106,26 +106,20 @@ def test_list_offsets(play: Callable[[Scenario], None]) -> None:
     play(scenario)
 
 
-def test_a_fetch_that_waits_hears_of_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with replica_broker(tmp_path) as broker:
-            broker.one.lead(isr=(1,), epoch=1, partition_epoch=1)
-            waiting = broker.start(fetch, fitted(fetching(broker, 12, -1, ANY_EPOCH), 12), 12)
-            assert await waiting.now() is None
-            go_offline(broker)
-            answer = await waiting.now()
-            assert only(only(answer.responses).partitions).error_code == STORAGE
-
-    asyncio.run(run())
+async def test_a_fetch_that_waits_hears_of_it(tmp_path: Path) -> None:
+    async with replica_broker(tmp_path) as broker:
+        broker.one.lead(isr=(1,), epoch=1, partition_epoch=1)
+        waiting = broker.start(fetch, fitted(fetching(broker, 12, -1, ANY_EPOCH), 12), 12)
+        assert await waiting.now() is None
+        go_offline(broker)
+        answer = await waiting.now()
+        assert only(only(answer.responses).partitions).error_code == STORAGE
 
 
-def test_a_topic_that_is_deleted_is_unknown(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with replica_broker(tmp_path) as broker:
-            broker.lose_partition()
-            broker.forget_topic()
-            answer = await broker.start(produce, producing(), 9).now()
-            row = only(only(answer.responses).partition_responses)
-            assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    asyncio.run(run())
+async def test_a_topic_that_is_deleted_is_unknown(tmp_path: Path) -> None:
+    async with replica_broker(tmp_path) as broker:
+        broker.lose_partition()
+        broker.forget_topic()
+        answer = await broker.start(produce, producing(), 9).now()
+        row = only(only(answer.responses).partition_responses)
+        assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -73,51 +73,48 @@ def test_a_handler_that_does_not_wait_needs_no_task_and_no_loop() -> None:
 
 
 @pytest.mark.parametrize("waits", ["future", "sleep 0", "sleep", "lock", "nested timeout"])
-def test_a_handler_that_waits_goes_on_in_a_task(waits: str) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        gate: asyncio.Future[int] = loop.create_future()
-        lock = asyncio.Lock()
-        await lock.acquire()
-        seen: list[object] = []
+async def test_a_handler_that_waits_goes_on_in_a_task(waits: str) -> None:
+    loop = asyncio.get_running_loop()
+    gate: asyncio.Future[int] = loop.create_future()
+    lock = asyncio.Lock()
+    await lock.acquire()
+    seen: list[object] = []
 
-        async def body() -> HeartbeatResponse:
-            if waits == "future":
-                seen.append(await gate)
-            elif waits == "sleep 0":
-                await asyncio.sleep(0)
-            elif waits == "sleep":
-                await asyncio.sleep(0.001)
-            elif waits == "lock":
-                async with lock:
-                    pass
-            else:
-                await asyncio.sleep(0)
-                async with asyncio.timeout(10):
-                    await gate
+    async def body() -> HeartbeatResponse:
+        if waits == "future":
+            seen.append(await gate)
+        elif waits == "sleep 0":
             await asyncio.sleep(0)
-            seen.append(asyncio.current_task() is not None)
-            return ok()
+        elif waits == "sleep":
+            await asyncio.sleep(0.001)
+        elif waits == "lock":
+            async with lock:
+                pass
+        else:
+            await asyncio.sleep(0)
+            async with asyncio.timeout(10):
+                await gate
+        await asyncio.sleep(0)
+        seen.append(asyncio.current_task() is not None)
+        return ok()
 
-        outcome, tasks = dispatch(body)
-        assert isinstance(outcome, Deferred)
-        assert len(tasks) == 1
-        answers: list[Outcome] = []
-        done = asyncio.Event()
+    outcome, tasks = dispatch(body)
+    assert isinstance(outcome, Deferred)
+    assert len(tasks) == 1
+    answers: list[Outcome] = []
+    done = asyncio.Event()
 
-        def answered(answer: Outcome) -> None:
-            answers.append(answer)
-            done.set()
+    def answered(answer: Outcome) -> None:
+        answers.append(answer)
+        done.set()
 
-        outcome.then(answered)
-        gate.set_result(42)
-        lock.release()
-        await asyncio.wait_for(done.wait(), 10)
-        assert code_of(answers[0]) == ErrorCode.NONE
-        assert seen == ([42, True] if waits == "future" else [True])
-        await tasks.close()
-
-    asyncio.run(main())
+    outcome.then(answered)
+    gate.set_result(42)
+    lock.release()
+    await asyncio.wait_for(done.wait(), 10)
+    assert code_of(answers[0]) == ErrorCode.NONE
+    assert seen == ([42, True] if waits == "future" else [True])
+    await tasks.close()
 
 
 @pytest.mark.parametrize("first_waits", [False, True])
@@ -157,32 +154,28 @@ def test_errors_become_answers(
         assert "api=Heartbeat version=4 client_id='tester'" in record.getMessage()
 
 
-def test_an_error_thrown_into_the_first_wait_reaches_the_handler() -> None:
+async def test_an_error_thrown_into_the_first_wait_reaches_the_handler() -> None:
     """Cancellation, at the place where the coroutine was taken over by its task."""
+    seen: list[str] = []
 
-    async def main() -> None:
-        seen: list[str] = []
+    async def body() -> HeartbeatResponse:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            await asyncio.sleep(0)
+            seen.append("cleaned up")
+            raise
+        return ok()
 
-        async def body() -> HeartbeatResponse:
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                seen.append("cancelled")
-                await asyncio.sleep(0)
-                seen.append("cleaned up")
-                raise
-            return ok()
-
-        outcome, tasks = dispatch(body)
-        assert isinstance(outcome, Deferred)
-        answers: list[Outcome] = []
-        outcome.then(answers.append)
-        await settle()
-        await tasks.close()
-        assert seen == ["cancelled", "cleaned up"]
-        assert isinstance(answers[0], CloseConnection)
-
-    asyncio.run(main())
+    outcome, tasks = dispatch(body)
+    assert isinstance(outcome, Deferred)
+    answers: list[Outcome] = []
+    outcome.then(answers.append)
+    await settle()
+    await tasks.close()
+    assert seen == ["cancelled", "cleaned up"]
+    assert isinstance(answers[0], CloseConnection)
 
 
 def test_where_no_answer_carries_an_error_the_connection_closes() -> None:

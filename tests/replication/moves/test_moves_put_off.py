@@ -16,6 +16,7 @@ from replication.moves.log_moves import LONGEST_RETRY_PAUSE_S
 from replication.partition import Partition
 from storage.log.removal.log_truncation import resume
 from storage.log.removal.segment_retention import delete_old_segments, delete_records
+from tests.async_tests import played_by
 from tests.doubles.file_system import ControlledFileSystem
 from tests.replication.move_world import TOPIC, MoveWorld, move_world, numbers
 from tests.simulation.clock import SimClock
@@ -76,8 +77,14 @@ def second_segment(partition: Partition) -> str:
     return f"{log.directory}/{list(log.segments)[1].base_offset:020}.log"
 
 
-def test_a_file_that_cannot_be_opened_for_now(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@played_by(with_closed_segments, gives=4)
+async def test_a_file_that_cannot_be_opened_for_now(
+    here: MoveWorld,
+    partition: Partition,
+    storage: SimStorage,
+    disk: SimDisk,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = 0
     step = LogCopy.step
@@ -88,21 +95,17 @@ def test_a_file_that_cannot_be_opened_for_now(
         return await step(copy)
 
     monkeypatch.setattr(LogCopy, "step", counted)
-
-    async def program(here: MoveWorld, partition: Partition, storage: SimStorage, disk: SimDisk) -> None:
-        target = here.other_than(partition)
-        storage.fail(second_segment(partition), errno.EMFILE)
-        await here.move(partition, target)
-        await asyncio.sleep(20)
-        assert 15 < steps < 35, "with pauses that grow, and not beyond all measure"
-        assert len(here.moves) == 1 and not here.moves.failed_partitions
-        assert len(lines(caplog, "log move postponed")) == 1
-        storage.repair()
-        await here.moved()
-        assert await here.values(partition) == numbers(COUNT)
-        assert partition.log.directory == f"{target}/{TOPIC}-0"
-
-    with_closed_segments(program)
+    target = here.other_than(partition)
+    storage.fail(second_segment(partition), errno.EMFILE)
+    await here.move(partition, target)
+    await asyncio.sleep(20)
+    assert 15 < steps < 35, "with pauses that grow, and not beyond all measure"
+    assert len(here.moves) == 1 and not here.moves.failed_partitions
+    assert len(lines(caplog, "log move postponed")) == 1
+    storage.repair()
+    await here.moved()
+    assert await here.values(partition) == numbers(COUNT)
+    assert partition.log.directory == f"{target}/{TOPIC}-0"
 
 
 async def _stop(here: MoveWorld, partition: Partition) -> None:
@@ -129,60 +132,65 @@ async def _drop_copy(here: MoveWorld, partition: Partition) -> None:
 
 
 @pytest.mark.parametrize("end", [_stop, _delete, _fail_log, _fail_copy, _drop_copy])
-def test_what_ends_a_move_that_waits(end: Callable[[MoveWorld, Partition], Awaitable[None]]) -> None:
-    async def program(here: MoveWorld, partition: Partition, storage: SimStorage, disk: SimDisk) -> None:
-        storage.fail(second_segment(partition), errno.EMFILE)
-        await here.move(partition, here.other_than(partition))
-        await asyncio.sleep(5)
-        assert len(here.moves) == 1
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        await end(here, partition)
-        assert len(here.moves) == 0
-        is_undone = end not in (_stop, _delete)
-        assert loop.time() - begun_s < 0.2 + LONGEST_RETRY_PAUSE_S * is_undone, "who stops it waits for no pause"
-        assert here.moves.failed_partitions == ({(TOPIC, 0)} if is_undone else set())
-        storage.repair()
+@played_by(with_closed_segments, gives=4)
+async def test_what_ends_a_move_that_waits(
+    here: MoveWorld,
+    partition: Partition,
+    storage: SimStorage,
+    disk: SimDisk,
+    end: Callable[[MoveWorld, Partition], Awaitable[None]],
+) -> None:
+    storage.fail(second_segment(partition), errno.EMFILE)
+    await here.move(partition, here.other_than(partition))
+    await asyncio.sleep(5)
+    assert len(here.moves) == 1
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    await end(here, partition)
+    assert len(here.moves) == 0
+    is_undone = end not in (_stop, _delete)
+    assert loop.time() - begun_s < 0.2 + LONGEST_RETRY_PAUSE_S * is_undone, "who stops it waits for no pause"
+    assert here.moves.failed_partitions == ({(TOPIC, 0)} if is_undone else set())
+    storage.repair()
 
-    with_closed_segments(program)
 
-
-def test_what_is_no_batch_ends_a_move(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(with_closed_segments, gives=4)
+async def test_what_is_no_batch_ends_a_move(
+    here: MoveWorld,
+    partition: Partition,
+    storage: SimStorage,
+    disk: SimDisk,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def corrupt(copy: LogCopy) -> bool:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no batch")
 
-    async def program(here: MoveWorld, partition: Partition, storage: SimStorage, disk: SimDisk) -> None:
-        monkeypatch.setattr(LogCopy, "step", corrupt)
-        await here.move(partition, here.other_than(partition))
-        await asyncio.sleep(0.01)
-        assert here.moves.failed_partitions == {(TOPIC, 0)}
-        assert len(lines(caplog, "log move failed")) == 1
-        await here.delete()
-        assert not here.moves.failed_partitions, "what is gone has not failed"
-
-    with_closed_segments(program)
+    monkeypatch.setattr(LogCopy, "step", corrupt)
+    await here.move(partition, here.other_than(partition))
+    await asyncio.sleep(0.01)
+    assert here.moves.failed_partitions == {(TOPIC, 0)}
+    assert len(lines(caplog, "log move failed")) == 1
+    await here.delete()
+    assert not here.moves.failed_partitions, "what is gone has not failed"
 
 
-def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_halted_log_says_why_its_move_waits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What it knows of producers is more than it holds, until it goes on: the copy is made, and takes its place then."""
-
-    async def run() -> None:
-        disk = ControlledFileSystem()
-        async with move_world(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
-            partition = await here.filled(50)
-            disk.full.add(partition.log.directory.rpartition("/")[0])
-            with suppress(KafkaError):  # written there and then, or behind others
-                here.produce(partition, "refused")
-            await until(lambda: partition.log.is_halted)
-            target = here.other_than(partition)
-            await here.move(partition, target)
-            await until(lambda: here.copied() == 50)
-            lines = [line for line in caplog.messages if line.startswith("log move postponed")]
-            assert len(lines) == 1 and "There is no room for" in lines[0]
-            disk.full.clear()
-            await resume(partition.log)
-            await here.moved()
-            assert partition.log.directory == f"{target}/{TOPIC}-0"
-            assert await here.values(partition) == numbers(50)
-
-    asyncio.run(run())
+    disk = ControlledFileSystem()
+    async with move_world(tmp_path / "a", tmp_path / "b", filesystem=disk) as here:
+        partition = await here.filled(50)
+        disk.full.add(partition.log.directory.rpartition("/")[0])
+        with suppress(KafkaError):  # written there and then, or behind others
+            here.produce(partition, "refused")
+        await until(lambda: partition.log.is_halted)
+        target = here.other_than(partition)
+        await here.move(partition, target)
+        await until(lambda: here.copied() == 50)
+        lines = [line for line in caplog.messages if line.startswith("log move postponed")]
+        assert len(lines) == 1 and "There is no room for" in lines[0]
+        disk.full.clear()
+        await resume(partition.log)
+        await here.moved()
+        assert partition.log.directory == f"{target}/{TOPIC}-0"
+        assert await here.values(partition) == numbers(50)

@@ -100,217 +100,179 @@ def folders(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("*-delete")]
 
 
-def test_logs_and_their_offsets_survive_a_clean_stop(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path) as first:
-            for partition in range(3):
-                log = await first.logs.log_for("orders", partition, TOPIC_ID)
-                for value in "abcd":
-                    await append(log, value)
-                log.high_watermark = partition
-            log.high_watermark = 4
-            delete_records(log, 2)
-        assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 7}
-        meta = (tmp_path / "orders-0" / "partition.metadata").read_text()
-        assert meta == f"version: 0\ntopic_id: {uuid_to_text(TOPIC_ID)}"
-        assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 2 2\n"
-        async with broker(tmp_path) as second:
-            assert not (tmp_path / ".kafka_cleanshutdown").exists()
-            assert second.logs.broker_epoch_at_clean_stop == 7
-            assert len(second.logs.logs) == 3
-            for partition in range(3):
-                log = await second.logs.log_for("orders", partition)
-                assert log.topic_id == TOPIC_ID
-                assert (log.log_end_offset, log.high_watermark) == (4, 4 if partition == 2 else partition)
-                assert all(segment.file is None for segment in log.segments)
-                assert log.log_start_offset == (2 if partition == 2 else 0)
-                assert len(await all_values(log)) == (2 if partition == 2 else 4)
-
-    asyncio.run(run())
-
-
-def test_high_watermarks_of_logs_that_nobody_has_assigned_yet_stay_in_the_checkpoint(tmp_path: Path) -> None:
-    """KAFKA-1647: written before the controller has spoken, it must not forget those it will speak of."""
-
-    async def run() -> None:
-        async with broker(tmp_path) as first:
-            for partition in range(2):
-                log = await first.logs.log_for("orders", partition, TOPIC_ID)
-                await append(log, "a", "b", "c")
-                log.high_watermark = partition + 1
-        checkpoint = (tmp_path / "replication-offset-checkpoint").read_text()
-        async with broker(tmp_path, kill=True) as second:
-            await second.logs.log_for("orders", 2, TOPIC_ID)  # the first that the controller names
-            await second.logs.upkeep.checkpoint_high_watermarks()
-        assert (tmp_path / "replication-offset-checkpoint").read_text() == checkpoint.replace(
-            "0\n2\n", "0\n3\n"
-        ) + "orders 2 0\n"
-        async with broker(tmp_path) as third:
-            assert [third.logs.logs["orders", partition].high_watermark for partition in range(3)] == [1, 2, 0]
-
-    asyncio.run(run())
-
-
-def test_after_a_kill_the_logs_are_recovered(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path, kill=True) as first:
-            log = await first.logs.log_for("orders", 0, TOPIC_ID)
+async def test_logs_and_their_offsets_survive_a_clean_stop(tmp_path: Path) -> None:
+    async with broker(tmp_path) as first:
+        for partition in range(3):
+            log = await first.logs.log_for("orders", partition, TOPIC_ID)
             for value in "abcd":
                 await append(log, value)
+            log.high_watermark = partition
+        log.high_watermark = 4
+        delete_records(log, 2)
+    assert json.loads((tmp_path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 7}
+    meta = (tmp_path / "orders-0" / "partition.metadata").read_text()
+    assert meta == f"version: 0\ntopic_id: {uuid_to_text(TOPIC_ID)}"
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 2 2\n"
+    async with broker(tmp_path) as second:
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
-        tear(tmp_path / "orders-0")
-        async with broker(tmp_path) as second:
-            log = await second.logs.log_for("orders", 0)
-            assert [value for _, value in await all_values(log)] == ["a", "b", "c", "d"]
-            assert second.logs.broker_epoch_at_clean_stop == -1
+        assert second.logs.broker_epoch_at_clean_stop == 7
+        assert len(second.logs.logs) == 3
+        for partition in range(3):
+            log = await second.logs.log_for("orders", partition)
+            assert log.topic_id == TOPIC_ID
+            assert (log.log_end_offset, log.high_watermark) == (4, 4 if partition == 2 else partition)
+            assert all(segment.file is None for segment in log.segments)
+            assert log.log_start_offset == (2 if partition == 2 else 0)
+            assert len(await all_values(log)) == (2 if partition == 2 else 4)
 
-    asyncio.run(run())
+
+async def test_high_watermarks_of_logs_that_nobody_has_assigned_yet_stay_in_the_checkpoint(tmp_path: Path) -> None:
+    """KAFKA-1647: written before the controller has spoken, it must not forget those it will speak of."""
+    async with broker(tmp_path) as first:
+        for partition in range(2):
+            log = await first.logs.log_for("orders", partition, TOPIC_ID)
+            await append(log, "a", "b", "c")
+            log.high_watermark = partition + 1
+    checkpoint = (tmp_path / "replication-offset-checkpoint").read_text()
+    async with broker(tmp_path, kill=True) as second:
+        await second.logs.log_for("orders", 2, TOPIC_ID)  # the first that the controller names
+        await second.logs.upkeep.checkpoint_high_watermarks()
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == checkpoint.replace(
+        "0\n2\n", "0\n3\n"
+    ) + "orders 2 0\n"
+    async with broker(tmp_path) as third:
+        assert [third.logs.logs["orders", partition].high_watermark for partition in range(3)] == [1, 2, 0]
+
+
+async def test_after_a_kill_the_logs_are_recovered(tmp_path: Path) -> None:
+    async with broker(tmp_path, kill=True) as first:
+        log = await first.logs.log_for("orders", 0, TOPIC_ID)
+        for value in "abcd":
+            await append(log, value)
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    tear(tmp_path / "orders-0")
+    async with broker(tmp_path) as second:
+        log = await second.logs.log_for("orders", 0)
+        assert [value for _, value in await all_values(log)] == ["a", "b", "c", "d"]
+        assert second.logs.broker_epoch_at_clean_stop == -1
 
 
 @pytest.mark.parametrize("marker", [b"", b"{", b'{"version":1}', b"[]"])
-def test_an_unreadable_clean_shutdown_marker_counts_as_unclean(tmp_path: Path, marker: bytes) -> None:
-    async def run() -> None:
-        async with broker(tmp_path) as first:
-            log = await first.logs.log_for("orders", 0, TOPIC_ID)
-            await append(log, "a")
-        tear(tmp_path / "orders-0")
-        (tmp_path / ".kafka_cleanshutdown").write_bytes(marker)
-        async with broker(tmp_path) as second:
-            log = await second.logs.log_for("orders", 0)
-            await append(log, "b")
-            assert [value for _, value in await all_values(log)] == ["a", "b"]
-
-    asyncio.run(run())
+async def test_an_unreadable_clean_shutdown_marker_counts_as_unclean(tmp_path: Path, marker: bytes) -> None:
+    async with broker(tmp_path) as first:
+        log = await first.logs.log_for("orders", 0, TOPIC_ID)
+        await append(log, "a")
+    tear(tmp_path / "orders-0")
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(marker)
+    async with broker(tmp_path) as second:
+        log = await second.logs.log_for("orders", 0)
+        await append(log, "b")
+        assert [value for _, value in await all_values(log)] == ["a", "b"]
 
 
-def test_a_second_broker_is_refused_by_name(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path):
-            with pytest.raises(DirectoryRefused, match=f"another broker is using {tmp_path}"):
-                async with broker(tmp_path):
-                    raise AssertionError("started on a directory in use")
-
-    asyncio.run(run())
-
-
-def test_the_directories_of_another_broker_or_cluster_are_refused(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path / "a", broker_id=3, cluster_id="one"):
-            pass
-        text = (tmp_path / "a" / "meta.properties").read_text()
-        assert {"version=0", "broker.id=3", "cluster.id=one"} <= set(text.split("\n"))
-        with pytest.raises(DirectoryRefused, match=r"broker.id 4 does not match 3"):
-            async with broker(tmp_path / "a", broker_id=4, cluster_id="one"):
-                pass
-        with pytest.raises(DirectoryRefused, match="another cluster's"):
-            async with broker(tmp_path / "a", broker_id=3, cluster_id="two"):
-                pass
-        async with broker(tmp_path / "b", broker_id=9, cluster_id="one"):
-            pass
-        with pytest.raises(DirectoryRefused, match="different brokers"):
-            async with broker(tmp_path / "a", tmp_path / "b", broker_id=3, cluster_id="one"):
-                pass
-        # A directory that was added later is taken over; text as Apache Kafka writes it is read.
-        (tmp_path / "a" / "meta.properties").write_text(
-            "#\n#Sat Nov 21 07:40:59 UTC 2026\nbroker.id=3\nversion=0\ncluster.id=one\n"
-        )
-        async with broker(tmp_path / "a", tmp_path / "new", broker_id=3, cluster_id="one"):
-            assert (tmp_path / "new" / "meta.properties").exists()
-
-    asyncio.run(run())
-
-
-def test_a_foreign_folder_is_refused_and_a_foreign_file_is_not(tmp_path: Path) -> None:
-    async def run() -> None:
-        (tmp_path / "lost+found").mkdir()
-        (tmp_path / "store.sqlite").write_bytes(b"x")
-        async with broker(tmp_path):
-            pass
-        (tmp_path / "holiday_pictures").mkdir()
-        with pytest.raises(DirectoryRefused, match="holiday_pictures"):
+async def test_a_second_broker_is_refused_by_name(tmp_path: Path) -> None:
+    async with broker(tmp_path):
+        with pytest.raises(DirectoryRefused, match=f"another broker is using {tmp_path}"):
             async with broker(tmp_path):
-                pass
-
-    asyncio.run(run())
+                raise AssertionError("started on a directory in use")
 
 
-def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path / "a", tmp_path / "b", tmp_path / "c") as one:
-            await asyncio.gather(*(one.logs.log_for("t", partition, TOPIC_ID) for partition in range(9)))
-            described = await one.logs.describe()
-            assert [len(directory.logs) for directory in described] == [3, 3, 3]
-            again = await one.logs.log_for("t", 4)
-            assert again is one.logs.find("t", 4)
+async def test_the_directories_of_another_broker_or_cluster_are_refused(tmp_path: Path) -> None:
+    async with broker(tmp_path / "a", broker_id=3, cluster_id="one"):
+        pass
+    text = (tmp_path / "a" / "meta.properties").read_text()
+    assert {"version=0", "broker.id=3", "cluster.id=one"} <= set(text.split("\n"))
+    with pytest.raises(DirectoryRefused, match=r"broker.id 4 does not match 3"):
+        async with broker(tmp_path / "a", broker_id=4, cluster_id="one"):
+            pass
+    with pytest.raises(DirectoryRefused, match="another cluster's"):
+        async with broker(tmp_path / "a", broker_id=3, cluster_id="two"):
+            pass
+    async with broker(tmp_path / "b", broker_id=9, cluster_id="one"):
+        pass
+    with pytest.raises(DirectoryRefused, match="different brokers"):
+        async with broker(tmp_path / "a", tmp_path / "b", broker_id=3, cluster_id="one"):
+            pass
+    # A directory that was added later is taken over; text as Apache Kafka writes it is read.
+    (tmp_path / "a" / "meta.properties").write_text(
+        "#\n#Sat Nov 21 07:40:59 UTC 2026\nbroker.id=3\nversion=0\ncluster.id=one\n"
+    )
+    async with broker(tmp_path / "a", tmp_path / "new", broker_id=3, cluster_id="one"):
+        assert (tmp_path / "new" / "meta.properties").exists()
 
-    asyncio.run(run())
+
+async def test_a_foreign_folder_is_refused_and_a_foreign_file_is_not(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "store.sqlite").write_bytes(b"x")
+    async with broker(tmp_path):
+        pass
+    (tmp_path / "holiday_pictures").mkdir()
+    with pytest.raises(DirectoryRefused, match="holiday_pictures"):
+        async with broker(tmp_path):
+            pass
 
 
-def test_one_log_asked_for_twice_at_once_is_made_once(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path) as one:
-            made = await asyncio.gather(*(one.logs.log_for("t", 0, TOPIC_ID) for _ in range(5)))
-            assert all(log is made[0] for log in made)
+async def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
+    async with broker(tmp_path / "a", tmp_path / "b", tmp_path / "c") as one:
+        await asyncio.gather(*(one.logs.log_for("t", partition, TOPIC_ID) for partition in range(9)))
+        described = await one.logs.describe()
+        assert [len(directory.logs) for directory in described] == [3, 3, 3]
+        again = await one.logs.log_for("t", 4)
+        assert again is one.logs.find("t", 4)
 
-    asyncio.run(run())
+
+async def test_one_log_asked_for_twice_at_once_is_made_once(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        made = await asyncio.gather(*(one.logs.log_for("t", 0, TOPIC_ID) for _ in range(5)))
+        assert all(log is made[0] for log in made)
 
 
-def test_a_deleted_log_is_set_aside_and_then_removed(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path, overrides={"file.delete.delay.ms": "0"}) as one:
-            log = await one.logs.log_for("t", 0, TOPIC_ID)
-            await append(log, "a")
-            await one.logs.delete("t", 0)
-            assert one.logs.find("t", 0) is None
-            with pytest.raises(KafkaError):
-                log.reading.read(0, limit_offset=1, max_bytes=10, at_least_one=True)
-            while folders(tmp_path):  # noqa: ASYNC110 - removal runs in the directory's queue
-                await asyncio.sleep(0)
-            anew = await one.logs.log_for("t", 0, bytes(15) + b"\x01")
-            assert anew.log_end_offset == 0
-            await one.logs.delete("never", 0)
-
-    asyncio.run(run())
+async def test_a_deleted_log_is_set_aside_and_then_removed(tmp_path: Path) -> None:
+    async with broker(tmp_path, overrides={"file.delete.delay.ms": "0"}) as one:
+        log = await one.logs.log_for("t", 0, TOPIC_ID)
+        await append(log, "a")
+        await one.logs.delete("t", 0)
+        assert one.logs.find("t", 0) is None
+        with pytest.raises(KafkaError):
+            log.reading.read(0, limit_offset=1, max_bytes=10, at_least_one=True)
+        while folders(tmp_path):  # noqa: ASYNC110 - removal runs in the directory's queue
+            await asyncio.sleep(0)
+        anew = await one.logs.log_for("t", 0, bytes(15) + b"\x01")
+        assert anew.log_end_offset == 0
+        await one.logs.delete("never", 0)
 
 
 @pytest.mark.parametrize("pass_over_all_logs", ["checkpoint_high_watermarks", "flush_due", "delete_old_segments"])
-def test_a_log_that_is_deleted_while_others_are_kept_takes_no_directory_with_it(
+async def test_a_log_that_is_deleted_while_others_are_kept_takes_no_directory_with_it(
     tmp_path: Path, pass_over_all_logs: str
 ) -> None:
     """The pass goes from log to log and waits at each: meanwhile the folder of one of them has another name."""
-
-    async def run() -> None:
-        async with broker(tmp_path, overrides={"flush.ms": "1"}) as one:
-            logs = [await one.logs.log_for(f"t{number}", 0, bytes(15) + bytes([number])) for number in range(1, 8)]
-            for log in logs:
-                log.epochs.assign(1, 0)
-                await append(log, "a")
-            one.clock.now_ms += 10
-            owner = one.logs.retention if pass_over_all_logs == "delete_old_segments" else one.logs.upkeep
-            keeping = asyncio.ensure_future(getattr(owner, pass_over_all_logs)())
-            for log in reversed(logs[1:]):
-                await one.logs.delete(log.topic, 0)
-            await keeping
-            assert not one.failed
-            assert sorted(one.logs.logs) == [("t1", 0)]
-
-    asyncio.run(run())
+    async with broker(tmp_path, overrides={"flush.ms": "1"}) as one:
+        logs = [await one.logs.log_for(f"t{number}", 0, bytes(15) + bytes([number])) for number in range(1, 8)]
+        for log in logs:
+            log.epochs.assign(1, 0)
+            await append(log, "a")
+        one.clock.now_ms += 10
+        owner = one.logs.retention if pass_over_all_logs == "delete_old_segments" else one.logs.upkeep
+        keeping = asyncio.ensure_future(getattr(owner, pass_over_all_logs)())
+        for log in reversed(logs[1:]):
+            await one.logs.delete(log.topic, 0)
+        await keeping
+        assert not one.failed
+        assert sorted(one.logs.logs) == [("t1", 0)]
 
 
-def test_folders_set_aside_go_at_the_next_start(tmp_path: Path) -> None:
-    async def run() -> None:
-        long_topic = "t" * 249
-        async with broker(tmp_path) as one:
-            for topic in ("t", long_topic):
-                await append(await one.logs.log_for(topic, 0, TOPIC_ID), "a")
-                await one.logs.delete(topic, 0)
-            assert len(folders(tmp_path)) == 2 and max(map(len, folders(tmp_path))) <= 255
-        assert len(folders(tmp_path)) == 2
-        async with broker(tmp_path) as two:
-            assert not folders(tmp_path)
-            assert not two.logs.logs
-
-    asyncio.run(run())
+async def test_folders_set_aside_go_at_the_next_start(tmp_path: Path) -> None:
+    long_topic = "t" * 249
+    async with broker(tmp_path) as one:
+        for topic in ("t", long_topic):
+            await append(await one.logs.log_for(topic, 0, TOPIC_ID), "a")
+            await one.logs.delete(topic, 0)
+        assert len(folders(tmp_path)) == 2 and max(map(len, folders(tmp_path))) <= 255
+    assert len(folders(tmp_path)) == 2
+    async with broker(tmp_path) as two:
+        assert not folders(tmp_path)
+        assert not two.logs.logs
 
 
 def test_names_of_folders() -> None:
@@ -321,119 +283,99 @@ def test_names_of_folders() -> None:
     assert deletion_folder("a", 3, bytes(16)) == f"a-3.{'0' * 32}-delete"
 
 
-def test_description_tells_sizes(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path) as one:
-            log = await one.logs.log_for("t", 0, TOPIC_ID)
-            await append(log, "a")
-            await one.logs.log_for("u", 0, TOPIC_ID)
-            (directory,) = await one.logs.describe({("t", 0)})
-            assert (directory.path, directory.error) == (str(tmp_path), ErrorCode.NONE)
-            assert [(each.topic, each.size_bytes) for each in directory.logs] == [("t", len(batch("a")))]
-            assert directory.total_bytes > directory.usable_bytes > 0
-
-    asyncio.run(run())
+async def test_description_tells_sizes(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        log = await one.logs.log_for("t", 0, TOPIC_ID)
+        await append(log, "a")
+        await one.logs.log_for("u", 0, TOPIC_ID)
+        (directory,) = await one.logs.describe({("t", 0)})
+        assert (directory.path, directory.error) == (str(tmp_path), ErrorCode.NONE)
+        assert [(each.topic, each.size_bytes) for each in directory.logs] == [("t", len(batch("a")))]
+        assert directory.total_bytes > directory.usable_bytes > 0
 
 
-def test_a_failing_directory_goes_offline_alone(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path / "a", tmp_path / "b") as one:
-            logs = [await one.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
-            for log in logs:
-                await append(log, "x")
-            bad, other = logs[0], logs[1]
-            file = bad.segments.active.file
-            assert file is not None
-            file.close()
-            with pytest.raises(KafkaError) as refused:
-                await append(bad, "y")
-            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert (
-                one.failed == one.logs.offline_directories == list(one.logs.offline_since_ms) == [str(tmp_path / "a")]
-            )
-            assert one.logs.find("t", 0) is None and one.logs.find("t", 2) is None
-            with pytest.raises(KafkaError):
-                await append(logs[2], "y")
-            await append(other, "y")
-            assert [value for _, value in values_of(await read(other, 0))] == ["x", "y"]
-            errors = [directory.error for directory in await one.logs.describe()]
-            assert errors == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
-            with pytest.raises(KafkaError, match="offline"):
-                await one.logs.log_for("t", 9, TOPIC_ID, is_new=False)
-            assert (await one.logs.log_for("t", 9, TOPIC_ID)).directory == str(tmp_path / "b" / "t-9")
-        assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
-        assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
-
-    asyncio.run(run())
+async def test_a_failing_directory_goes_offline_alone(tmp_path: Path) -> None:
+    async with broker(tmp_path / "a", tmp_path / "b") as one:
+        logs = [await one.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+        for log in logs:
+            await append(log, "x")
+        bad, other = logs[0], logs[1]
+        file = bad.segments.active.file
+        assert file is not None
+        file.close()
+        with pytest.raises(KafkaError) as refused:
+            await append(bad, "y")
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert one.failed == one.logs.offline_directories == list(one.logs.offline_since_ms) == [str(tmp_path / "a")]
+        assert one.logs.find("t", 0) is None and one.logs.find("t", 2) is None
+        with pytest.raises(KafkaError):
+            await append(logs[2], "y")
+        await append(other, "y")
+        assert [value for _, value in values_of(await read(other, 0))] == ["x", "y"]
+        errors = [directory.error for directory in await one.logs.describe()]
+        assert errors == [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+        with pytest.raises(KafkaError, match="offline"):
+            await one.logs.log_for("t", 9, TOPIC_ID, is_new=False)
+        assert (await one.logs.log_for("t", 9, TOPIC_ID)).directory == str(tmp_path / "b" / "t-9")
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
 
 
-def test_settings_of_a_topic_change_while_it_is_used(tmp_path: Path) -> None:
-    async def run() -> None:
-        overrides: dict[str, str] = {}
-        async with broker(tmp_path, overrides=overrides) as one:
-            log = await one.logs.log_for("t", 0, TOPIC_ID)
-            for _ in range(5):
-                await append(log, "x" * 100)
-            assert len(log.segments) == 1
-            overrides["segment.bytes"] = "600"
-            one.logs.update_configs("t")
+async def test_settings_of_a_topic_change_while_it_is_used(tmp_path: Path) -> None:
+    overrides: dict[str, str] = {}
+    async with broker(tmp_path, overrides=overrides) as one:
+        log = await one.logs.log_for("t", 0, TOPIC_ID)
+        for _ in range(5):
             await append(log, "x" * 100)
-            assert len(log.segments) == 2
-
-    asyncio.run(run())
-
-
-def test_logs_are_flushed_when_their_time_has_come(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path, overrides={"flush.ms": "500"}) as one:
-            log = await one.logs.log_for("t", 0, TOPIC_ID)
-            await append(log, "a")
-            await one.logs.upkeep.flush_due()
-            assert log.offsets.recovery_point == 0
-            one.clock.now_ms += 500
-            await one.logs.upkeep.flush_due()
-            assert log.offsets.recovery_point == 1
-            await one.logs.upkeep.checkpoint_recovery_points()
-            assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
-
-    asyncio.run(run())
+        assert len(log.segments) == 1
+        overrides["segment.bytes"] = "600"
+        one.logs.update_configs("t")
+        await append(log, "x" * 100)
+        assert len(log.segments) == 2
 
 
-def test_a_stop_before_loading_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path) as one:
-            await append(await one.logs.log_for("t", 0, TOPIC_ID), "a")
-        before = files(tmp_path)
-        with pytest.raises(DirectoryRefused):
-            async with broker(tmp_path, cluster_id="another"):
-                pass
-        assert files(tmp_path) == before
+async def test_logs_are_flushed_when_their_time_has_come(tmp_path: Path) -> None:
+    async with broker(tmp_path, overrides={"flush.ms": "500"}) as one:
+        log = await one.logs.log_for("t", 0, TOPIC_ID)
+        await append(log, "a")
+        await one.logs.upkeep.flush_due()
+        assert log.offsets.recovery_point == 0
+        one.clock.now_ms += 500
+        await one.logs.upkeep.flush_due()
+        assert log.offsets.recovery_point == 1
+        await one.logs.upkeep.checkpoint_recovery_points()
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 1\n"
 
-    asyncio.run(run())
+
+async def test_a_stop_before_loading_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+    async with broker(tmp_path) as one:
+        await append(await one.logs.log_for("t", 0, TOPIC_ID), "a")
+    before = files(tmp_path)
+    with pytest.raises(DirectoryRefused):
+        async with broker(tmp_path, cluster_id="another"):
+            pass
+    assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize("work", ["checkpoint", "removal"])
-def test_no_append_waits_for_what_lies_beside_the_logs(tmp_path: Path, work: str) -> None:
-    async def run() -> None:
-        filesystem = ControlledFileSystem()
-        async with broker(tmp_path, filesystem=filesystem, overrides={"file.delete.delay.ms": "0"}) as here:
-            log = await here.logs.log_for("orders", 0, TOPIC_ID)
-            await here.logs.log_for("old", 0, TOPIC_ID)
-            await append(log, "a")
-            log.high_watermark = 1
-            slow_call = ("replace", "*-checkpoint") if work == "checkpoint" else ("remove_tree", "*")
-            gate = filesystem.shut_on(*slow_call)
-            slow = asyncio.ensure_future(
-                here.logs.upkeep.checkpoint_high_watermarks() if work == "checkpoint" else here.logs.delete("old", 0)
-            )
-            try:
-                async with asyncio.timeout(30):
-                    await gate.reached()
-                    await append(log, "b")
-                assert await all_values(log) == [(0, "a"), (1, "b")]
-            finally:
-                gate.open()
-            await slow
-        assert folders(tmp_path) == []
-
-    asyncio.run(run())
+async def test_no_append_waits_for_what_lies_beside_the_logs(tmp_path: Path, work: str) -> None:
+    filesystem = ControlledFileSystem()
+    async with broker(tmp_path, filesystem=filesystem, overrides={"file.delete.delay.ms": "0"}) as here:
+        log = await here.logs.log_for("orders", 0, TOPIC_ID)
+        await here.logs.log_for("old", 0, TOPIC_ID)
+        await append(log, "a")
+        log.high_watermark = 1
+        slow_call = ("replace", "*-checkpoint") if work == "checkpoint" else ("remove_tree", "*")
+        gate = filesystem.shut_on(*slow_call)
+        slow = asyncio.ensure_future(
+            here.logs.upkeep.checkpoint_high_watermarks() if work == "checkpoint" else here.logs.delete("old", 0)
+        )
+        try:
+            async with asyncio.timeout(30):
+                await gate.reached()
+                await append(log, "b")
+            assert await all_values(log) == [(0, "a"), (1, "b")]
+        finally:
+            gate.open()
+        await slow
+    assert folders(tmp_path) == []

@@ -108,56 +108,49 @@ def released(directory: Path) -> Callable[[], bool]:
     return lambda: not is_locked(directory)
 
 
-def test_a_failed_directory_is_let_go_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        filesystem = WatchedFileSystem()
-        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem, overrides=SMALL_SEGMENTS) as here:
-            logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
-            for log in logs:
-                for number in range(12):
-                    await append(log, f"v{number}")
-                await all_values(log)  # which opens the old segments
-            await until(lambda: all(log.offsets.recovery_point >= log.segments.active.base_offset for log in logs))
-            assert len(open_files(tmp_path / "a")) > 6 and is_locked(tmp_path / "a")
-            assert len(logs_in(tmp_path / "a")) == 2
-            here.logs.fail_directory(str(tmp_path / "a"), broken())
-            await until(released(tmp_path / "a"))
-            await until(lambda: not open_files(tmp_path / "a"))
-            kept = logs[1]
-            del log
-            logs.clear()
-            caplog.clear()  # what was logged are errors, which hold the frames that they came through
-            for _ in range(10):
-                await asyncio.sleep(0)
-            assert logs_in(tmp_path / "a") == []
-            assert is_locked(tmp_path / "b")
-            await append(kept, "more")
-            assert len(await all_values(kept)) == 13
-            filesystem.released.add(str(tmp_path / "a"))
-            await checkpoint_all(here.logs.upkeep)
-        assert filesystem.misused == [] and filesystem.late == []
-        assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
-
-    asyncio.run(run())
+async def test_a_failed_directory_is_let_go_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filesystem = WatchedFileSystem()
+    async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem, overrides=SMALL_SEGMENTS) as here:
+        logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+        for log in logs:
+            for number in range(12):
+                await append(log, f"v{number}")
+            await all_values(log)  # which opens the old segments
+        await until(lambda: all(log.offsets.recovery_point >= log.segments.active.base_offset for log in logs))
+        assert len(open_files(tmp_path / "a")) > 6 and is_locked(tmp_path / "a")
+        assert len(logs_in(tmp_path / "a")) == 2
+        here.logs.fail_directory(str(tmp_path / "a"), broken())
+        await until(released(tmp_path / "a"))
+        await until(lambda: not open_files(tmp_path / "a"))
+        kept = logs[1]
+        del log
+        logs.clear()
+        caplog.clear()  # what was logged are errors, which hold the frames that they came through
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert logs_in(tmp_path / "a") == []
+        assert is_locked(tmp_path / "b")
+        await append(kept, "more")
+        assert len(await all_values(kept)) == 13
+        filesystem.released.add(str(tmp_path / "a"))
+        await checkpoint_all(here.logs.upkeep)
+    assert filesystem.misused == [] and filesystem.late == []
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_failed_directory_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_directory_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """And not once for each of its logs, which may be ten thousand."""
-
-    async def run() -> None:
-        async with broker(tmp_path) as here:
-            logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
-            await append(logs[0], "a")
-            here.logs.fail_directory(str(tmp_path), broken())
-            for log in logs:
-                assert log.failure is not None
-                with pytest.raises(KafkaError, match="failed"):
-                    log.reading.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
-            assert [record.message.partition(":")[0] for record in caplog.records if record.levelname == "ERROR"] == [
-                "log directory offline"
-            ]
-
-    asyncio.run(run())
+    async with broker(tmp_path) as here:
+        logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+        await append(logs[0], "a")
+        here.logs.fail_directory(str(tmp_path), broken())
+        for log in logs:
+            assert log.failure is not None
+            with pytest.raises(KafkaError, match="failed"):
+                log.reading.read(0, limit_offset=1, max_bytes=100, at_least_one=True)
+        assert [record.message.partition(":")[0] for record in caplog.records if record.levelname == "ERROR"] == [
+            "log directory offline"
+        ]
 
 
 def spawn(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
@@ -177,102 +170,89 @@ async def write_in_thread(logs: LogManager, log: PartitionLog) -> None:
 
 
 @pytest.mark.parametrize("operation", ["read_at", "write_at", "sync", "truncate"])
-def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation: str) -> None:
+async def test_no_file_is_closed_under_a_thread_that_uses_it(tmp_path: Path, operation: str) -> None:
     """Its descriptor's number could be another file's by the time the thread comes to use it."""
-
-    async def run() -> None:
-        filesystem = WatchedFileSystem()
-        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
-            log = await here.logs.log_for("t", 0, TOPIC_ID)
-            await append(log, "a")
-            await append(log, "b")
-            log.high_watermark = 1
-            gate = filesystem.hold_back(operation)
-            if operation == "read_at":
-                work = spawn(log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True))
-            elif operation == "sync":
-                work = spawn(log.flush())
-            elif operation == "truncate":
-                work = spawn(truncate_to(log, 1))
-            else:
-                work = spawn(write_in_thread(here.logs, log))
-            await gate.reached()
-            here.logs.fail_directory(str(tmp_path / "a"), broken())
-            for _ in range(100):
-                await asyncio.sleep(0)
-            assert is_locked(tmp_path / "a") or operation == "read_at"
-            gate.open()
-            await asyncio.wait((work,))
-            if operation in ("write_at", "sync"):
-                assert isinstance(work.exception(), KafkaError)
-            await until(released(tmp_path / "a"))
-            await until(lambda: not open_files(tmp_path / "a"))
-            with pytest.raises(KafkaError):
-                await log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True)
-            with pytest.raises(KafkaError):
-                await log.reading.offset_for_timestamp(0)
-            del work
-        assert filesystem.misused == []
-
-    asyncio.run(run())
-
-
-def test_a_log_that_is_made_while_its_directory_fails_is_none(tmp_path: Path) -> None:
-    async def run() -> None:
-        filesystem = WatchedFileSystem()
-        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
-            gate = filesystem.hold_back("make_directory")
-            making = asyncio.ensure_future(here.logs.log_for("t", 0, TOPIC_ID))
-            await gate.reached()
-            here.logs.fail_directory(str(tmp_path / "a"), broken())
-            for _ in range(100):
-                await asyncio.sleep(0)
-            assert is_locked(tmp_path / "a")
-            gate.open()
-            with pytest.raises(KafkaError) as refused:
-                await making
-            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-            assert here.logs.find("t", 0) is None
-            await until(released(tmp_path / "a"))
-            assert (await here.logs.log_for("t", 0, TOPIC_ID)).directory == str(tmp_path / "b" / "t-0")
-
-    asyncio.run(run())
-
-
-def test_a_deletion_and_a_checkpoint_that_are_under_way_end_before_the_lock_is_released(tmp_path: Path) -> None:
-    async def run() -> None:
-        filesystem = WatchedFileSystem()
-        async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
-            logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
-            for log in logs:
-                await append(log, "a")
-                log.high_watermark = 1
-            gate = filesystem.hold_back("replace")
-            checkpoint = asyncio.ensure_future(checkpoint_all(here.logs.upkeep))
-            await gate.reached()
-            deletion = asyncio.ensure_future(here.logs.delete("t", 0))
+    filesystem = WatchedFileSystem()
+    async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
+        log = await here.logs.log_for("t", 0, TOPIC_ID)
+        await append(log, "a")
+        await append(log, "b")
+        log.high_watermark = 1
+        gate = filesystem.hold_back(operation)
+        if operation == "read_at":
+            work = spawn(log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True))
+        elif operation == "sync":
+            work = spawn(log.flush())
+        elif operation == "truncate":
+            work = spawn(truncate_to(log, 1))
+        else:
+            work = spawn(write_in_thread(here.logs, log))
+        await gate.reached()
+        here.logs.fail_directory(str(tmp_path / "a"), broken())
+        for _ in range(100):
             await asyncio.sleep(0)
-            here.logs.fail_directory(str(tmp_path / "a"), broken())
-            for _ in range(100):
-                await asyncio.sleep(0)
-            assert is_locked(tmp_path / "a")
-            gate.open()
-            await until(released(tmp_path / "a"))
-            filesystem.released.add(str(tmp_path / "a"))
-            await checkpoint
-            await asyncio.wait((deletion,))
-            deletion.exception()
-        assert filesystem.late == [] and filesystem.misused == []
+        assert is_locked(tmp_path / "a") or operation == "read_at"
+        gate.open()
+        await asyncio.wait((work,))
+        if operation in ("write_at", "sync"):
+            assert isinstance(work.exception(), KafkaError)
+        await until(released(tmp_path / "a"))
+        await until(lambda: not open_files(tmp_path / "a"))
+        with pytest.raises(KafkaError):
+            await log.reading.read_cold(0, limit_offset=2, max_bytes=1000, at_least_one=True)
+        with pytest.raises(KafkaError):
+            await log.reading.offset_for_timestamp(0)
+        del work
+    assert filesystem.misused == []
 
-    asyncio.run(run())
+
+async def test_a_log_that_is_made_while_its_directory_fails_is_none(tmp_path: Path) -> None:
+    filesystem = WatchedFileSystem()
+    async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
+        gate = filesystem.hold_back("make_directory")
+        making = asyncio.ensure_future(here.logs.log_for("t", 0, TOPIC_ID))
+        await gate.reached()
+        here.logs.fail_directory(str(tmp_path / "a"), broken())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert is_locked(tmp_path / "a")
+        gate.open()
+        with pytest.raises(KafkaError) as refused:
+            await making
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert here.logs.find("t", 0) is None
+        await until(released(tmp_path / "a"))
+        assert (await here.logs.log_for("t", 0, TOPIC_ID)).directory == str(tmp_path / "b" / "t-0")
 
 
-def test_a_stop_waits_for_a_directory_that_is_being_let_go_of(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with broker(tmp_path / "a", tmp_path / "b") as here:
-            await append(await here.logs.log_for("t", 0, TOPIC_ID), "a")
-            here.logs.fail_directory(str(tmp_path / "a"), broken())
-        assert not is_locked(tmp_path / "a") and not is_locked(tmp_path / "b")
-        assert open_files(tmp_path / "a") == []
+async def test_a_deletion_and_a_checkpoint_that_are_under_way_end_before_the_lock_is_released(tmp_path: Path) -> None:
+    filesystem = WatchedFileSystem()
+    async with broker(tmp_path / "a", tmp_path / "b", filesystem=filesystem) as here:
+        logs = [await here.logs.log_for("t", partition, TOPIC_ID) for partition in range(4)]
+        for log in logs:
+            await append(log, "a")
+            log.high_watermark = 1
+        gate = filesystem.hold_back("replace")
+        checkpoint = asyncio.ensure_future(checkpoint_all(here.logs.upkeep))
+        await gate.reached()
+        deletion = asyncio.ensure_future(here.logs.delete("t", 0))
+        await asyncio.sleep(0)
+        here.logs.fail_directory(str(tmp_path / "a"), broken())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert is_locked(tmp_path / "a")
+        gate.open()
+        await until(released(tmp_path / "a"))
+        filesystem.released.add(str(tmp_path / "a"))
+        await checkpoint
+        await asyncio.wait((deletion,))
+        deletion.exception()
+    assert filesystem.late == [] and filesystem.misused == []
 
-    asyncio.run(run())
+
+async def test_a_stop_waits_for_a_directory_that_is_being_let_go_of(tmp_path: Path) -> None:
+    async with broker(tmp_path / "a", tmp_path / "b") as here:
+        await append(await here.logs.log_for("t", 0, TOPIC_ID), "a")
+        here.logs.fail_directory(str(tmp_path / "a"), broken())
+    assert not is_locked(tmp_path / "a") and not is_locked(tmp_path / "b")
+    assert open_files(tmp_path / "a") == []

@@ -9,6 +9,7 @@ from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log_offsets import LogOffsets
 from storage.log.partition_log import PartitionLog
 from storage.log.removal.log_truncation import truncate_to
+from tests.async_tests import played_by
 from tests.storage.logs import all_values
 from tests.storage.machine import Machine, copy, on_a_machine
 
@@ -112,38 +113,38 @@ def test_a_file_that_the_disk_has_refused_is_written_again() -> None:
 
 @pytest.mark.parametrize("power", [True, False])
 @pytest.mark.parametrize("seed", range(30))
-def test_every_record_that_is_left_after_a_crash_is_known_with_its_epoch(seed: int, power: bool) -> None:
-    async def program(machine: Machine) -> None:
-        chosen = random.Random(seed)
-        log, recovery_point, epoch = await machine.start(), 0, 0
-        for _ in range(4):
-            for _ in range(chosen.randrange(1, 25)):
-                match chosen.randrange(8):
-                    case 0 | 1:
-                        epoch += 1
-                        log.epochs.assign(epoch, log.offsets.next_offset)
-                    case 2:
-                        log.epochs.forget_unused()
-                    case 3:
-                        await log.flush()
-                        recovery_point = log.offsets.recovery_point
-                    case 4:
-                        log.epochs.save()
-                        await log.await_queued_files()
-                    case 5:
-                        await truncate_to(log, chosen.randrange(max(log.log_end_offset - 5, 0), log.log_end_offset + 1))
-                        recovery_point = min(recovery_point, log.offsets.recovery_point)
-                    case _:
-                        await copy(log, *(f"{epoch:0100}" for _ in range(chosen.randrange(1, 6))), epoch=epoch)
-            if power:
-                machine.storage.crash_power()
-            else:
-                machine.storage.crash_process()
-            log = await machine.start(min(recovery_point, chosen.choice([recovery_point, recovery_point // 2])))
-            await assert_epochs_fit(log)
-            recovery_point = log.offsets.recovery_point
-
-    on_a_machine(seed, program)
+@played_by(on_a_machine, "seed")
+async def test_every_record_that_is_left_after_a_crash_is_known_with_its_epoch(
+    machine: Machine, seed: int, power: bool
+) -> None:
+    chosen = random.Random(seed)
+    log, recovery_point, epoch = await machine.start(), 0, 0
+    for _ in range(4):
+        for _ in range(chosen.randrange(1, 25)):
+            match chosen.randrange(8):
+                case 0 | 1:
+                    epoch += 1
+                    log.epochs.assign(epoch, log.offsets.next_offset)
+                case 2:
+                    log.epochs.forget_unused()
+                case 3:
+                    await log.flush()
+                    recovery_point = log.offsets.recovery_point
+                case 4:
+                    log.epochs.save()
+                    await log.await_queued_files()
+                case 5:
+                    await truncate_to(log, chosen.randrange(max(log.log_end_offset - 5, 0), log.log_end_offset + 1))
+                    recovery_point = min(recovery_point, log.offsets.recovery_point)
+                case _:
+                    await copy(log, *(f"{epoch:0100}" for _ in range(chosen.randrange(1, 6))), epoch=epoch)
+        if power:
+            machine.storage.crash_power()
+        else:
+            machine.storage.crash_process()
+        log = await machine.start(min(recovery_point, chosen.choice([recovery_point, recovery_point // 2])))
+        await assert_epochs_fit(log)
+        recovery_point = log.offsets.recovery_point
 
 
 async def assert_epochs_fit(log: PartitionLog) -> None:

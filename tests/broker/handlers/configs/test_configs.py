@@ -5,7 +5,6 @@ And answers of Apache Kafka 3.9.1 that no case of `tests/differential` brings ab
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -76,37 +75,30 @@ NO_METRICS = "AlterConfigs is only supported for topics and brokers, but resourc
         (alter_configs, (BROKER, ""), {"log.retention.ms": "100000"}, None),
     ],
 )
-def test_what_there_is_not_is_refused_in_the_words_of_kafka(
+async def test_what_there_is_not_is_refused_in_the_words_of_kafka(
     handler: Handler[Any], resource: Resource, settings: dict[str, Any], text: str | None
 ) -> None:
-    async def run() -> None:
-        async with SettingsWorld() as world:
-            [row] = await asked(world, handler, resource, **settings)
-            assert row.error_code == (ErrorCode.NONE if text is None else ErrorCode.INVALID_REQUEST)
-            assert (text or "") in (row.error_message or "")
-
-    asyncio.run(run())
+    async with SettingsWorld() as world:
+        [row] = await asked(world, handler, resource, **settings)
+        assert row.error_code == (ErrorCode.NONE if text is None else ErrorCode.INVALID_REQUEST)
+        assert (text or "") in (row.error_message or "")
 
 
-def test_a_stored_value_that_cannot_be_hides_no_other() -> None:
+async def test_a_stored_value_that_cannot_be_hides_no_other() -> None:
     """Another release may have written it: kafka-topics asks for all topics at once."""
-
-    async def run() -> None:
-        async with SettingsWorld() as world:
-            stored = {"segment.bytes": "1", "retention.ms": "5", "from.the.future": "x"}
-            await configs.write_entity_config(world.store, "topics", "t", stored)
-            names = ["segment.bytes", "retention.ms"]
-            resources = [
-                DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=names)
-                for name in ("t", "u")
-            ]
-            response = await describe_configs(DescribeConfigsRequest(resources=resources), world.context(4))
-            results = type(response).decode(response.encode(4), 4).results
-            assert [row.error_code for row in results] == [0, 0]
-            shown = {each.name: (each.value, each.config_source) for each in results[0].configs}
-            assert shown == {"segment.bytes": ("1073741824", 5), "retention.ms": ("5", 1)}
-
-    asyncio.run(run())
+    async with SettingsWorld() as world:
+        stored = {"segment.bytes": "1", "retention.ms": "5", "from.the.future": "x"}
+        await configs.write_entity_config(world.store, "topics", "t", stored)
+        names = ["segment.bytes", "retention.ms"]
+        resources = [
+            DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=names)
+            for name in ("t", "u")
+        ]
+        response = await describe_configs(DescribeConfigsRequest(resources=resources), world.context(4))
+        results = type(response).decode(response.encode(4), 4).results
+        assert [row.error_code for row in results] == [0, 0]
+        shown = {each.name: (each.value, each.config_source) for each in results[0].configs}
+        assert shown == {"segment.bytes": ("1073741824", 5), "retention.ms": ("5", 1)}
 
 
 @pytest.mark.parametrize(
@@ -118,17 +110,14 @@ def test_a_stored_value_that_cannot_be_hides_no_other() -> None:
     ],
 )
 @pytest.mark.parametrize("handler", [describe_configs, alter_configs, incremental_alter_configs])
-def test_what_the_store_does_not_do_is_answered(
+async def test_what_the_store_does_not_do_is_answered(
     handler: Handler[Any], error: StoreError, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object) -> dict[str, str]:
         raise error
 
-    async def run() -> None:
-        async with SettingsWorld() as world:
-            monkeypatch.setattr(configs, "entity_config", fail)
-            named = [(TOPIC, "t")] if handler is describe_configs else [(TOPIC, "t"), (BROKER, "0")]
-            rows = await asked(world, handler, *named)
-            assert [row.error_code for row in rows] == [code] * len(named)
-
-    asyncio.run(run())
+    async with SettingsWorld() as world:
+        monkeypatch.setattr(configs, "entity_config", fail)
+        named = [(TOPIC, "t")] if handler is describe_configs else [(TOPIC, "t"), (BROKER, "0")]
+        rows = await asked(world, handler, *named)
+        assert [row.error_code for row in rows] == [code] * len(named)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +22,14 @@ from protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from protocol.primitives import Encoded
+from tests.async_tests import played_by, simulated
 from tests.broker.handlers.ask import context_of, on_a_broker
 from tests.broker.handlers.test_long_answers import check, many_topics, names
 from tests.broker.settings_world import SettingsWorld
 from tests.controller.harness import PATIENCE_MS, Member
 from tests.doubles.clock import ManualClock
 from tests.simulation.clock import SimClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 TOPICS = 3_000
 TOPIC, BROKER = 2, 4
@@ -62,45 +61,36 @@ async def described(world: SettingsWorld, request: DescribeConfigsRequest, versi
 
 
 @pytest.mark.parametrize(("version", "with_all"), [(0, False), (1, False), (4, False), (4, True)])
-def test_all_topics_are_described_as_each_is_alone(version: int, with_all: bool) -> None:
+async def test_all_topics_are_described_as_each_is_alone(version: int, with_all: bool) -> None:
     own = {7: {"retention.ms": "5"}, 1_000: {"cleanup.policy": "compact"}, 2_999: {"retention.ms": "5"}}
     topics = tuple(names(TOPICS))
-
-    async def scenario() -> None:
-        async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
-            for number, settings in own.items():
-                await configs.write_entity_config(world.store, "topics", topics[number], settings)
-            alone: dict[int, DescribeConfigsResult] = {}
-            for number in (0, *own):
-                [alone[number]] = (
-                    await described(world, request_for(topics[number], with_all=with_all), version)
-                ).results
-                assert len(alone[number].configs) == len(LogConfig.definitions)
-            assert alone[0].configs != alone[7].configs == alone[2_999].configs != alone[1_000].configs
-            together = await described(world, request_for(*topics, with_all=with_all), version)
-            assert [row.resource_name for row in together.results] == list(topics)
-            assert {row.error_code for row in together.results} == {ErrorCode.NONE}
-            for number, row in enumerate(together.results):
-                assert row.configs == alone[number if number in own else 0].configs
-
-    asyncio.run(scenario())
+    async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
+        for number, settings in own.items():
+            await configs.write_entity_config(world.store, "topics", topics[number], settings)
+        alone: dict[int, DescribeConfigsResult] = {}
+        for number in (0, *own):
+            [alone[number]] = (await described(world, request_for(topics[number], with_all=with_all), version)).results
+            assert len(alone[number].configs) == len(LogConfig.definitions)
+        assert alone[0].configs != alone[7].configs == alone[2_999].configs != alone[1_000].configs
+        together = await described(world, request_for(*topics, with_all=with_all), version)
+        assert [row.resource_name for row in together.results] == list(topics)
+        assert {row.error_code for row in together.results} == {ErrorCode.NONE}
+        for number, row in enumerate(together.results):
+            assert row.configs == alone[number if number in own else 0].configs
 
 
-def test_settings_of_many_topics_are_read_together() -> None:
+@simulated(1)
+async def test_settings_of_many_topics_are_read_together(loop: SimLoop) -> None:
     """The store is 10 ms away, in each direction: one by one, it would be a minute."""
     topics = tuple(names(TOPICS))
-
-    async def program(loop: SimLoop) -> None:
-        async with SettingsWorld(topics=topics, clock=SimClock(loop)) as world:
-            await configs.write_entity_config(world.store, "topics", topics[-1], {"retention.ms": "5"})
-            world.ensemble.latency_s = lambda: 0.01
-            before_s = loop.time()
-            answer = await described(world, request_for(*topics, keys=["retention.ms"]), 4)
-            assert loop.time() - before_s < 1
-            assert [row.error_code for row in answer.results] == [ErrorCode.NONE] * TOPICS
-            assert [config.value for config in answer.results[-1].configs] == ["5"]  # type: ignore[union-attr]
-
-    simulate(1, program)
+    async with SettingsWorld(topics=topics, clock=SimClock(loop)) as world:
+        await configs.write_entity_config(world.store, "topics", topics[-1], {"retention.ms": "5"})
+        world.ensemble.latency_s = lambda: 0.01
+        before_s = loop.time()
+        answer = await described(world, request_for(*topics, keys=["retention.ms"]), 4)
+        assert loop.time() - before_s < 1
+        assert [row.error_code for row in answer.results] == [ErrorCode.NONE] * TOPICS
+        assert [config.value for config in answer.results[-1].configs] == ["5"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +100,7 @@ def test_settings_of_many_topics_are_read_together() -> None:
         (ConnectionLossError("/config"), [ErrorCode.REQUEST_TIMED_OUT] * 3),
     ],
 )
-def test_what_the_store_holds_back_fails_alone_and_its_silence_is_asked_for_once(
+async def test_what_the_store_holds_back_fails_alone_and_its_silence_is_asked_for_once(
     error: StoreError, codes: list[ErrorCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = configs.entity_config
@@ -123,68 +113,50 @@ def test_what_the_store_holds_back_fails_alone_and_its_silence_is_asked_for_once
             raise error
         return await read(store, entity_type, name)
 
-    async def scenario() -> None:
-        async with SettingsWorld(topics=("t", "u", "v"), clock=ManualClock()) as world:
-            monkeypatch.setattr(configs, "named_configs", fail)
-            monkeypatch.setattr(configs, "entity_config", read_others)
-            answer = await described(world, request_for("t", "u", "v"), 4)
-            assert [row.error_code for row in answer.results] == codes
-
-    asyncio.run(scenario())
+    async with SettingsWorld(topics=("t", "u", "v"), clock=ManualClock()) as world:
+        monkeypatch.setattr(configs, "named_configs", fail)
+        monkeypatch.setattr(configs, "entity_config", read_others)
+        answer = await described(world, request_for("t", "u", "v"), 4)
+        assert [row.error_code for row in answer.results] == codes
 
 
-def test_others_run_while_topics_that_are_all_different_are_described() -> None:
+async def test_others_run_while_topics_that_are_all_different_are_described() -> None:
     topics = tuple(names(1_100))
-
-    async def scenario() -> None:
-        async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
-            for number, topic in enumerate(topics):
-                await configs.write_entity_config(world.store, "topics", topic, {"retention.ms": str(number)})
-            answer = await check(describe_configs, lambda: request_for(*topics), world.context(4), rows=len(topics))
-            assert all(isinstance(row.configs, Encoded) for row in answer.results)  # nothing is left to the end
-
-    asyncio.run(scenario())
+    async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
+        for number, topic in enumerate(topics):
+            await configs.write_entity_config(world.store, "topics", topic, {"retention.ms": str(number)})
+        answer = await check(describe_configs, lambda: request_for(*topics), world.context(4), rows=len(topics))
+        assert all(isinstance(row.configs, Encoded) for row in answer.results)  # nothing is left to the end
 
 
-def test_a_choice_of_settings_is_one_of_every_resource() -> None:
-    async def scenario() -> None:
-        async with SettingsWorld(topics=("t", "u"), clock=ManualClock()) as world:
-            for keys, count in ((["retention.ms", "segment.bytes", "gone"], 2), ([], len(LogConfig.definitions))):
-                answer = await described(world, request_for("t", "u", keys=keys), 4)
-                assert [len(row.configs) for row in answer.results] == [count] * 2
-
-    asyncio.run(scenario())
+async def test_a_choice_of_settings_is_one_of_every_resource() -> None:
+    async with SettingsWorld(topics=("t", "u"), clock=ManualClock()) as world:
+        for keys, count in ((["retention.ms", "segment.bytes", "gone"], 2), ([], len(LogConfig.definitions))):
+            answer = await described(world, request_for("t", "u", keys=keys), 4)
+            assert [len(row.configs) for row in answer.results] == [count] * 2
 
 
-def test_more_kinds_of_topics_than_keep_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_kinds_of_topics_than_keep_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, describe_configs, KEPT_KINDS=2)
     topics = tuple(names(7))
-
-    async def scenario() -> None:
-        async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
-            for number, topic in enumerate(topics):
-                await configs.write_entity_config(world.store, "topics", topic, {"retention.ms": str(number)})
-            answer = await described(world, request_for(*topics, keys=["retention.ms"]), 4)
-            values = [[config.value for config in row.configs] for row in answer.results]  # type: ignore[union-attr]
-            assert values == [[str(number)] for number in range(7)]
-
-    asyncio.run(scenario())
+    async with SettingsWorld(topics=topics, clock=ManualClock()) as world:
+        for number, topic in enumerate(topics):
+            await configs.write_entity_config(world.store, "topics", topic, {"retention.ms": str(number)})
+        answer = await described(world, request_for(*topics, keys=["retention.ms"]), 4)
+        values = [[config.value for config in row.configs] for row in answer.results]  # type: ignore[union-attr]
+        assert values == [[str(number)] for number in range(7)]
 
 
-def test_so_many_bytes_are_described_and_what_is_behind_them_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_bytes_are_described_and_what_is_behind_them_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, describe_configs, MAX_SETTINGS_BYTES=20_000)
-
-    async def scenario() -> None:
-        async with SettingsWorld(topics=tuple(names(20)), clock=ManualClock()) as world:
-            for request in (request_for(*names(20)), request_for(*["0"] * 20, resource_type=BROKER)):
-                answer = await describe_configs(request, world.context(4))
-                told = [row for row in answer.results if row.error_code == ErrorCode.NONE]
-                sizes = [len(row.configs) for row in told]
-                assert sum(sizes[:-1]) <= 20_000 < sum(sizes)
-                refused = answer.results[len(told) :]
-                assert {row.error_code for row in refused} == {ErrorCode.INVALID_REQUEST}
-
-    asyncio.run(scenario())
+    async with SettingsWorld(topics=tuple(names(20)), clock=ManualClock()) as world:
+        for request in (request_for(*names(20)), request_for(*["0"] * 20, resource_type=BROKER)):
+            answer = await describe_configs(request, world.context(4))
+            told = [row for row in answer.results if row.error_code == ErrorCode.NONE]
+            sizes = [len(row.configs) for row in told]
+            assert sum(sizes[:-1]) <= 20_000 < sum(sizes)
+            refused = answer.results[len(told) :]
+            assert {row.error_code for row in refused} == {ErrorCode.INVALID_REQUEST}
 
 
 def test_a_request_for_ten_thousand_topics_is_none_too_large() -> None:
@@ -198,25 +170,23 @@ def test_a_request_for_ten_thousand_topics_is_none_too_large() -> None:
         assert DescribeConfigsRequest.decode(wire, version, max_elements=budget) == request
 
 
-def test_effective_settings_are_told_of_so_many_topics_and_the_others_are_created_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@played_by(on_a_broker, "tmp_path")
+async def test_effective_settings_are_told_of_so_many_topics_and_the_others_are_created_all_the_same(
+    member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(member: Member) -> None:
-        request = CreateTopicsRequest(topics=many_topics(1_000), timeout_ms=PATIENCE_MS, validate_only=True)
-        answer = await create_topics(request, context_of(member, 7))
-        rows = type(answer).decode(answer.encode(7), 7).topics
-        assert {len(row.configs or ()) for row in rows} == {len(LogConfig.definitions)}
-        assert {(row.error_code, row.topic_config_error_code) for row in rows} == {(ErrorCode.NONE, ErrorCode.NONE)}
+    request = CreateTopicsRequest(topics=many_topics(1_000), timeout_ms=PATIENCE_MS, validate_only=True)
+    answer = await create_topics(request, context_of(member, 7))
+    rows = type(answer).decode(answer.encode(7), 7).topics
+    assert {len(row.configs or ()) for row in rows} == {len(LogConfig.definitions)}
+    assert {(row.error_code, row.topic_config_error_code) for row in rows} == {(ErrorCode.NONE, ErrorCode.NONE)}
 
-        limit(monkeypatch, create_topics, MAX_SETTINGS_BYTES=20_000)
-        rows = (await create_topics(request, context_of(member, 7))).topics
-        assert {row.error_code for row in rows} == {ErrorCode.NONE}
-        told = [row for row in rows if row.configs]
-        sizes = [len(row.configs or ()) for row in told]
-        assert sum(sizes[:-1]) <= 20_000 < sum(sizes)
-        assert {row.topic_config_error_code for row in told} == {ErrorCode.NONE}
-        others = rows[len(told) :]
-        assert {row.topic_config_error_code for row in others} == {ErrorCode.INVALID_REQUEST}
-        assert {(row.num_partitions, row.replication_factor) for row in others} == {(1, 1)}
-
-    on_a_broker(tmp_path, scenario)
+    limit(monkeypatch, create_topics, MAX_SETTINGS_BYTES=20_000)
+    rows = (await create_topics(request, context_of(member, 7))).topics
+    assert {row.error_code for row in rows} == {ErrorCode.NONE}
+    told = [row for row in rows if row.configs]
+    sizes = [len(row.configs or ()) for row in told]
+    assert sum(sizes[:-1]) <= 20_000 < sum(sizes)
+    assert {row.topic_config_error_code for row in told} == {ErrorCode.NONE}
+    others = rows[len(told) :]
+    assert {row.topic_config_error_code for row in others} == {ErrorCode.INVALID_REQUEST}
+    assert {(row.num_partitions, row.replication_factor) for row in others} == {(1, 1)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from broker.composition import group_coordinator_settings
@@ -15,15 +13,12 @@ from tests.broker.handlers.group_world import GroupBroker
 from tests.coordinator.requests import join_request
 
 
-def test_a_member_id_that_could_not_be_sent_is_refused() -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            response = await join_group(join_request(), broker.context(5, client_id="x" * 32_767))
-            assert response.error_code == ErrorCode.INVALID_REQUEST
-            response = await join_group(join_request(instance="x" * 32_767), broker.context(5))
-            assert response.error_code == ErrorCode.INVALID_REQUEST
-
-    asyncio.run(scenario())
+async def test_a_member_id_that_could_not_be_sent_is_refused() -> None:
+    async with GroupBroker() as broker:
+        response = await join_group(join_request(), broker.context(5, client_id="x" * 32_767))
+        assert response.error_code == ErrorCode.INVALID_REQUEST
+        response = await join_group(join_request(instance="x" * 32_767), broker.context(5))
+        assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(

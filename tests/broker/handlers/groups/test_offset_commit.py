@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from broker.handlers.groups.offset_commit import offset_commit
@@ -23,22 +21,16 @@ def errors(response: OffsetCommitResponse) -> dict[TopicPartition, int]:
 
 
 @pytest.mark.parametrize("group_id", ["", "a//b", ".", "a/..", "nul\0"])
-def test_version_0_refuses_a_group_that_is_no_path(group_id: str) -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            response = await offset_commit(commit_request(group_id, {ORDERS_0: 5}), broker.context(0))
-            assert errors(response) == {ORDERS_0: ErrorCode.UNKNOWN_SERVER_ERROR}
-
-    asyncio.run(scenario())
+async def test_version_0_refuses_a_group_that_is_no_path(group_id: str) -> None:
+    async with GroupBroker() as broker:
+        response = await offset_commit(commit_request(group_id, {ORDERS_0: 5}), broker.context(0))
+        assert errors(response) == {ORDERS_0: ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
-def test_version_0_says_so_when_the_store_is_silent() -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            broker.ensemble.fault = lambda _session, _operations: Fault.REQUEST_LOST
-            response = await offset_commit(commit_request("g", {ORDERS_0: 5}), broker.context(0))
-            assert errors(response) == {ORDERS_0: ErrorCode.UNKNOWN_SERVER_ERROR}
-            with pytest.raises(ConnectionLossError):
-                await broker.store.set("/", b"")
-
-    asyncio.run(scenario())
+async def test_version_0_says_so_when_the_store_is_silent() -> None:
+    async with GroupBroker() as broker:
+        broker.ensemble.fault = lambda _session, _operations: Fault.REQUEST_LOST
+        response = await offset_commit(commit_request("g", {ORDERS_0: 5}), broker.context(0))
+        assert errors(response) == {ORDERS_0: ErrorCode.UNKNOWN_SERVER_ERROR}
+        with pytest.raises(ConnectionLossError):
+            await broker.store.set("/", b"")

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from broker.handlers.groups.offset_commit import offset_commit
 from broker.handlers.groups.offset_fetch import offset_fetch
 from protocol.errors import ErrorCode
-from protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-)
+from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from protocol.topic_partition import TopicPartition
 from tests.broker.handlers.group_world import GroupBroker
 from tests.coordinator.requests import commit_request
@@ -35,22 +29,19 @@ def rows(response: OffsetFetchResponse) -> dict[TopicPartition, tuple[int, str |
     }
 
 
-def test_version_0_asks_the_store() -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            await offset_commit(commit_request("g", {ORDERS_0: 5}, metadata="lost"), broker.context(0))
-            await broker.store.create("/consumers/g/offsets/orders/1", b"no number")
-            response = await offset_fetch(request_of("g", PLACES), broker.context(0))
-            unknown = (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            assert rows(response) == {
-                ORDERS_0: (5, "", ErrorCode.NONE),
-                ("orders", 1): (-1, "", ErrorCode.UNKNOWN_SERVER_ERROR),
-                ("orders", 9): unknown,
-                ("unknown", 0): unknown,
-            }
-            assert rows(await offset_fetch(request_of("h", {"orders": [0]}), broker.context(0))) == {ORDERS_0: unknown}
-            refused = rows(await offset_fetch(request_of("", {"orders": [0]}), broker.context(0)))
-            assert refused == {ORDERS_0: (-1, "", ErrorCode.UNKNOWN_SERVER_ERROR)}
-            response.encode(0)
-
-    asyncio.run(scenario())
+async def test_version_0_asks_the_store() -> None:
+    async with GroupBroker() as broker:
+        await offset_commit(commit_request("g", {ORDERS_0: 5}, metadata="lost"), broker.context(0))
+        await broker.store.create("/consumers/g/offsets/orders/1", b"no number")
+        response = await offset_fetch(request_of("g", PLACES), broker.context(0))
+        unknown = (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert rows(response) == {
+            ORDERS_0: (5, "", ErrorCode.NONE),
+            ("orders", 1): (-1, "", ErrorCode.UNKNOWN_SERVER_ERROR),
+            ("orders", 9): unknown,
+            ("unknown", 0): unknown,
+        }
+        assert rows(await offset_fetch(request_of("h", {"orders": [0]}), broker.context(0))) == {ORDERS_0: unknown}
+        refused = rows(await offset_fetch(request_of("", {"orders": [0]}), broker.context(0)))
+        assert refused == {ORDERS_0: (-1, "", ErrorCode.UNKNOWN_SERVER_ERROR)}
+        response.encode(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from pathlib import Path
 from typing import Any
@@ -114,13 +113,10 @@ STEPS += ("retention", "retention", "tick", "answer", "answer", "broker", "aband
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_session_answers_and_knows_what_one_does_that_looks_at_everything(tmp_path: Path, seed: int) -> None:
-    async def run() -> None:
-        async with several(tmp_path / "touched") as made:
-            found = await History(made, seed).play(looks_at_everything=False)
-        async with several(tmp_path / "everything") as made:
-            expected = await History(made, seed).play(looks_at_everything=True)
-        for ours, theirs in zip(found, expected, strict=True):
-            assert ours == theirs
-
-    asyncio.run(run())
+async def test_a_session_answers_and_knows_what_one_does_that_looks_at_everything(tmp_path: Path, seed: int) -> None:
+    async with several(tmp_path / "touched") as made:
+        found = await History(made, seed).play(looks_at_everything=False)
+    async with several(tmp_path / "everything") as made:
+        expected = await History(made, seed).play(looks_at_everything=True)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours == theirs

@@ -45,7 +45,7 @@ async def fill_slowly(read: PartitionRead, max_bytes: int, *, at_least_one: bool
 
 
 @pytest.mark.parametrize("kind", ["cold", "long", "converted"])
-def test_fetches_that_wake_together_share_what_is_left(
+async def test_fetches_that_wake_together_share_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(fetch_module, "fill", lambda *_, **__: -1)
@@ -75,15 +75,12 @@ def test_fetches_that_wake_together_share_what_is_left(
         assert 0 < budget.peak_bytes <= LIMIT_BYTES
         assert budget.used_bytes == 0, "what was reserved is given back"
 
-    async def run() -> None:
-        async with replica_broker(tmp_path) as broker:
-            await asyncio.wait_for(scenario(broker), 20)
-
-    asyncio.run(run())
+    async with replica_broker(tmp_path) as broker:
+        await asyncio.wait_for(scenario(broker), 20)
 
 
 @pytest.mark.parametrize("kind", ["long", "converted"])
-def test_a_fetch_of_less_than_nothing_gives_no_memory_to_others(
+async def test_a_fetch_of_less_than_nothing_gives_no_memory_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(fetch_module, "LONG_FETCH_ITEMS", 0)
@@ -91,20 +88,16 @@ def test_a_fetch_of_less_than_nothing_gives_no_memory_to_others(
     asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     topics = [FetchTopic(topic="t", partitions=[asked])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=-LIMIT_BYTES, topics=topics)
-
-    async def run() -> None:
-        async with replica_broker(tmp_path) as broker:
-            broker.one.lead(isr=(ME,), replicas=(ME,))
-            budget = PeakBudget()
-            broker.services.response_memory = ResponseMemory(budget, broker.timer)
-            answer = broker.start(handler, request, version)
+    async with replica_broker(tmp_path) as broker:
+        broker.one.lead(isr=(ME,), replicas=(ME,))
+        budget = PeakBudget()
+        broker.services.response_memory = ResponseMemory(budget, broker.timer)
+        answer = broker.start(handler, request, version)
+        response = await answer.now()
+        while response is None:
             response = await answer.now()
-            while response is None:
-                response = await answer.now()
-            assert response.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
-            assert budget.least_bytes == 0
-
-    asyncio.run(run())
+        assert response.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+        assert budget.least_bytes == 0
 
 
 def test_what_a_fetch_has_read_already_counts_while_it_waits_for_the_disk(

@@ -15,6 +15,7 @@ from security.access import CLUSTER_NAME, Operation, ResourceType
 from security.acls.acl_authorizer import AclAuthorizer
 from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import ANONYMOUS
+from tests.async_tests import played_by
 from tests.broker.handlers.records.session_world import FOLLOWER, PARTITIONS, VERSION, Several, several
 from tests.replication.replica_world import ME
 
@@ -68,56 +69,50 @@ async def errors(world: Several, request: FetchRequest) -> dict[int, int]:
     return {row.partition_index: row.error_code for topic in response.responses for row in topic.partitions}
 
 
-def test_a_refused_fetch_does_not_wait(tmp_path: Path) -> None:
-    async def scenario(world: Several, _rights: Rights) -> None:
-        assert await errors(world, asking(0, wait_ms=10_000)) == {0: DENIED}
-
-    on_several(tmp_path, scenario)
+@played_by(on_several, "tmp_path", gives=2)
+async def test_a_refused_fetch_does_not_wait(world: Several, rights: Rights) -> None:
+    assert await errors(world, asking(0, wait_ms=10_000)) == {0: DENIED}
 
 
-def test_a_session_learns_of_its_rights_although_nothing_else_has_changed(tmp_path: Path) -> None:
-    async def scenario(world: Several, rights: Rights) -> None:
-        rights.give(TOPIC)
-        everything = range(PARTITIONS)
-        first = await world.broker.start(fetch, asking(*everything, epoch=0), VERSION).now()
-        session: dict[str, int] = {"session_id": first.session_id}
-        assert await errors(world, asking(epoch=1, **session)) == {}, "nothing new"
-        rights.give()
-        assert await errors(world, asking(epoch=2, **session)) == dict.fromkeys(everything, DENIED)
-        assert await errors(world, asking(epoch=3, **session)) == dict.fromkeys(everything, DENIED), "again"
-        rights.give(TOPIC)
-        assert await errors(world, asking(epoch=4, **session)) == dict.fromkeys(everything, ErrorCode.NONE)
-        assert await errors(world, asking(epoch=5, **session)) == {}
-
-    on_several(tmp_path, scenario)
+@played_by(on_several, "tmp_path", gives=2)
+async def test_a_session_learns_of_its_rights_although_nothing_else_has_changed(world: Several, rights: Rights) -> None:
+    rights.give(TOPIC)
+    everything = range(PARTITIONS)
+    first = await world.broker.start(fetch, asking(*everything, epoch=0), VERSION).now()
+    session: dict[str, int] = {"session_id": first.session_id}
+    assert await errors(world, asking(epoch=1, **session)) == {}, "nothing new"
+    rights.give()
+    assert await errors(world, asking(epoch=2, **session)) == dict.fromkeys(everything, DENIED)
+    assert await errors(world, asking(epoch=3, **session)) == dict.fromkeys(everything, DENIED), "again"
+    rights.give(TOPIC)
+    assert await errors(world, asking(epoch=4, **session)) == dict.fromkeys(everything, ErrorCode.NONE)
+    assert await errors(world, asking(epoch=5, **session)) == {}
 
 
-def test_what_comes_while_a_fetch_waits_is_not_read_by_who_has_lost_the_right(tmp_path: Path) -> None:
-    async def scenario(world: Several, rights: Rights) -> None:
-        rights.give(TOPIC)
-        parked = world.broker.start(fetch, asking(0, 1, wait_ms=500), VERSION)
-        assert await parked.now() is None
-        rights.give()
-        await world.replicas[0].append("secret")
-        world.broker.wait(500)
-        response = await parked.now()
-        rows = {row.partition_index: row for topic in response.responses for row in topic.partitions}
-        assert rows[0].error_code == DENIED
-        assert not rows[0].records
+@played_by(on_several, "tmp_path", gives=2)
+async def test_what_comes_while_a_fetch_waits_is_not_read_by_who_has_lost_the_right(
+    world: Several, rights: Rights
+) -> None:
+    rights.give(TOPIC)
+    parked = world.broker.start(fetch, asking(0, 1, wait_ms=500), VERSION)
+    assert await parked.now() is None
+    rights.give()
+    await world.replicas[0].append("secret")
+    world.broker.wait(500)
+    response = await parked.now()
+    rows = {row.partition_index: row for topic in response.responses for row in topic.partitions}
+    assert rows[0].error_code == DENIED
+    assert not rows[0].records
 
-    on_several(tmp_path, scenario)
 
-
-def test_a_follower_acts_as_the_cluster_and_is_not_counted_otherwise(tmp_path: Path) -> None:
-    async def scenario(world: Several, rights: Rights) -> None:
-        leader = world.replicas[0].partition.leader
-        assert leader is not None
-        rights.give(TOPIC)
-        before = leader.followers[FOLLOWER].leo
-        assert await errors(world, asking(0, 77, replica=FOLLOWER)) == {0: DENIED, 77: DENIED}
-        assert leader.followers[FOLLOWER].leo == before, "a refused fetch tells nothing of the follower"
-        rights.give(CLUSTER)
-        assert await errors(world, asking(0, replica=FOLLOWER)) == {0: ErrorCode.NONE}
-        assert leader.followers[FOLLOWER].leo == 0
-
-    on_several(tmp_path, scenario, isr=(ME, FOLLOWER))
+@played_by(on_several, "tmp_path", gives=2, isr=(ME, FOLLOWER))
+async def test_a_follower_acts_as_the_cluster_and_is_not_counted_otherwise(world: Several, rights: Rights) -> None:
+    leader = world.replicas[0].partition.leader
+    assert leader is not None
+    rights.give(TOPIC)
+    before = leader.followers[FOLLOWER].leo
+    assert await errors(world, asking(0, 77, replica=FOLLOWER)) == {0: DENIED, 77: DENIED}
+    assert leader.followers[FOLLOWER].leo == before, "a refused fetch tells nothing of the follower"
+    rights.give(CLUSTER)
+    assert await errors(world, asking(0, replica=FOLLOWER)) == {0: ErrorCode.NONE}
+    assert leader.followers[FOLLOWER].leo == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from broker.handlers.records.fetch import fetch
@@ -32,36 +31,30 @@ def start_produce(broker: ReplicaBroker) -> Answer:
     return broker.start(produce, request, PRODUCE_VERSION)
 
 
-def test_an_election_is_told_before_the_image_shows_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with replica_broker(tmp_path) as broker:
-            broker.one.lead(isr=(1, 2), epoch=0)
-            fetching, producing = start_fetch(broker), start_produce(broker)
-            assert await fetching.now() is None
-            assert await producing.now() is None
-            broker.one.follow(leader=3, epoch=1, partition_epoch=1)
-            fetched = await fetching.now()
-            row = fetched.responses[0].partitions[0]
-            assert row.error_code == ErrorCode.FENCED_LEADER_EPOCH
-            assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (3, 1)
-            assert [(each.node_id, each.port) for each in fetched.node_endpoints] == [(3, 9003)]
-            produced = await producing.now()
-            row = produced.responses[0].partition_responses[0]
-            assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (3, 1)
-            assert [(each.node_id, each.port) for each in produced.node_endpoints] == [(3, 9003)]
-
-    asyncio.run(run())
+async def test_an_election_is_told_before_the_image_shows_it(tmp_path: Path) -> None:
+    async with replica_broker(tmp_path) as broker:
+        broker.one.lead(isr=(1, 2), epoch=0)
+        fetching, producing = start_fetch(broker), start_produce(broker)
+        assert await fetching.now() is None
+        assert await producing.now() is None
+        broker.one.follow(leader=3, epoch=1, partition_epoch=1)
+        fetched = await fetching.now()
+        row = fetched.responses[0].partitions[0]
+        assert row.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (3, 1)
+        assert [(each.node_id, each.port) for each in fetched.node_endpoints] == [(3, 9003)]
+        produced = await producing.now()
+        row = produced.responses[0].partition_responses[0]
+        assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (3, 1)
+        assert [(each.node_id, each.port) for each in produced.node_endpoints] == [(3, 9003)]
 
 
-def test_a_partition_without_a_leader_of_its_own_is_told_as_the_image_has_it(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with replica_broker(tmp_path) as broker:
-            row = (await start_produce(broker).now()).responses[0].partition_responses[0]
-            assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 0)
-            broker.services.metadata.publish(ClusterImage())
-            row = (await start_produce(broker).now()).responses[0].partition_responses[0]
-            assert row.current_leader.leader_id == -1
-
-    asyncio.run(run())
+async def test_a_partition_without_a_leader_of_its_own_is_told_as_the_image_has_it(tmp_path: Path) -> None:
+    async with replica_broker(tmp_path) as broker:
+        row = (await start_produce(broker).now()).responses[0].partition_responses[0]
+        assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (1, 0)
+        broker.services.metadata.publish(ClusterImage())
+        row = (await start_produce(broker).now()).responses[0].partition_responses[0]
+        assert row.current_leader.leader_id == -1

@@ -15,6 +15,7 @@ from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
 from runtime.slices import SHORT_ROWS
 from storage.log.validation import INLINE_RECORDS
+from tests.async_tests import played_by
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, read
 
@@ -59,29 +60,25 @@ async def stored(broker: ReplicaBroker) -> list[BatchHeader]:
     return headers
 
 
-def test_a_batch_that_takes_long_to_validate(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        long = start(broker, encode_batch(records(INLINE_RECORDS + 1)), 9)
+@played_by(play, "tmp_path")
+async def test_a_batch_that_takes_long_to_validate(broker: ReplicaBroker) -> None:
+    long = start(broker, encode_batch(records(INLINE_RECORDS + 1)), 9)
+    broker.clock.now_ms = 1_700
+    short = start(broker, encode_batch(records(1)), 9)
+    broker.clock.now_ms = 2_000
+    rows = [await row_of(short), await row_of(long)]
+    assert [(row.base_offset, row.log_append_time_ms) for row in rows] == [(0, 1_700), (1, 2_000)]
+    assert [header.max_timestamp for header in await stored(broker)] == [1_700, 2_000]
+
+
+@played_by(play, "tmp_path")
+async def test_a_message_set_that_waits_to_be_converted(broker: ReplicaBroker) -> None:
+    async with broker.services.serial_queue.begin():
+        long = start(broker, encode_message_set(records(4 * SHORT_ROWS), 1), 2)
+        assert await long.now() is None
         broker.clock.now_ms = 1_700
         short = start(broker, encode_batch(records(1)), 9)
         broker.clock.now_ms = 2_000
-        rows = [await row_of(short), await row_of(long)]
-        assert [(row.base_offset, row.log_append_time_ms) for row in rows] == [(0, 1_700), (1, 2_000)]
-        assert [header.max_timestamp for header in await stored(broker)] == [1_700, 2_000]
-
-    play(tmp_path, scenario)
-
-
-def test_a_message_set_that_waits_to_be_converted(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        async with broker.services.serial_queue.begin():
-            long = start(broker, encode_message_set(records(4 * SHORT_ROWS), 1), 2)
-            assert await long.now() is None
-            broker.clock.now_ms = 1_700
-            short = start(broker, encode_batch(records(1)), 9)
-            broker.clock.now_ms = 2_000
-        rows = [await row_of(short), await row_of(long)]
-        assert [(row.base_offset, row.log_append_time_ms) for row in rows] == [(0, 1_700), (1, 2_000)]
-        assert [header.max_timestamp for header in await stored(broker)] == [1_700, 2_000]
-
-    play(tmp_path, scenario)
+    rows = [await row_of(short), await row_of(long)]
+    assert [(row.base_offset, row.log_append_time_ms) for row in rows] == [(0, 1_700), (1, 2_000)]
+    assert [header.max_timestamp for header in await stored(broker)] == [1_700, 2_000]

@@ -16,16 +16,12 @@ from broker.observability.metric_table import CONVERSIONS_TIME, FETCH_CONVERSION
 from config.topic import LogConfig
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from protocol.records.any_format import iter_any_headers, iter_any_records
 from protocol.records.compression import Compression
 from protocol.records.legacy import encode_message, encode_message_set
 from protocol.records.record import Record, encode_batch
+from tests.async_tests import played_by
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS
 
@@ -90,92 +86,81 @@ def records_in(row: PartitionData) -> list[tuple[int, int, bytes | None]]:
     ]
 
 
-def test_the_sets_of_one_request_are_not_all_converted_before_the_first_is_written(tmp_path: Path) -> None:
+@played_by(play, "tmp_path")
+async def test_the_sets_of_one_request_are_not_all_converted_before_the_first_is_written(broker: ReplicaBroker) -> None:
     """A hundred small sets make a hundred large batches."""
-
-    async def scenario(broker: ReplicaBroker) -> None:
-        broker.one.partition.log.configure(LogConfig({"compression.type": "uncompressed"}))
-        bomb = encode_message_set([Record(0, NOW_MS, None, bytes(500_000))], 1, compression=Compression.GZIP)
-        partition = broker.one.partition  # of a hundred partitions one does for all
-        broker.services.partitions.find = lambda _topic, _index: partition  # type: ignore[method-assign]
-        request = producing(*[bomb] * 100, partitions=tuple(range(100)))
-        tracemalloc.start()
-        try:
-            response = await response_of(broker, broker.start(produce_message_sets, request, 2))
-            assert tracemalloc.get_traced_memory()[1] < 10 << 20
-        finally:
-            tracemalloc.stop()
-        rows = response.responses[0].partition_responses
-        assert [row.base_offset for row in rows] == list(range(100))
-
-    play(tmp_path, scenario)
+    broker.one.partition.log.configure(LogConfig({"compression.type": "uncompressed"}))
+    bomb = encode_message_set([Record(0, NOW_MS, None, bytes(500_000))], 1, compression=Compression.GZIP)
+    partition = broker.one.partition  # of a hundred partitions one does for all
+    broker.services.partitions.find = lambda _topic, _index: partition  # type: ignore[method-assign]
+    request = producing(*[bomb] * 100, partitions=tuple(range(100)))
+    tracemalloc.start()
+    try:
+        response = await response_of(broker, broker.start(produce_message_sets, request, 2))
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+    rows = response.responses[0].partition_responses
+    assert [row.base_offset for row in rows] == list(range(100))
 
 
-def test_a_produce_waits_for_the_replicas(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        broker.one.lead(isr=(1, 2))
-        answer = broker.start(produce_message_sets, producing(encode_message(0, 0, 0, None, b"a"), acks=-1), 0)
-        for _ in range(5):
+@played_by(play, "tmp_path")
+async def test_a_produce_waits_for_the_replicas(broker: ReplicaBroker) -> None:
+    broker.one.lead(isr=(1, 2))
+    answer = broker.start(produce_message_sets, producing(encode_message(0, 0, 0, None, b"a"), acks=-1), 0)
+    for _ in range(5):
+        assert await answer.now() is None
+    broker.wait(1000)
+    response = await response_of(broker, answer)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+@played_by(play, "tmp_path")
+async def test_a_first_batch_that_is_too_large_for_its_partition_ends_no_wait_of_who_is_not_given_it(
+    broker: ReplicaBroker,
+) -> None:
+    await produced(broker, encode_message(1, 0, 0, None, bytes(1000)))
+    request = fetching(0, max_bytes=100, wait_ms=5000, min_bytes=1000)
+    waiting = broker.start(fetch_message_sets, request, 2)
+    assert await waiting.now() is None
+    waiting.abandon()
+    assert (await response_of(broker, broker.start(fetch_message_sets, request, 3))).responses
+
+
+@played_by(play, "tmp_path")
+async def test_conversions_are_counted(broker: ReplicaBroker) -> None:
+    await produced(broker, encode_message_set(sample(5), 1))
+    await produced(broker, encode_batch(sample(2)))
+    await fetched(broker, 0, 1)
+    counted = {(sample.metric, sample.labels, sample.suffix): sample.value for sample in broker.metrics.samples()}
+    assert counted[PRODUCE_CONVERSIONS, (), ""] == 5
+    assert counted[FETCH_CONVERSIONS, (), ""] >= 5
+    assert counted[CONVERSIONS_TIME, ("Produce",), "_count"] == 1
+    assert counted[CONVERSIONS_TIME, ("Fetch",), "_count"] == 1
+
+
+@played_by(play, "tmp_path")
+async def test_memory_is_reserved_while_a_large_conversion_stands_in_line_and_released(broker: ReplicaBroker) -> None:
+    await produced(broker, encode_message_set(sample(8000), 1))
+    budget = broker.services.response_memory.budget
+    async with broker.services.serial_queue.begin():
+        answer = broker.start(fetch_message_sets, fetching(0), 0)
+        for _ in range(3):
             assert await answer.now() is None
-        broker.wait(1000)
-        response = await response_of(broker, answer)
-        assert response.responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-
-    play(tmp_path, scenario)
+        assert budget.used_bytes == 2 << 20
+    await response_of(broker, answer)
+    assert budget.used_bytes == 0
 
 
-def test_a_first_batch_that_is_too_large_for_its_partition_ends_no_wait_of_who_is_not_given_it(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await produced(broker, encode_message(1, 0, 0, None, bytes(1000)))
-        request = fetching(0, max_bytes=100, wait_ms=5000, min_bytes=1000)
-        waiting = broker.start(fetch_message_sets, request, 2)
-        assert await waiting.now() is None
-        waiting.abandon()
-        assert (await response_of(broker, broker.start(fetch_message_sets, request, 3))).responses
-
-    play(tmp_path, scenario)
-
-
-def test_conversions_are_counted(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await produced(broker, encode_message_set(sample(5), 1))
-        await produced(broker, encode_batch(sample(2)))
-        await fetched(broker, 0, 1)
-        counted = {(sample.metric, sample.labels, sample.suffix): sample.value for sample in broker.metrics.samples()}
-        assert counted[PRODUCE_CONVERSIONS, (), ""] == 5
-        assert counted[FETCH_CONVERSIONS, (), ""] >= 5
-        assert counted[CONVERSIONS_TIME, ("Produce",), "_count"] == 1
-        assert counted[CONVERSIONS_TIME, ("Fetch",), "_count"] == 1
-
-    play(tmp_path, scenario)
-
-
-def test_memory_is_reserved_while_a_large_conversion_stands_in_line_and_released(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await produced(broker, encode_message_set(sample(8000), 1))
-        budget = broker.services.response_memory.budget
-        async with broker.services.serial_queue.begin():
-            answer = broker.start(fetch_message_sets, fetching(0), 0)
-            for _ in range(3):
-                assert await answer.now() is None
-            assert budget.used_bytes == 2 << 20
-        await response_of(broker, answer)
-        assert budget.used_bytes == 0
-
-    play(tmp_path, scenario)
-
-
-def test_an_answer_is_no_larger_than_was_asked_for_but_for_its_first_batch(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        for _ in range(50):
-            await produced(broker, encode_batch([Record(at, NOW_MS, None, b"x") for at in range(10)]))
-        for version in range(4):
-            row = await fetched(broker, 0, version, max_bytes=2000)
-            assert row.records is not None and len(row.records) <= 2000
-            assert len(records_in(row)) >= 10
-            assert struct.unpack_from(">q", row.records)[0] == 0
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_an_answer_is_no_larger_than_was_asked_for_but_for_its_first_batch(broker: ReplicaBroker) -> None:
+    for _ in range(50):
+        await produced(broker, encode_batch([Record(at, NOW_MS, None, b"x") for at in range(10)]))
+    for version in range(4):
+        row = await fetched(broker, 0, version, max_bytes=2000)
+        assert row.records is not None and len(row.records) <= 2000
+        assert len(records_in(row)) >= 10
+        assert struct.unpack_from(">q", row.records)[0] == 0
 
 
 def test_clients_that_do_not_know_of_storage_errors_look_for_another_leader(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from config.broker import BrokerSettings
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.async_tests import played_by
 from tests.broker.handlers.records.produce_twins import Twins, on_twins
 from tests.storage.logs import batch
 
@@ -69,15 +69,13 @@ def unverified(both: Twins) -> None:
 
 @pytest.mark.parametrize("second", [of_transaction(6), of_transaction(5, 1)], ids=["another", "another epoch"])
 @pytest.mark.parametrize("acks", [1, 2])
-def test_transactional_batches_are_of_one_producer(tmp_path: Path, second: bytes, acks: int) -> None:
-    async def scenario(both: Twins) -> None:
-        unverified(both)
-        request = request_of(("t", 0, of_transaction()), ("t", 1, second), transactional_id="x", acks=acks)
-        code = "INVALID_PRODUCER_ID_MAPPING"
-        assert await answered(both, request) == [("t", 0, code, -1), ("t", 1, code, -1)]
-        assert ends(both) == [0, 0]
-
-    on_twins(tmp_path, scenario)
+@played_by(on_twins, "tmp_path")
+async def test_transactional_batches_are_of_one_producer(both: Twins, second: bytes, acks: int) -> None:
+    unverified(both)
+    request = request_of(("t", 0, of_transaction()), ("t", 1, second), transactional_id="x", acks=acks)
+    code = "INVALID_PRODUCER_ID_MAPPING"
+    assert await answered(both, request) == [("t", 0, code, -1), ("t", 1, code, -1)]
+    assert ends(both) == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -90,10 +88,8 @@ def test_transactional_batches_are_of_one_producer(tmp_path: Path, second: bytes
         (("t", 1, of_transaction()), ("t", 1, "NONE", 0)),
     ],
 )
-def test_only_what_may_be_appended_counts_as_a_producers(tmp_path: Path, other: Place, row: Row) -> None:
-    async def scenario(both: Twins) -> None:
-        unverified(both)
-        request = request_of(("t", 0, of_transaction()), other, transactional_id="x")
-        assert await answered(both, request) == [("t", 0, "NONE", 0), row]
-
-    on_twins(tmp_path, scenario)
+@played_by(on_twins, "tmp_path")
+async def test_only_what_may_be_appended_counts_as_a_producers(both: Twins, other: Place, row: Row) -> None:
+    unverified(both)
+    request = request_of(("t", 0, of_transaction()), other, transactional_id="x")
+    assert await answered(both, request) == [("t", 0, "NONE", 0), row]

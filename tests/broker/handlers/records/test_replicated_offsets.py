@@ -26,6 +26,7 @@ from runtime.disk.filesystem import FileStat
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import PartitionLog
 from storage.segments.segment_files import LOG_SUFFIX
+from tests.async_tests import played_by
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS
 
@@ -74,23 +75,19 @@ async def led_with_segments(broker: ReplicaBroker) -> PartitionLog:
     return log
 
 
-def test_version_0_shows_a_consumer_what_is_committed(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await led_with_segments(broker)
-        assert await begun_at(broker, LATEST) == [
-            0,
-            0,
-        ]  # the high watermark stands for all above it, as in Apache Kafka
-        assert await begun_at(broker, LATEST, most=1) == [0]
-        assert await begun_at(broker, LATEST, replica=2) == [2, 1, 0]
-        broker.one.fetched(1)
-        assert await begun_at(broker, LATEST) == [1, 1, 0]
-
-    play(tmp_path, scenario, **{"segment.bytes": "200"})
+@played_by(play, "tmp_path", **{"segment.bytes": "200"})
+async def test_version_0_shows_a_consumer_what_is_committed(broker: ReplicaBroker) -> None:
+    await led_with_segments(broker)
+    assert await begun_at(broker, LATEST) == [0, 0]  # the high watermark stands for all above it, as in Apache Kafka
+    assert await begun_at(broker, LATEST, most=1) == [0]
+    assert await begun_at(broker, LATEST, replica=2) == [2, 1, 0]
+    broker.one.fetched(1)
+    assert await begun_at(broker, LATEST) == [1, 1, 0]
 
 
-def test_version_0_counts_a_segment_whose_files_are_not_made_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@played_by(play, "tmp_path", **{"segment.bytes": "200"})
+async def test_version_0_counts_a_segment_whose_files_are_not_made_yet(
+    broker: ReplicaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stat, unmade = OsFileSystem.stat, set[str]()
 
@@ -99,54 +96,47 @@ def test_version_0_counts_a_segment_whose_files_are_not_made_yet(
             raise FileNotFoundError(errno.ENOENT, "not there", path)
         return stat(filesystem, path)
 
-    async def scenario(broker: ReplicaBroker) -> None:
-        log = await led_with_segments(broker)
-        broker.one.fetched(2)
-        log.writer.roll(log.offsets.next_offset, NOW_MS + 3_000)
-        unmade.add(log.segments.active.path(LOG_SUFFIX))
-        monkeypatch.setattr(OsFileSystem, "stat", before_it_is_made)
-        assert await begun_at(broker, LATEST) == [2, 1, 0]
-        assert await begun_at(broker, NOW_MS + 2_999) == [1, 0]
-        assert await begun_at(broker, NOW_MS + 3_000) == [2, 1, 0]
-
-    play(tmp_path, scenario, **{"segment.bytes": "200"})
+    log = await led_with_segments(broker)
+    broker.one.fetched(2)
+    log.writer.roll(log.offsets.next_offset, NOW_MS + 3_000)
+    unmade.add(log.segments.active.path(LOG_SUFFIX))
+    monkeypatch.setattr(OsFileSystem, "stat", before_it_is_made)
+    assert await begun_at(broker, LATEST) == [2, 1, 0]
+    assert await begun_at(broker, NOW_MS + 2_999) == [1, 0]
+    assert await begun_at(broker, NOW_MS + 3_000) == [2, 1, 0]
 
 
-def test_version_0_asks_the_disk_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(play, "tmp_path", **{"segment.bytes": "200"})
+async def test_version_0_asks_the_disk_beside_the_loop(broker: ReplicaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     stat, asked_in = OsFileSystem.stat, set[int]()
 
     def watched(filesystem: OsFileSystem, path: str) -> FileStat:
         asked_in.add(threading.get_ident())
         return stat(filesystem, path)
 
-    async def scenario(broker: ReplicaBroker) -> None:
-        await led_with_segments(broker)
-        monkeypatch.setattr(OsFileSystem, "stat", watched)
-        await begun_at(broker, LATEST)
-        assert asked_in and threading.get_ident() not in asked_in
-
-    play(tmp_path, scenario, **{"segment.bytes": "200"})
+    await led_with_segments(broker)
+    monkeypatch.setattr(OsFileSystem, "stat", watched)
+    await begun_at(broker, LATEST)
+    assert asked_in and threading.get_ident() not in asked_in
 
 
-def test_version_0_tells_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@played_by(play, "tmp_path", **{"segment.bytes": "200"})
+async def test_version_0_tells_a_disk_that_does_not_answer(
+    broker: ReplicaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_: OsFileSystem, path: str) -> FileStat:
         raise OSError(errno.EIO, "broken", path)
 
-    async def scenario(broker: ReplicaBroker) -> None:
-        await led_with_segments(broker)
-        monkeypatch.setattr(OsFileSystem, "stat", broken)
-        assert await listed(broker, LATEST, version=0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-
-    play(tmp_path, scenario, **{"segment.bytes": "200"})
+    await led_with_segments(broker)
+    monkeypatch.setattr(OsFileSystem, "stat", broken)
+    assert await listed(broker, LATEST, version=0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
-def test_followers_answer_offsets_only_to_debugging_consumers(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        broker.one.follow(epoch=4)
-        assert await listed(broker, LATEST) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-        assert await listed(broker, LATEST, replica=-2) == (ErrorCode.NONE, 0)
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_followers_answer_offsets_only_to_debugging_consumers(broker: ReplicaBroker) -> None:
+    broker.one.follow(epoch=4)
+    assert await listed(broker, LATEST) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert await listed(broker, LATEST, replica=-2) == (ErrorCode.NONE, 0)
 
 
 @pytest.mark.parametrize(
@@ -160,21 +150,19 @@ def test_followers_answer_offsets_only_to_debugging_consumers(tmp_path: Path) ->
         (6, 3, (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)),
     ],
 )
-def test_followers_learn_where_an_epoch_ends(
-    tmp_path: Path, current: int, asked: int, answer: tuple[ErrorCode, int, int]
+@played_by(play, "tmp_path")
+async def test_followers_learn_where_an_epoch_ends(
+    broker: ReplicaBroker, current: int, asked: int, answer: tuple[ErrorCode, int, int]
 ) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        broker.one.lead(isr=(1, 2), epoch=3)
-        await broker.one.append("a", "b")
-        broker.one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
-        await broker.one.append("c")
-        row = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=asked)
-        request = OffsetForLeaderEpochRequest(replica_id=2, topics=[OffsetForLeaderTopic(topic="t", partitions=[row])])
-        response = await broker.start(offset_for_leader_epoch, request, 4).now()
-        found = response.topics[0].partitions[0]
-        assert (found.error_code, found.leader_epoch, found.end_offset) == answer
-
-    play(tmp_path, scenario)
+    broker.one.lead(isr=(1, 2), epoch=3)
+    await broker.one.append("a", "b")
+    broker.one.lead(isr=(1, 2), epoch=5, partition_epoch=1)
+    await broker.one.append("c")
+    row = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=asked)
+    request = OffsetForLeaderEpochRequest(replica_id=2, topics=[OffsetForLeaderTopic(topic="t", partitions=[row])])
+    response = await broker.start(offset_for_leader_epoch, request, 4).now()
+    found = response.topics[0].partitions[0]
+    assert (found.error_code, found.leader_epoch, found.end_offset) == answer
 
 
 def delete(broker: ReplicaBroker, offset: int, timeout_ms: int = 500) -> Answer:
@@ -204,48 +192,40 @@ async def _led_by_all(broker: ReplicaBroker) -> int:
     return end
 
 
-def test_deleting_waits_for_the_followers(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        end = await _led_by_all(broker)
-        waiting = delete(broker, 2)
-        assert await outcome(waiting) is None
-        broker.one.fetched(end, start=2)
-        assert await outcome(waiting) == (ErrorCode.NONE, 2)
-        assert await outcome(delete(broker, 2)) == (ErrorCode.NONE, 2)
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_deleting_waits_for_the_followers(broker: ReplicaBroker) -> None:
+    end = await _led_by_all(broker)
+    waiting = delete(broker, 2)
+    assert await outcome(waiting) is None
+    broker.one.fetched(end, start=2)
+    assert await outcome(waiting) == (ErrorCode.NONE, 2)
+    assert await outcome(delete(broker, 2)) == (ErrorCode.NONE, 2)
 
 
-def test_deleting_does_not_wait_longer_than_asked(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await _led_by_all(broker)
-        waiting = delete(broker, 2, timeout_ms=500)
-        assert await outcome(waiting) is None
-        broker.wait(500)
-        assert await outcome(waiting) == (ErrorCode.REQUEST_TIMED_OUT, 0)
-        assert broker.one.partition.waiters.deletions_count == 0
-        assert broker.one.partition.log.log_start_offset == 2
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_deleting_does_not_wait_longer_than_asked(broker: ReplicaBroker) -> None:
+    await _led_by_all(broker)
+    waiting = delete(broker, 2, timeout_ms=500)
+    assert await outcome(waiting) is None
+    broker.wait(500)
+    assert await outcome(waiting) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    assert broker.one.partition.waiters.deletions_count == 0
+    assert broker.one.partition.log.log_start_offset == 2
 
 
-def test_deleting_ends_with_the_leadership_and_leaves_nothing_when_its_client_does(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        await _led_by_all(broker)
-        waiting, left = delete(broker, 2), delete(broker, 2)
-        assert await outcome(waiting) is None
-        await left.cancel()
-        assert broker.one.partition.waiters.deletions_count == 1
-        broker.one.follow(epoch=1, partition_epoch=1)
-        assert await outcome(waiting) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_deleting_ends_with_the_leadership_and_leaves_nothing_when_its_client_does(broker: ReplicaBroker) -> None:
+    await _led_by_all(broker)
+    waiting, left = delete(broker, 2), delete(broker, 2)
+    assert await outcome(waiting) is None
+    await left.cancel()
+    assert broker.one.partition.waiters.deletions_count == 1
+    broker.one.follow(epoch=1, partition_epoch=1)
+    assert await outcome(waiting) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-def test_only_what_is_committed_may_be_deleted(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker) -> None:
-        broker.one.lead(isr=(1, 2))
-        await broker.one.append("a")
-        assert await outcome(delete(broker, 1)) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path")
+async def test_only_what_is_committed_may_be_deleted(broker: ReplicaBroker) -> None:
+    broker.one.lead(isr=(1, 2))
+    await broker.one.append("a")
+    assert await outcome(delete(broker, 1)) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)

@@ -12,9 +12,10 @@ from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from protocol.messages.describe_acls import DescribeAclsRequest
 from runtime.slices import SLICE_MS
+from tests.async_tests import simulated
 from tests.broker.acl_world import AclWorld
 from tests.doubles.clock import ManualClock
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import SimLoop
 
 ROWS = 600
 ANY, TOPIC, LITERAL, READ, ALLOW = 1, 2, 3, 3, 3
@@ -55,57 +56,50 @@ class LoopTurns:
             await asyncio.sleep(0)
 
 
-def test_others_run_between_the_rows_of_large_requests() -> None:
-    async def program() -> None:
-        clock = ManualClock(step_ms=1)  # each look at it, one a row, takes a millisecond
-        async with AclWorld(clock) as world:
-            broker = await world.broker()
-            context = world.context(broker)
-            turns = LoopTurns(clock)
-            others = asyncio.ensure_future(turns.run())
-            names = [f"t{number}" for number in range(ROWS)]
-            made = await create_acls(CreateAclsRequest(creations=[creation(name) for name in names]), context)
-            assert [result.error_code for result in made.results] == [ErrorCode.NONE] * ROWS
-            described = await describe_acls(describing(), context)
-            assert [resource.resource_name for resource in described.resources] == sorted(names)
-            filters = [selecting(name) for name in names[1:]] + [selecting(None)]
-            deleted = await delete_acls(DeleteAclsRequest(filters=filters), context)
-            rows = [[row.resource_name for row in result.matching_acls] for result in deleted.filter_results]
-            assert rows == [[name] for name in names[1:]] + [["t0"]]
-            others.cancel()
-            assert turns.longest_ms <= 3 * SLICE_MS
-
-    asyncio.run(program())
+async def test_others_run_between_the_rows_of_large_requests() -> None:
+    clock = ManualClock(step_ms=1)  # each look at it, one a row, takes a millisecond
+    async with AclWorld(clock) as world:
+        broker = await world.broker()
+        context = world.context(broker)
+        turns = LoopTurns(clock)
+        others = asyncio.ensure_future(turns.run())
+        names = [f"t{number}" for number in range(ROWS)]
+        made = await create_acls(CreateAclsRequest(creations=[creation(name) for name in names]), context)
+        assert [result.error_code for result in made.results] == [ErrorCode.NONE] * ROWS
+        described = await describe_acls(describing(), context)
+        assert [resource.resource_name for resource in described.resources] == sorted(names)
+        filters = [selecting(name) for name in names[1:]] + [selecting(None)]
+        deleted = await delete_acls(DeleteAclsRequest(filters=filters), context)
+        rows = [[row.resource_name for row in result.matching_acls] for result in deleted.filter_results]
+        assert rows == [[name] for name in names[1:]] + [["t0"]]
+        others.cancel()
+        assert turns.longest_ms <= 3 * SLICE_MS
 
 
-def test_the_changes_of_a_pattern_are_one_write() -> None:
-    async def program(_loop: SimLoop) -> None:
-        async with AclWorld() as world:
-            context = world.context(await world.broker())
-            users = [f"User:{number}" for number in range(50)]
-            await create_acls(CreateAclsRequest(creations=[creation("t", principal=each) for each in users]), context)
-            await delete_acls(DeleteAclsRequest(filters=[selecting("t")]), context)
-            assert len(await world.store.children("/kafka-acl-changes")) == 2
-
-    simulate(1, program)
+@simulated(1)
+async def test_the_changes_of_a_pattern_are_one_write(loop: SimLoop) -> None:
+    async with AclWorld() as world:
+        context = world.context(await world.broker())
+        users = [f"User:{number}" for number in range(50)]
+        await create_acls(CreateAclsRequest(creations=[creation("t", principal=each) for each in users]), context)
+        await delete_acls(DeleteAclsRequest(filters=[selecting("t")]), context)
+        assert len(await world.store.children("/kafka-acl-changes")) == 2
 
 
-def test_a_store_that_does_not_answer_fails_each_row() -> None:
-    async def program(_loop: SimLoop) -> None:
-        async with AclWorld() as world:
-            broker = await world.broker()
-            context = world.context(broker)
-            await create_acls(CreateAclsRequest(creations=[creation("a")]), context)
-            broker.store.session().cut()
-            creations = [creation("a", operation=4), creation("a/b"), creation("c")]
-            made = await create_acls(CreateAclsRequest(creations=creations), context)
-            assert [result.error_code for result in made.results] == [
-                ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT,
-            ]  # fmt: skip
-            deleted = await delete_acls(DeleteAclsRequest(filters=[selecting("a")]), context)
-            [[row]] = [result.matching_acls for result in deleted.filter_results]
-            assert (row.resource_name, row.error_code) == ("a", ErrorCode.REQUEST_TIMED_OUT)
-            described = await describe_acls(describing(), context)
-            assert [resource.resource_name for resource in described.resources] == ["a"]
-
-    simulate(1, program)
+@simulated(1)
+async def test_a_store_that_does_not_answer_fails_each_row(loop: SimLoop) -> None:
+    async with AclWorld() as world:
+        broker = await world.broker()
+        context = world.context(broker)
+        await create_acls(CreateAclsRequest(creations=[creation("a")]), context)
+        broker.store.session().cut()
+        creations = [creation("a", operation=4), creation("a/b"), creation("c")]
+        made = await create_acls(CreateAclsRequest(creations=creations), context)
+        assert [result.error_code for result in made.results] == [
+            ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT,
+        ]  # fmt: skip
+        deleted = await delete_acls(DeleteAclsRequest(filters=[selecting("a")]), context)
+        [[row]] = [result.matching_acls for result in deleted.filter_results]
+        assert (row.resource_name, row.error_code) == ("a", ErrorCode.REQUEST_TIMED_OUT)
+        described = await describe_acls(describing(), context)
+        assert [resource.resource_name for resource in described.resources] == ["a"]

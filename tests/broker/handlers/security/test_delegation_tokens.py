@@ -33,6 +33,7 @@ from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
 from security.denial import Cause, Denied
 from security.principal import ANONYMOUS, Principal
+from tests.async_tests import played_by
 from tests.differential.wire import fitted
 from tests.doubles.clock import ManualClock
 from tests.simulation.store import Fault, SimulatedEnsemble
@@ -140,27 +141,23 @@ def test_connections_that_may_not_ask(protocol: str, user: str, by_token: bool) 
     run(case, {})
 
 
-def test_without_a_secret_there_are_no_tokens() -> None:
-    async def case(world: World) -> None:
-        for request in (creating(), *OTHERS):
-            assert (await world.ask(request, 2)).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-
-    run(case, {})
+@played_by(lambda program: run(program, {}))
+async def test_without_a_secret_there_are_no_tokens(world: World) -> None:
+    for request in (creating(), *OTHERS):
+        assert (await world.ask(request, 2)).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-def test_a_store_that_does_not_answer() -> None:
-    async def case(world: World) -> None:
-        made = await world.ask(creating(), 3)
+@played_by(run)
+async def test_a_store_that_does_not_answer(world: World) -> None:
+    made = await world.ask(creating(), 3)
 
-        def lose(_session_id: int, _operations: Transaction) -> Fault:
-            return Fault.REQUEST_LOST
+    def lose(_session_id: int, _operations: Transaction) -> Fault:
+        return Fault.REQUEST_LOST
 
-        world.ensemble.fault = lose
-        for request in (
-            creating(),
-            RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=1),
-            ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1),
-        ):
-            assert (await world.ask(request, 2)).error_code == ErrorCode.REQUEST_TIMED_OUT
-
-    run(case)
+    world.ensemble.fault = lose
+    for request in (
+        creating(),
+        RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=1),
+        ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1),
+    ):
+        assert (await world.ask(request, 2)).error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -17,6 +17,7 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.topic_partition import TopicPartition
 from storage.log.partition_log import AppendOrigin
+from tests.async_tests import played_by
 from tests.broker.handlers.replica_broker import Answer, ReplicaBroker, replica_broker
 from tests.storage.logs import NOW_MS, batch
 
@@ -101,84 +102,78 @@ def mark(broker: ReplicaBroker) -> None:
     broker.one.partition.append(bytearray(marker), origin=AppendOrigin.COORDINATOR, acks=1, now_ms=NOW_MS)
 
 
-def test_a_coordinator_elsewhere_is_waited_for_as_a_barrier(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        coordinator.is_elsewhere = True
-        answer = broker.start(produce, sending(), 11)
-        assert isinstance(answer._outcome, Deferred) and answer._outcome.is_barrier
-        assert await row_of(answer) is None and broker.one.partition.log.offsets.next_offset == 0
-        coordinator.answer()
-        await asyncio.sleep(0)
-        await broker.one.partition.log.await_appends()
-        assert (await row_of(answer)).error_code == ErrorCode.NONE
-        assert broker.one.partition.log.offsets.next_offset == 1
-
-    play(tmp_path, scenario)
-
-
-def test_a_marker_that_comes_first_leaves_nothing_to_begin(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        coordinator.is_elsewhere = True
-        answer = broker.start(produce, sending(), 11)
-        assert await row_of(answer) is None
-        mark(broker)
-        coordinator.answer()
-        assert (await row_of(answer)).error_code == ErrorCode.INVALID_TXN_STATE
-        assert broker.one.partition.log.offsets.next_offset == 1
-        assert not broker.one.partition.log.producers.states.has_open_transaction(PRODUCER, 0)
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_a_coordinator_elsewhere_is_waited_for_as_a_barrier(
+    broker: ReplicaBroker, coordinator: Coordinator
+) -> None:
+    coordinator.is_elsewhere = True
+    answer = broker.start(produce, sending(), 11)
+    assert isinstance(answer._outcome, Deferred) and answer._outcome.is_barrier
+    assert await row_of(answer) is None and broker.one.partition.log.offsets.next_offset == 0
+    coordinator.answer()
+    await asyncio.sleep(0)
+    await broker.one.partition.log.await_appends()
+    assert (await row_of(answer)).error_code == ErrorCode.NONE
+    assert broker.one.partition.log.offsets.next_offset == 1
 
 
-def test_a_leadership_that_ends_meanwhile_refuses_the_batch(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        coordinator.is_elsewhere = True
-        answer = broker.start(produce, sending(), 11)
-        assert await row_of(answer) is None
-        broker.one.follow(leader=2, epoch=1, partition_epoch=1)
-        coordinator.answer()
-        assert (await row_of(answer)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+@played_by(play, "tmp_path", gives=2)
+async def test_a_marker_that_comes_first_leaves_nothing_to_begin(
+    broker: ReplicaBroker, coordinator: Coordinator
+) -> None:
+    coordinator.is_elsewhere = True
+    answer = broker.start(produce, sending(), 11)
+    assert await row_of(answer) is None
+    mark(broker)
+    coordinator.answer()
+    assert (await row_of(answer)).error_code == ErrorCode.INVALID_TXN_STATE
+    assert broker.one.partition.log.offsets.next_offset == 1
+    assert not broker.one.partition.log.producers.states.has_open_transaction(PRODUCER, 0)
 
-    play(tmp_path, scenario)
+
+@played_by(play, "tmp_path", gives=2)
+async def test_a_leadership_that_ends_meanwhile_refuses_the_batch(
+    broker: ReplicaBroker, coordinator: Coordinator
+) -> None:
+    coordinator.is_elsewhere = True
+    answer = broker.start(produce, sending(), 11)
+    assert await row_of(answer) is None
+    broker.one.follow(leader=2, epoch=1, partition_epoch=1)
+    coordinator.answer()
+    assert (await row_of(answer)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_nobody_is_asked_by_a_follower(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        broker.one.follow(leader=2, epoch=1, partition_epoch=1)
-        assert (await produced(broker)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert coordinator.asked == []
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_nobody_is_asked_by_a_follower(broker: ReplicaBroker, coordinator: Coordinator) -> None:
+    broker.one.follow(leader=2, epoch=1, partition_epoch=1)
+    assert (await produced(broker)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert coordinator.asked == []
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-def test_a_producer_that_needs_no_answer_learns_of_a_refusal_by_the_end_of_its_connection(
-    tmp_path: Path, error: ErrorCode
+@played_by(play, "tmp_path", gives=2)
+async def test_a_producer_that_needs_no_answer_learns_of_a_refusal_by_the_end_of_its_connection(
+    broker: ReplicaBroker, coordinator: Coordinator, error: ErrorCode
 ) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        coordinator.is_elsewhere, coordinator.error = True, error
-        outcome: Any = produce(sending(acks=0), broker.context(11))
-        outcomes: list[Any] = []
-        outcome.then(outcomes.append)
-        await asyncio.sleep(0)
-        coordinator.answer()
-        await asyncio.sleep(0)
-        await broker.one.partition.log.await_appends()
-        (found,) = outcomes
-        assert found is None if error is ErrorCode.NONE else isinstance(found, CloseConnection)
-
-    play(tmp_path, scenario)
+    coordinator.is_elsewhere, coordinator.error = True, error
+    outcome: Any = produce(sending(acks=0), broker.context(11))
+    outcomes: list[Any] = []
+    outcome.then(outcomes.append)
+    await asyncio.sleep(0)
+    coordinator.answer()
+    await asyncio.sleep(0)
+    await broker.one.partition.log.await_appends()
+    (found,) = outcomes
+    assert found is None if error is ErrorCode.NONE else isinstance(found, CloseConnection)
 
 
-def test_a_client_that_is_gone_does_not_stop_the_append(tmp_path: Path) -> None:
-    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
-        coordinator.is_elsewhere = True
-        answer = broker.start(produce, sending(acks=-1), 11)
-        assert await row_of(answer) is None
-        answer.abandon()
-        coordinator.answer()
-        await asyncio.sleep(0)
-        await broker.one.partition.log.await_appends()
-        assert broker.one.partition.log.offsets.next_offset == 1 and broker.one.partition.waiters.produces_count == 0
-
-    play(tmp_path, scenario)
+@played_by(play, "tmp_path", gives=2)
+async def test_a_client_that_is_gone_does_not_stop_the_append(broker: ReplicaBroker, coordinator: Coordinator) -> None:
+    coordinator.is_elsewhere = True
+    answer = broker.start(produce, sending(acks=-1), 11)
+    assert await row_of(answer) is None
+    answer.abandon()
+    coordinator.answer()
+    await asyncio.sleep(0)
+    await broker.one.partition.log.await_appends()
+    assert broker.one.partition.log.offsets.next_offset == 1 and broker.one.partition.waiters.produces_count == 0

@@ -21,18 +21,13 @@ def errors(response: TxnOffsetCommitResponse) -> dict[TopicPartition, int]:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_old_clients_do_not_get_the_error_of_a_load(version: int) -> None:
-    async def scenario() -> None:
-        async with GroupBroker() as broker:
-            broker.world.groups.runtime.on_resignation(broker.world.groups.partition_for("g") or 0)
-            broker.world.log.gate = asyncio.Event()
-            await broker.world.lead(1)
-            response = await txn_offset_commit(
-                transactional_commit_request("g", {ORDERS_0: 5}), broker.context(version)
-            )
-            loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            expected = loading if version >= 2 else ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert errors(response) == {ORDERS_0: expected}
-            broker.world.log.gate.set()
-
-    asyncio.run(scenario())
+async def test_old_clients_do_not_get_the_error_of_a_load(version: int) -> None:
+    async with GroupBroker() as broker:
+        broker.world.groups.runtime.on_resignation(broker.world.groups.partition_for("g") or 0)
+        broker.world.log.gate = asyncio.Event()
+        await broker.world.lead(1)
+        response = await txn_offset_commit(transactional_commit_request("g", {ORDERS_0: 5}), broker.context(version))
+        loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        expected = loading if version >= 2 else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert errors(response) == {ORDERS_0: expected}
+        broker.world.log.gate.set()

@@ -13,6 +13,7 @@ from storage.log.producers.producer_state import ProducerStates
 from storage.log.removal.log_truncation import truncate_to
 from storage.segments.segment_files import TXN_INDEX_SUFFIX
 from storage.segments.txn_index import AbortedTxn, decode_transactions
+from tests.async_tests import played_by
 from tests.storage.log.producers.transacting import Transactional
 from tests.storage.logs import append, config, read
 from tests.storage.machine import Machine, on_a_machine
@@ -124,34 +125,30 @@ async def check_behind_flushed_writes(machine: Machine, log: PartitionLog) -> No
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_abort_that_was_cut_off_does_not_come_back_in_the_index(seed: int) -> None:
-    async def program(machine: Machine) -> None:
-        machine.readers_delay_ms = 1000.0  # rolled segments are flushed late
-        log = await machine.start()
-        log.configure(EACH_FLUSHED)
-        one = Transactional(log, 1)
-        await one.write("a")
-        await one.abort()
-        end_offset = log.log_end_offset
-        await one.write("b")
-        await one.abort()
-        await log.flush()
-        await truncate_to(log, end_offset + 1)
-        await check_behind_flushed_writes(machine, log)
-
-    on_a_machine(seed, program)
+@played_by(on_a_machine, "seed")
+async def test_an_abort_that_was_cut_off_does_not_come_back_in_the_index(machine: Machine) -> None:
+    machine.readers_delay_ms = 1000.0  # rolled segments are flushed late
+    log = await machine.start()
+    log.configure(EACH_FLUSHED)
+    one = Transactional(log, 1)
+    await one.write("a")
+    await one.abort()
+    end_offset = log.log_end_offset
+    await one.write("b")
+    await one.abort()
+    await log.flush()
+    await truncate_to(log, end_offset + 1)
+    await check_behind_flushed_writes(machine, log)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_an_index_that_a_recovery_has_made_again_is_on_the_disk(seed: int) -> None:
-    async def program(machine: Machine) -> None:
-        log = await machine.start()
-        one = Transactional(log, 1)
-        await one.write("a")
-        await one.abort()
-        machine.storage.crash_process()
-        machine.readers_delay_ms = 1000.0
-        log = await machine.start(0)
-        await check_behind_flushed_writes(machine, log)
-
-    on_a_machine(seed, program)
+@played_by(on_a_machine, "seed")
+async def test_an_index_that_a_recovery_has_made_again_is_on_the_disk(machine: Machine) -> None:
+    log = await machine.start()
+    one = Transactional(log, 1)
+    await one.write("a")
+    await one.abort()
+    machine.storage.crash_process()
+    machine.readers_delay_ms = 1000.0
+    log = await machine.start(0)
+    await check_behind_flushed_writes(machine, log)

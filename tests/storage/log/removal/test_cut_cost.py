@@ -64,50 +64,44 @@ def test_a_log_without_producers_is_not_walked_for_them(tmp_path: Path) -> None:
     assert asyncio.run(run(has_producer=True)) > (COUNT - 1) * len(VALUE)
 
 
-def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> None:
-    async def run() -> None:
-        filesystem = ControlledFileSystem()
-        async with world(str(tmp_path), filesystem=filesystem) as here:
-            log = await filled(here, tmp_path, has_producer=True)
-            other = await opening.open_log("o", 0, f"{tmp_path}/o-0", config(), here.environment)
-            walks = filesystem.shut_on("open_to_read", "*/t-0/*.log")
-            cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
-            await walks.reached()
-            async with asyncio.timeout(20):
-                await append(other, "a")
-                await other.flush()
-            assert values_of(await read(log, COUNT - 2)) == [(COUNT - 2, VALUE + str(COUNT - 2))]
-            closing = asyncio.ensure_future(log.close())
+async def test_other_logs_go_on_while_one_that_was_cut_is_walked(tmp_path: Path) -> None:
+    filesystem = ControlledFileSystem()
+    async with world(str(tmp_path), filesystem=filesystem) as here:
+        log = await filled(here, tmp_path, has_producer=True)
+        other = await opening.open_log("o", 0, f"{tmp_path}/o-0", config(), here.environment)
+        walks = filesystem.shut_on("open_to_read", "*/t-0/*.log")
+        cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
+        await walks.reached()
+        async with asyncio.timeout(20):
+            await append(other, "a")
             await other.flush()
-            assert not cut.done() and not closing.done()
-            walks.open()
-            await cut
-            await closing
-            assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
-            await other.close()
+        assert values_of(await read(log, COUNT - 2)) == [(COUNT - 2, VALUE + str(COUNT - 2))]
+        closing = asyncio.ensure_future(log.close())
+        await other.flush()
+        assert not cut.done() and not closing.done()
+        walks.open()
+        await cut
+        await closing
+        assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
+        await other.close()
 
-    asyncio.run(run())
 
-
-def test_a_stop_that_does_not_wait_for_the_walk_leaves_no_producers_of_what_was_cut_off(tmp_path: Path) -> None:
-    async def run() -> None:
-        filesystem = ControlledFileSystem()
-        async with world(str(tmp_path), filesystem=filesystem) as here:
-            log = await filled(here, tmp_path, has_producer=True, segment_bytes=7000)
-            walks = filesystem.shut_on("open_to_read", "*/t-0/*.log")
-            cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
-            await walks.reached()
-            stop = asyncio.ensure_future(here.tasks.close())
-            await asyncio.wait((cut,))
-            walks.open()
-            await stop
-            await log.close()
-        async with world(str(tmp_path)) as here:
-            log = await open_log(here, str(tmp_path), is_clean=True, recovery_point=COUNT - 1)
-            assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
-            await log.close()
-
-    asyncio.run(run())
+async def test_a_stop_that_does_not_wait_for_the_walk_leaves_no_producers_of_what_was_cut_off(tmp_path: Path) -> None:
+    filesystem = ControlledFileSystem()
+    async with world(str(tmp_path), filesystem=filesystem) as here:
+        log = await filled(here, tmp_path, has_producer=True, segment_bytes=7000)
+        walks = filesystem.shut_on("open_to_read", "*/t-0/*.log")
+        cut = asyncio.ensure_future(truncate_to(log, COUNT - 1))
+        await walks.reached()
+        stop = asyncio.ensure_future(here.tasks.close())
+        await asyncio.wait((cut,))
+        walks.open()
+        await stop
+        await log.close()
+    async with world(str(tmp_path)) as here:
+        log = await open_log(here, str(tmp_path), is_clean=True, recovery_point=COUNT - 1)
+        assert [each.last_sequence for each in log.producers.states.describe()] == [COUNT - 2]
+        await log.close()
 
 
 async def known(log: PartitionLog) -> dict[str, Any]:
@@ -133,79 +127,69 @@ async def known(log: PartitionLog) -> dict[str, Any]:
 @pytest.mark.parametrize("segment_bytes", [7000, 1 << 20])
 @pytest.mark.parametrize("end", [39, 33, 30, 21, 1])
 @pytest.mark.parametrize("producers", ["none", "idempotent", "transactional"])
-def test_a_log_that_was_cut_knows_what_a_start_finds(
+async def test_a_log_that_was_cut_knows_what_a_start_finds(
     tmp_path: Path, producers: str, end: int, segment_bytes: int, is_clean: bool
 ) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as here:
-            log = await filled(here, tmp_path, has_producer=producers == "idempotent", segment_bytes=segment_bytes)
-            if producers == "transactional":
-                await truncate_to(log, 0)
-                one = Transactional(log, 7)
-                for at in range(COUNT // 4):
-                    for _ in range(3):
-                        await one.write(VALUE, timestamp=NOW_MS + at % 30)
-                    await (one.abort() if at % 2 else one.commit())
-            await truncate_to(log, end)
-            after = await known(log)
-            recovery_point = log.offsets.recovery_point
-            if is_clean:
-                await log.close()
-                recovery_point = end
-            again = await open_log(
-                here, str(tmp_path), config(**INDEXED, segment_bytes=segment_bytes),
-                is_clean=is_clean, recovery_point=recovery_point,
-            )  # fmt: skip
-            assert await known(again) == after
-            assert again.log_end_offset == end
-            await log.close(flush=False)
-            await again.close()
-
-    asyncio.run(run())
-
-
-def test_a_transaction_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as here:
-            log = await open_log(here, str(tmp_path))
+    async with world(str(tmp_path)) as here:
+        log = await filled(here, tmp_path, has_producer=producers == "idempotent", segment_bytes=segment_bytes)
+        if producers == "transactional":
+            await truncate_to(log, 0)
             one = Transactional(log, 7)
-            for _ in range(4):
-                await one.write("a")
-                await one.abort()
-            path, filesystem = segment_path(log.directory, 0, TXN_INDEX_SUFFIX), here.environment.filesystem
-            content = filesystem.read_bytes(path)
-            filesystem.write_bytes(path, content[34:68] + content[:34] + content[68:])
-            await truncate_to(log, 6)
-            assert filesystem.read_bytes(path) == content[: 3 * 34]
-            assert [each.last_offset for each in await log.reading.reader.aborted_between(0, 6)] == [1, 3, 5]
+            for at in range(COUNT // 4):
+                for _ in range(3):
+                    await one.write(VALUE, timestamp=NOW_MS + at % 30)
+                await (one.abort() if at % 2 else one.commit())
+        await truncate_to(log, end)
+        after = await known(log)
+        recovery_point = log.offsets.recovery_point
+        if is_clean:
             await log.close()
+            recovery_point = end
+        again = await open_log(
+            here, str(tmp_path), config(**INDEXED, segment_bytes=segment_bytes),
+            is_clean=is_clean, recovery_point=recovery_point,
+        )  # fmt: skip
+        assert await known(again) == after
+        assert again.log_end_offset == end
+        await log.close(flush=False)
+        await again.close()
 
-    asyncio.run(run())
+
+async def test_a_transaction_index_that_cannot_be_right_is_made_again_by_a_cut(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as here:
+        log = await open_log(here, str(tmp_path))
+        one = Transactional(log, 7)
+        for _ in range(4):
+            await one.write("a")
+            await one.abort()
+        path, filesystem = segment_path(log.directory, 0, TXN_INDEX_SUFFIX), here.environment.filesystem
+        content = filesystem.read_bytes(path)
+        filesystem.write_bytes(path, content[34:68] + content[:34] + content[68:])
+        await truncate_to(log, 6)
+        assert filesystem.read_bytes(path) == content[: 3 * 34]
+        assert [each.last_offset for each in await log.reading.reader.aborted_between(0, 6)] == [1, 3, 5]
+        await log.close()
 
 
-def test_a_cut_within_the_batch_that_a_later_segment_and_the_log_begin_with(tmp_path: Path) -> None:
+async def test_a_cut_within_the_batch_that_a_later_segment_and_the_log_begin_with(tmp_path: Path) -> None:
     """Nothing of the segment is left, and the ones before it are still there."""
-
-    async def run() -> None:
-        async with world(str(tmp_path)) as here:
-            log = await open_log(here, str(tmp_path), config(segment_bytes=200))
-            for _ in range(3):
-                await append(log, *"abcdefgh")
-            assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
-            log.high_watermark = 24
-            delete_records(log, 18)
-            await truncate_to(log, 20)
-            assert (log.log_start_offset, log.log_end_offset) == (18, 20)
-            for segment in log.segments:
-                assert here.environment.filesystem.exists(segment.path(".log")), "its files are those that the log has"
-            await append(log, "x", "y")
-            assert await all_values(log) == [(20, "x"), (21, "y")]
-            await log.close()
-            again = await open_log(here, str(tmp_path), is_clean=True, recovery_point=22, log_start_offset=18)
-            assert (again.log_start_offset, await all_values(again)) == (18, [(20, "x"), (21, "y")])
-            await again.close()
-
-    asyncio.run(run())
+    async with world(str(tmp_path)) as here:
+        log = await open_log(here, str(tmp_path), config(segment_bytes=200))
+        for _ in range(3):
+            await append(log, *"abcdefgh")
+        assert [segment.base_offset for segment in log.segments] == [0, 8, 16]
+        log.high_watermark = 24
+        delete_records(log, 18)
+        await truncate_to(log, 20)
+        assert (log.log_start_offset, log.log_end_offset) == (18, 20)
+        for segment in log.segments:
+            assert here.environment.filesystem.exists(segment.path(".log")), "its files are those that the log has"
+        await append(log, "x", "y")
+        assert await all_values(log) == [(20, "x"), (21, "y")]
+        await log.close()
+        again = await open_log(here, str(tmp_path), is_clean=True, recovery_point=22, log_start_offset=18)
+        assert (again.log_start_offset, await all_values(again)) == (18, [(20, "x"), (21, "y")])
+        await again.close()
 
 
 @pytest.mark.parametrize("count", [1, 999, 1000, 1001, 2500])
@@ -234,17 +218,13 @@ def test_a_walk_in_steps_visits_what_a_walk_does(tmp_path: Path, count: int) -> 
     file.close()
 
 
-def test_a_cut_that_meets_an_unreadable_log_fails_it(tmp_path: Path) -> None:
+async def test_a_cut_that_meets_an_unreadable_log_fails_it(tmp_path: Path) -> None:
     """Behind the cut itself, while it is walked."""
-
-    async def run() -> None:
-        filesystem = ControlledFileSystem()
-        async with world(str(tmp_path), filesystem=filesystem) as here:
-            log = await filled(here, tmp_path, has_producer=True)
-            filesystem.on("open_to_read", "*.log", fails(errno.EIO))
-            with pytest.raises(KafkaError):
-                await truncate_to(log, COUNT - 1)
-            assert log.failure is not None and len(here.failed) == 1
-            await log.close(flush=False)
-
-    asyncio.run(run())
+    filesystem = ControlledFileSystem()
+    async with world(str(tmp_path), filesystem=filesystem) as here:
+        log = await filled(here, tmp_path, has_producer=True)
+        filesystem.on("open_to_read", "*.log", fails(errno.EIO))
+        with pytest.raises(KafkaError):
+            await truncate_to(log, COUNT - 1)
+        assert log.failure is not None and len(here.failed) == 1
+        await log.close(flush=False)

@@ -54,54 +54,43 @@ async def save_epochs(log: PartitionLog) -> None:
     [PartitionLog.flush, save_epochs, partial(PartitionLog.adopt_topic_id, topic_id=bytes(range(16)))],
     ids=["flush", "epochs", "topic id"],
 )
-def test_what_is_asked_of_it_ends(tmp_path: Path, wait: Callable[[PartitionLog], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), config(**BUSY))
-            async with kept_busy(log):
-                await wait(log)
-            await log.close()
-
-    asyncio.run(run())
+async def test_what_is_asked_of_it_ends(tmp_path: Path, wait: Callable[[PartitionLog], Awaitable[None]]) -> None:
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path), config(**BUSY))
+        async with kept_busy(log):
+            await wait(log)
+        await log.close()
 
 
-def test_a_flush_of_one_that_is_being_opened_ends(tmp_path: Path) -> None:
+async def test_a_flush_of_one_that_is_being_opened_ends(tmp_path: Path) -> None:
     """What waits for its segment's file is flushed with the rest, and no more is waited for."""
-
-    async def run() -> None:
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), config(**BUSY))
-            await append(log, "v")
-            await close_unused_file(log)
-            async with kept_busy(log):
-                end_offset = log.offsets.next_offset
-                await log.flush()
-                assert log.offsets.recovery_point >= end_offset > 1
-            await log.close()
-
-    asyncio.run(run())
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path), config(**BUSY))
+        await append(log, "v")
+        await close_unused_file(log)
+        async with kept_busy(log):
+            end_offset = log.offsets.next_offset
+            await log.flush()
+            assert log.offsets.recovery_point >= end_offset > 1
+        await log.close()
 
 
-def test_retention_of_one_whose_producers_have_no_snapshot_ends(tmp_path: Path) -> None:
+async def test_retention_of_one_whose_producers_have_no_snapshot_ends(tmp_path: Path) -> None:
     """After an unclean stop the oldest segments may be the only trace of producers: that is written down first."""
-
-    async def run() -> None:
-        settings = config(**BUSY, retention_bytes=1000)
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), settings)
-            for number in range(80):
-                await append_records(log, batch("v", producer_id=7, producer_epoch=0, base_sequence=number))
-            await log.close(flush=False)
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), settings, recovery_point=0)
-            log.high_watermark = log.log_end_offset
-            async with kept_busy(log):
-                assert await delete_old_segments(log) > 0
-            await log.close(flush=False)
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), settings, recovery_point=log.offsets.recovery_point)
-            (producer,) = log.producers.states.describe()
-            assert (producer.producer_id, producer.last_sequence) == (7, 79)
-            await log.close()
-
-    asyncio.run(run())
+    settings = config(**BUSY, retention_bytes=1000)
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path), settings)
+        for number in range(80):
+            await append_records(log, batch("v", producer_id=7, producer_epoch=0, base_sequence=number))
+        await log.close(flush=False)
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path), settings, recovery_point=0)
+        log.high_watermark = log.log_end_offset
+        async with kept_busy(log):
+            assert await delete_old_segments(log) > 0
+        await log.close(flush=False)
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path), settings, recovery_point=log.offsets.recovery_point)
+        (producer,) = log.producers.states.describe()
+        assert (producer.producer_id, producer.last_sequence) == (7, 79)
+        await log.close()

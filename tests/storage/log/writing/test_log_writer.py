@@ -14,31 +14,28 @@ from storage.log.partition_log import AppendOrigin
 from tests.storage.logs import NOW_MS, Outcome, all_values, append, batch, config, open_log, world
 
 
-def test_a_retry_of_what_is_on_its_way_is_answered_though_the_log_is_held(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path))
-            identity = {"producer_id": 3, "producer_epoch": 0}
-            await append(log, "a", base_sequence=0, **identity)
-            gate = threading.Event()
-            place.environment.queue.run(lambda: gate.wait(30))
-            first, again = Outcome(), Outcome()
-            for done in (first, again):
-                result = log.append(
-                    batch("b", base_sequence=1, **identity),
-                    leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done,
-                )  # fmt: skip
-                if done is first:
-                    log_replacement.buffer_appends(log)
-            assert result.duplicate
-            gate.set()
-            await log.await_appends()
-            log_replacement.release(log)
-            await log.await_appends()
-            assert first.is_written and again.is_written
-            await log.close()
-
-    asyncio.run(run())
+async def test_a_retry_of_what_is_on_its_way_is_answered_though_the_log_is_held(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path))
+        identity = {"producer_id": 3, "producer_epoch": 0}
+        await append(log, "a", base_sequence=0, **identity)
+        gate = threading.Event()
+        place.environment.queue.run(lambda: gate.wait(30))
+        first, again = Outcome(), Outcome()
+        for done in (first, again):
+            result = log.append(
+                batch("b", base_sequence=1, **identity),
+                leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done,
+            )  # fmt: skip
+            if done is first:
+                log_replacement.buffer_appends(log)
+        assert result.duplicate
+        gate.set()
+        await log.await_appends()
+        log_replacement.release(log)
+        await log.await_appends()
+        assert first.is_written and again.is_written
+        await log.close()
 
 
 def test_a_job_that_fails_by_a_mistake_fails_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -64,26 +61,23 @@ def test_a_job_that_fails_by_a_mistake_fails_the_log(tmp_path: Path, caplog: pyt
     assert "a mistake" in caplog.text
 
 
-def test_what_was_held_begins_a_segment_behind_what_is_still_on_its_way(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with world(str(tmp_path)) as place:
-            log = await open_log(place, str(tmp_path), config(segment_bytes=200))
-            await append(log, "a" * 60)
-            gate = threading.Event()
-            place.environment.queue.run(lambda: gate.wait(30))
-            outcomes = [Outcome(), Outcome(), Outcome()]
-            for text, done in zip("bcd", outcomes, strict=True):
-                if text == "d":
-                    log_replacement.buffer_appends(log)
-                log.append(
-                    batch(text * 60), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done
-                )  # fmt: skip
-            log_replacement.release(log)
-            gate.set()
-            await log.await_appends()
-            assert all(done.is_written for done in outcomes)
-            assert [segment.base_offset for segment in log.segments] == [0, 1, 2, 3]
-            assert [value for _, value in await all_values(log)] == [text * 60 for text in "abcd"]
-            await log.close()
-
-    asyncio.run(run())
+async def test_what_was_held_begins_a_segment_behind_what_is_still_on_its_way(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as place:
+        log = await open_log(place, str(tmp_path), config(segment_bytes=200))
+        await append(log, "a" * 60)
+        gate = threading.Event()
+        place.environment.queue.run(lambda: gate.wait(30))
+        outcomes = [Outcome(), Outcome(), Outcome()]
+        for text, done in zip("bcd", outcomes, strict=True):
+            if text == "d":
+                log_replacement.buffer_appends(log)
+            log.append(
+                batch(text * 60), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=done
+            )  # fmt: skip
+        log_replacement.release(log)
+        gate.set()
+        await log.await_appends()
+        assert all(done.is_written for done in outcomes)
+        assert [segment.base_offset for segment in log.segments] == [0, 1, 2, 3]
+        assert [value for _, value in await all_values(log)] == [text * 60 for text in "abcd"]
+        await log.close()
