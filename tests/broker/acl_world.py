@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import cast
 
 from broker.cluster.cluster_acls import ClusterAcls, follow_acls
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
-from broker.services import Services
 from config.inter_broker_version import InterBrokerVersion
 from metadata.store.port import Store
 from runtime.clock import Clock, SystemClock
-from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
 from security.acls.acl_authorizer import AclAuthorizer
 from security.acls.entries import AclBinding, AclEntry, PatternType, PermissionType, ResourcePattern
-from security.principal import ANONYMOUS, Principal
+from security.principal import Principal
+from tests.broker.contexts import context_of
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
 
 ALICE = Principal("User", "alice")
@@ -85,6 +82,4 @@ class AclWorld:
             clock=self.clock,
             serial_queue=SerialQueue(self.clock, asyncio.get_running_loop().call_soon),
         )
-        local = Address("127.0.0.1", 9092)
-        connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", Address(HOST, 5), local, ANONYMOUS)
-        return RequestContext(version, 1, "test", connection, cast(Services, services))
+        return context_of(services, version, host=HOST)

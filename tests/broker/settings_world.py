@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from types import SimpleNamespace
-from typing import cast
 
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
-from broker.services import Services
 from broker.settings.dynamic_settings import DynamicSettings
 from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
@@ -19,11 +16,10 @@ from metadata.store.port import Store
 from metadata.store.registration import ensure_persistent_paths
 from protocol.primitives import ZERO_UUID
 from runtime.clock import Clock, SystemClock
-from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from security.authorizer import EverybodyAllowed
-from security.principal import ANONYMOUS
+from tests.broker.contexts import context_of
 from tests.simulation.store import SimulatedEnsemble
 
 PARTITION = PartitionImage(0, 0, (0,), (0,), (), 0, 1)
@@ -73,6 +69,4 @@ class SettingsWorld:
             dynamic_settings=self.settings,
             metadata=self.metadata,
         )
-        local = Address("127.0.0.1", 9092)
-        connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", Address("127.0.0.1", 5), local, ANONYMOUS)
-        return RequestContext(version, 1, "test", connection, cast(Services, services))
+        return context_of(services, version)

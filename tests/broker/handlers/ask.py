@@ -6,25 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
-from broker.services import Services
 from config.layers import Layers
 from protocol.schema import Request
 from runtime.clock import SystemClock
-from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from security.authorizer import EverybodyAllowed
-from security.principal import ANONYMOUS
+from tests.broker import contexts
 from tests.broker.quota_world import quotas_of
 from tests.controller.harness import Member, embedded_member
-
-LOCAL = Address("127.0.0.1", 9092)
 
 
 def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> RequestContext:
@@ -45,8 +40,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
         producer_ids=member.producer_ids,
         quotas=quotas_of(),
     )
-    connection = ClientConnection("1", listener, "PLAINTEXT", Address("127.0.0.1", 5), LOCAL, ANONYMOUS)
-    return RequestContext(version, 1, "test", connection, cast(Services, services))
+    return contexts.context_of(services, version, listener=listener)
 
 
 async def ask(

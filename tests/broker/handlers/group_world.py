@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
-from typing import cast
 
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
-from broker.services import Services
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from metadata.image import (
     GROUP_METADATA_TOPIC,
@@ -25,10 +22,9 @@ from metadata.image import (
 )
 from metadata.store.port import Store
 from protocol.primitives import ZERO_UUID
-from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from security.authorizer import EverybodyAllowed
-from security.principal import ANONYMOUS
+from tests.broker.contexts import context_of
 from tests.coordinator.transaction.coordinator_world import TransactionWorld
 from tests.coordinator.world import World
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
@@ -98,21 +94,7 @@ class GroupBroker:
             internal_topics=self.topics,
             advertised=AdvertisedAddresses(BROKER_ID, []),
         )
-        connection = ClientConnection(
-            connection_id="1",
-            listener=LISTENER,
-            security_protocol="PLAINTEXT",
-            peer=Address(host, 50_000),
-            local=Address("127.0.0.1", 9092),
-            principal=ANONYMOUS,
-        )
-        return RequestContext(
-            api_version=api_version,
-            correlation_id=1,
-            client_id=client_id,
-            connection=connection,
-            services=cast(Services, services),
-        )
+        return context_of(services, api_version, client_id=client_id, host=host, listener=LISTENER)
 
 
 def _partition(leader: int) -> PartitionImage:

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.memory_budget import MemoryBudget
 from broker.network.request_context import RequestContext
@@ -29,12 +28,11 @@ from replication.fetch_sessions import FetchSessions
 from replication.marker_appender import MarkerAppender
 from replication.partition import Partition
 from replication.partitions import Partitions
-from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from security.authorizer import EverybodyAllowed
-from security.principal import ANONYMOUS
+from tests.broker.contexts import context_of
 from tests.broker.quota_world import quotas_of
 from tests.doubles.clock import ManualClock, Turns
 from tests.replication.replica_world import ME, Replica, replica
@@ -119,9 +117,7 @@ class ReplicaBroker:
         self.services.metadata.publish(replace(_image(), topics={}))
 
     def context(self, version: int) -> RequestContext:
-        here = Address("127.0.0.1", 9092)
-        connection = ClientConnection("1", LISTENER, "PLAINTEXT", here, here, ANONYMOUS)
-        return RequestContext(version, 1, "test", connection, self.services)
+        return context_of(self.services, version, listener=LISTENER)
 
     def start(self, handler: Handler[Any], request: Request, version: int) -> Answer:
         decoded = type(request).decode(request.encode(version), version)

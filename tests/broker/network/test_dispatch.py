@@ -3,34 +3,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.dispatch import Dispatch, Outcome, handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.network.routes import DispatchTable, Handler
-from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from runtime.network.transport import Address
 from runtime.tasks import TaskScope
 from security.access import NOTHING
-from security.principal import ANONYMOUS
+from tests.broker.contexts import context_of
 from tests.broker.harness import settle
 
 REQUEST = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 def context() -> RequestContext:
-    here = Address("127.0.0.1", 1)
-    connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", here, here, ANONYMOUS)
-    return RequestContext(4, 7, "tester", connection, cast(Services, SimpleNamespace()))
+    return context_of({}, 4, client_id="tester")
 
 
 def ok() -> HeartbeatResponse:

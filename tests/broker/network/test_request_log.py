@@ -91,8 +91,8 @@ def test_a_line_of_each_outcome(caplog: pytest.LogCaptureFixture, outcome: objec
         world.ask()
     world.log.close()
     assert caplog.messages == [
-        "request done: api=Heartbeat version=4 correlation_id=7 client_id='tester' principal='User:ANONYMOUS' "
-        f"address=127.0.0.1:1 listener=PLAINTEXT duration_us=3000 outcome={told}"
+        "request done: api=Heartbeat version=4 correlation_id=1 client_id='tester' principal='User:ANONYMOUS' "
+        f"address=127.0.0.1:5 listener=PLAINTEXT duration_us=3000 outcome={told}"
     ]
 
 

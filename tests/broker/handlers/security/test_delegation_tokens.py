@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,7 @@ from broker.handlers.security.create_delegation_token import create_delegation_t
 from broker.handlers.security.describe_delegation_token import describe_delegation_token
 from broker.handlers.security.expire_delegation_token import expire_delegation_token
 from broker.handlers.security.renew_delegation_token import renew_delegation_token
-from broker.network.connections.client_connection import ClientConnection
-from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
-from broker.services import Services
 from config.broker import BrokerSettings
 from metadata.store.port import Transaction
 from protocol.errors import ErrorCode
@@ -27,13 +24,13 @@ from protocol.messages import describe_delegation_token as describe
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.schema import Request
-from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 from runtime.tasks import TaskScope
 from security.access import Operation, ResourceType
 from security.denial import Cause, Denied
 from security.principal import ANONYMOUS, Principal
 from tests.async_tests import played_by
+from tests.broker.contexts import context_of
 from tests.differential.wire import fitted
 from tests.doubles.clock import ManualClock
 from tests.simulation.store import Fault, SimulatedEnsemble
@@ -42,7 +39,6 @@ HANDLERS: dict[type[Request], Any] = {
     each.request_type: each
     for each in (create_delegation_token, renew_delegation_token, expire_delegation_token, describe_delegation_token)
 }
-ADDRESS = Address("127.0.0.1", 9)
 
 
 class Rights:
@@ -76,7 +72,6 @@ class World:
         self, request: Request, version: int, user: str = "alice", *, protocol: str = "SASL_SSL", by_token: bool = False
     ) -> Any:
         principal = Principal("User", user)
-        connection = ClientConnection("1", "L", protocol, ADDRESS, ADDRESS, principal, is_token_authenticated=by_token)
         services = SimpleNamespace(
             authorizer=self.rights,
             audit=AuditLog(),
@@ -84,7 +79,7 @@ class World:
             serial_queue=SerialQueue(self.clock, asyncio.get_running_loop().call_soon),
         )
         decoded = type(request).decode(fitted(request, version).encode(version), version)
-        context = RequestContext(version, 1, "test", connection, cast(Services, services))
+        context = context_of(services, version, principal=principal, protocol=protocol, is_token_authenticated=by_token)
         response = await HANDLERS[type(request)](decoded, context)
         return type(response).decode(response.encode(version), version)
 

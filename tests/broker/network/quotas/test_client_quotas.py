@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -14,31 +13,26 @@ from broker.handlers.groups.heartbeat import heartbeat
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.produce import produce
 from broker.handlers.topics.create_topics import create_topics
-from broker.network.connections.client_connection import ClientConnection
 from broker.network.gate import BrokerGate, Gate, OpenGate
 from broker.network.quotas.client_quotas import Quotas
 from broker.network.request_context import RequestContext
 from broker.network.routes import Handler, Route
-from broker.services import Services
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsResponse
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.produce import ProduceResponse
 from protocol.schema import Response
-from runtime.network.transport import Address
 from security.principal import Principal
+from tests.broker import contexts
 from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach
 from tests.broker.quota_world import quotas_of
 from tests.doubles.clock import ManualClock
 from tests.storage.logs import batch
 
-HERE = Address("127.0.0.1", 9092)
-
 
 def context_of(user: str = "alice", client_id: str | None = "app", version: int = 7) -> RequestContext:
-    connection = ClientConnection("1", "PLAINTEXT", "PLAINTEXT", HERE, HERE, Principal("User", user))
-    return RequestContext(version, 1, client_id, connection, cast(Services, None))
+    return contexts.context_of(version=version, client_id=client_id, principal=Principal("User", user))
 
 
 def route(handler: Handler[object]) -> Route:
