@@ -18,7 +18,6 @@ from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.removal.log_truncation import truncate_to
 from storage.segments.segment import NO_TIMESTAMP
 from storage.segments.segment_scan import scan_segment
-from tests.async_tests import played_by
 from tests.storage.logs import NOW_MS, append, append_records, batch, config, open_log, world
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
@@ -119,12 +118,15 @@ def test_a_torn_tail_is_cut_and_what_is_sound_stays(tmp_path: Path, magic: int) 
         reopened(tmp_path, check)
 
 
-@played_by(reopened, "tmp_path")
-async def test_a_damaged_message_ends_the_log(log: PartitionLog, tmp_path: Path) -> None:
+def test_a_damaged_message_ends_the_log(tmp_path: Path) -> None:
     whole = bytearray(sets(1, 0, 20))
     whole[-1] ^= 1
     write_segment(tmp_path, 0, bytes(whole))
-    assert log.log_end_offset == 19
+
+    async def check(log: PartitionLog) -> None:
+        assert log.log_end_offset == 19
+
+    reopened(tmp_path, check)
 
 
 def test_the_smallest_message_is_found_at_the_end(tmp_path: Path) -> None:
@@ -167,28 +169,37 @@ def test_v0_has_no_timestamps(tmp_path: Path) -> None:
     assert scan.max_timestamp == NO_TIMESTAMP and len(scan.time_index) == 0 and len(scan.offset_index) > 5
 
 
-@played_by(reopened, "tmp_path")
-async def test_offsets_that_fall_end_the_log(log: PartitionLog, tmp_path: Path) -> None:
+def test_offsets_that_fall_end_the_log(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, encode_message(1, 5, 0, None, b"a") + encode_message(1, 4, 0, None, b"b"))
-    assert log.log_end_offset == 6
+
+    async def check(log: PartitionLog) -> None:
+        assert log.log_end_offset == 6
+
+    reopened(tmp_path, check)
 
 
-@played_by(reopened, "tmp_path")
-async def test_a_follower_copies_old_messages_as_they_are(log: PartitionLog, tmp_path: Path) -> None:
+def test_a_follower_copies_old_messages_as_they_are(tmp_path: Path) -> None:
     copied = sets(1, 0, 10, codec=Compression.GZIP) + sets(0, 10, 12) + bytes(batch("x", base_offset=12))
-    await append_records(log, bytearray(copied), origin=AppendOrigin.REPLICA)
-    assert log.log_end_offset == 13
-    assert await read_from(log, 0) == list(range(13))
-    assert (tmp_path / "t-0" / f"{0:020d}.log").read_bytes() == copied
-    damaged = bytearray(sets(1, 13, 14))
-    damaged[-1] ^= 1
-    with pytest.raises(Exception, match="corrupt"):
-        await append_records(log, damaged, origin=AppendOrigin.REPLICA)
+
+    async def check(log: PartitionLog) -> None:
+        await append_records(log, bytearray(copied), origin=AppendOrigin.REPLICA)
+        assert log.log_end_offset == 13
+        assert await read_from(log, 0) == list(range(13))
+        assert (tmp_path / "t-0" / f"{0:020d}.log").read_bytes() == copied
+        damaged = bytearray(sets(1, 13, 14))
+        damaged[-1] ^= 1
+        with pytest.raises(Exception, match="corrupt"):
+            await append_records(log, damaged, origin=AppendOrigin.REPLICA)
+
+    reopened(tmp_path, check)
 
 
-@played_by(reopened, "tmp_path")
-async def test_a_cut_among_old_messages(log: PartitionLog, tmp_path: Path) -> None:
+def test_a_cut_among_old_messages(tmp_path: Path) -> None:
     write_segment(tmp_path, 0, sets(1, 0, 20, codec=Compression.SNAPPY))
-    await truncate_to(log, 12)
-    await append(log, "next")
-    assert await read_from(log, 0) == [*range(10), 12]  # a wrapper goes or stays as a whole
+
+    async def check(log: PartitionLog) -> None:
+        await truncate_to(log, 12)
+        await append(log, "next")
+        assert await read_from(log, 0) == [*range(10), 12]  # a wrapper goes or stays as a whole
+
+    reopened(tmp_path, check)

@@ -17,7 +17,6 @@ from protocol.errors import KafkaError
 from runtime.disk.os_filesystem import OsFileSystem
 from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.segments.segment_scan import scan_segment
-from tests.async_tests import played_by
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.filesystem import SimStorage
@@ -83,12 +82,15 @@ def holds(count: int) -> Callable[[PartitionLog], Any]:
     return check
 
 
-@played_by(reopened, "tmp_path", is_clean=True, recovery_point=30)
-async def test_after_a_clean_stop_nothing_is_opened_until_it_is_touched(log: PartitionLog, tmp_path: Path) -> None:
+def test_after_a_clean_stop_nothing_is_opened_until_it_is_touched(tmp_path: Path) -> None:
     written(tmp_path, 30)
-    assert all(segment.file is None for segment in log.segments)
-    assert log.log_end_offset == 30
-    await holds(30)(log)
+
+    async def check(log: PartitionLog) -> None:
+        assert all(segment.file is None for segment in log.segments)
+        assert log.log_end_offset == 30
+        await holds(30)(log)
+
+    reopened(tmp_path, check, is_clean=True, recovery_point=30)
 
 
 def test_a_clean_log_without_a_checkpoint_is_asked_where_it_ends(tmp_path: Path) -> None:
@@ -96,11 +98,14 @@ def test_a_clean_log_without_a_checkpoint_is_asked_where_it_ends(tmp_path: Path)
     reopened(tmp_path, holds(30), is_clean=True)
 
 
-@played_by(reopened, "tmp_path", is_clean=True, recovery_point=31)
-async def test_after_a_kill_the_log_is_whole(log: PartitionLog, tmp_path: Path) -> None:
+def test_after_a_kill_the_log_is_whole(tmp_path: Path) -> None:
     written(tmp_path, 30, stop="kill")
     reopened(tmp_path, holds(30))
-    assert len(await all_values(log)) == log.log_end_offset == 31
+
+    async def check(log: PartitionLog) -> None:
+        assert len(await all_values(log)) == log.log_end_offset == 31
+
+    reopened(tmp_path, check, is_clean=True, recovery_point=31)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30, 61, 100, 168])
@@ -135,17 +140,17 @@ def test_a_flipped_bit_ends_the_log_there(tmp_path: Path) -> None:
     assert int(log_files(tmp_path)[-1].name[:20]) <= end
 
 
-@played_by(
-    lambda tmp_path, program: reopened(tmp_path, program, recovery_point=int(log_files(tmp_path)[2].name[:20])),
-    "tmp_path",
-)
-async def test_only_segments_from_the_recovery_point_on_are_walked(log: PartitionLog, tmp_path: Path) -> None:
+def test_only_segments_from_the_recovery_point_on_are_walked(tmp_path: Path) -> None:
     written(tmp_path, 33, stop="kill")
     first = log_files(tmp_path)[0]
     content = bytearray(first.read_bytes())
     content[-10] ^= 1
     first.write_bytes(content)
-    assert log.log_end_offset == 33
+
+    async def check(log: PartitionLog) -> None:
+        assert log.log_end_offset == 33
+
+    reopened(tmp_path, check, recovery_point=int(log_files(tmp_path)[2].name[:20]))
 
 
 @pytest.mark.parametrize("stop", ["clean", "kill"])
@@ -181,25 +186,19 @@ def test_producers_are_rebuilt_from_the_newest_sound_snapshot(tmp_path: Path, st
     reopened(tmp_path, holds(33), is_clean=stop == "clean", recovery_point=33 if stop == "clean" else 10)
 
 
-@played_by(reopened, "tmp_path", is_clean=True, recovery_point=33)
-async def test_a_clean_folder_without_snapshots_forgets_its_producers(log: PartitionLog, tmp_path: Path) -> None:
+def test_a_clean_folder_without_snapshots_forgets_its_producers(tmp_path: Path) -> None:
     written(tmp_path, 33)
     for path in log_files(tmp_path, ".snapshot"):
         path.unlink()
-    assert len(log.producers.states) == 0
+
+    async def check(log: PartitionLog) -> None:
+        assert len(log.producers.states) == 0
+
+    reopened(tmp_path, check, is_clean=True, recovery_point=33)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0\nx\n", b"0\n1\n7 0\n9 9\n"])
-@played_by(
-    lambda tmp_path, content, program: reopened(
-        tmp_path, program, is_clean=content != b"", recovery_point=33 if content != b"" else 0
-    ),
-    "tmp_path",
-    "content",
-)
-async def test_leader_epochs_are_read_from_the_log_when_their_file_is_bad(
-    log: PartitionLog, tmp_path: Path, content: bytes | None
-) -> None:
+def test_leader_epochs_are_read_from_the_log_when_their_file_is_bad(tmp_path: Path, content: bytes | None) -> None:
     written(tmp_path, 33)
     path = tmp_path / "t-0" / "leader-epoch-checkpoint"
     assert path.read_bytes() == b"0\n4\n0 0\n1 10\n2 20\n3 30\n"
@@ -207,7 +206,11 @@ async def test_leader_epochs_are_read_from_the_log_when_their_file_is_bad(
         path.unlink()
     else:
         path.write_bytes(content)
-    assert [log.epochs.end_offset_for(epoch) for epoch in range(4)] == [(0, 10), (1, 20), (2, 30), (3, 33)]
+
+    async def check(log: PartitionLog) -> None:
+        assert [log.epochs.end_offset_for(epoch) for epoch in range(4)] == [(0, 10), (1, 20), (2, 30), (3, 33)]
+
+    reopened(tmp_path, check, is_clean=content != b"", recovery_point=33 if content != b"" else 0)
 
 
 def test_leftovers_of_an_unfinished_deletion_go(tmp_path: Path) -> None:
@@ -258,12 +261,15 @@ def test_an_interrupted_cleaning_is_finished_or_undone(tmp_path: Path, steps_don
     reopened(tmp_path, check, is_clean=True, recovery_point=33)
 
 
-@played_by(reopened, "tmp_path", log_start_offset=50)
-async def test_a_log_that_ends_before_its_start_begins_again(log: PartitionLog, tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_start_begins_again(tmp_path: Path) -> None:
     written(tmp_path, 10)
-    assert (log.log_start_offset, log.log_end_offset) == (50, 50)
-    await append(log, "x")
-    assert await all_values(log) == [(50, "x")]
+
+    async def check(log: PartitionLog) -> None:
+        assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+        await append(log, "x")
+        assert await all_values(log) == [(50, "x")]
+
+    reopened(tmp_path, check, log_start_offset=50)
 
 
 @given(st.data())

@@ -20,7 +20,6 @@ from storage.log.partition_log import AppendOrigin, PartitionLog
 from storage.log.producers.producer_state import ProducerStates
 from storage.log.removal.log_truncation import truncate_to
 from storage.log.unused_file import close_unused_file
-from tests.async_tests import played_by
 from tests.storage.directories.test_log_manager import TOPIC_ID, broker
 from tests.storage.logs import NOW_MS, Outcome, World, all_values, append, batch, config, open_log, until, world
 from tests.storage.machine import FOLDER, Machine, on_a_machine
@@ -38,73 +37,82 @@ def durable(machine: Machine) -> dict[str, int]:
     }
 
 
-@played_by(lambda program: on_a_machine(1, program))
-async def test_a_flush_puts_the_files_and_their_names_on_the_disk(machine: Machine) -> None:
-    log = await machine.start()
-    for value in "abc":
-        await append(log, value)
-    assert not durable(machine), "written, and not flushed"
-    await log.flush()
-    assert log.offsets.recovery_point == 3
-    files = durable(machine)
-    assert files[f"{0:020d}.log"] == log.size_bytes
-    assert {f"{0:020d}{suffix}" for suffix in SUFFIXES} <= files.keys()
-    await log.close()
+def test_a_flush_puts_the_files_and_their_names_on_the_disk() -> None:
+    async def program(machine: Machine) -> None:
+        log = await machine.start()
+        for value in "abc":
+            await append(log, value)
+        assert not durable(machine), "written, and not flushed"
+        await log.flush()
+        assert log.offsets.recovery_point == 3
+        files = durable(machine)
+        assert files[f"{0:020d}.log"] == log.size_bytes
+        assert {f"{0:020d}{suffix}" for suffix in SUFFIXES} <= files.keys()
+        await log.close()
+
+    on_a_machine(1, program)
 
 
 @pytest.mark.parametrize("flush_messages", [1, 2])
-@played_by(lambda program: on_a_machine(1, program))
-async def test_what_is_found_after_a_crash_is_on_the_disk_where_appends_are_flushed(
-    machine: Machine, flush_messages: int
-) -> None:
+def test_what_is_found_after_a_crash_is_on_the_disk_where_appends_are_flushed(flush_messages: int) -> None:
     """An acknowledgement may rest on a record that the process before had written and not flushed yet."""
-    log = await machine.start()
-    await append(log, "a")
-    machine.storage.crash_process()
-    machine.config = config(segment_bytes=900, flush_messages=flush_messages)
-    log = await machine.start(0)
-    assert log.log_end_offset == 1
-    assert (durable(machine).get(f"{0:020d}.log", 0) == log.size_bytes) is (flush_messages == 1)
+
+    async def program(machine: Machine) -> None:
+        log = await machine.start()
+        await append(log, "a")
+        machine.storage.crash_process()
+        machine.config = config(segment_bytes=900, flush_messages=flush_messages)
+        log = await machine.start(0)
+        assert log.log_end_offset == 1
+        assert (durable(machine).get(f"{0:020d}.log", 0) == log.size_bytes) is (flush_messages == 1)
+
+    on_a_machine(1, program)
 
 
 @pytest.mark.parametrize("seed", range(5))
-@played_by(on_a_machine, "seed")
-async def test_a_finished_segment_is_flushed_with_its_indexes_and_the_snapshot_at_its_end(machine: Machine) -> None:
-    log = await machine.start()
-    at = 0
-    while len(log.segments) < 4:
-        await append(log, f"{at:0100}", producer_id=5, producer_epoch=1, base_sequence=at)
-        at += 1
-    base_offsets = [segment.base_offset for segment in log.segments]
-    await asyncio.sleep(1)  # of virtual time
-    assert log.offsets.recovery_point == base_offsets[-1]
-    files = durable(machine)
-    for base_offset, end_offset in pairwise(base_offsets):
-        for suffix in SUFFIXES:
-            path = f"{FOLDER}/{base_offset:020d}{suffix}"
-            assert files[f"{base_offset:020d}{suffix}"] == len(machine.storage.names.files[path].content)
-        assert files[f"{end_offset:020d}.snapshot"] > 14
-    await log.close()
+def test_a_finished_segment_is_flushed_with_its_indexes_and_the_snapshot_at_its_end(seed: int) -> None:
+    async def program(machine: Machine) -> None:
+        log = await machine.start()
+        at = 0
+        while len(log.segments) < 4:
+            await append(log, f"{at:0100}", producer_id=5, producer_epoch=1, base_sequence=at)
+            at += 1
+        base_offsets = [segment.base_offset for segment in log.segments]
+        await asyncio.sleep(1)  # of virtual time
+        assert log.offsets.recovery_point == base_offsets[-1]
+        files = durable(machine)
+        for base_offset, end_offset in pairwise(base_offsets):
+            for suffix in SUFFIXES:
+                path = f"{FOLDER}/{base_offset:020d}{suffix}"
+                assert files[f"{base_offset:020d}{suffix}"] == len(machine.storage.names.files[path].content)
+            assert files[f"{end_offset:020d}.snapshot"] > 14
+        await log.close()
+
+    on_a_machine(seed, program)
 
 
 @pytest.mark.parametrize("checkpointed", [0, 1, 2, 3])
-async def test_the_recovery_point_goes_on_behind_what_a_start_has_recovered(tmp_path: Path, checkpointed: int) -> None:
+def test_the_recovery_point_goes_on_behind_what_a_start_has_recovered(tmp_path: Path, checkpointed: int) -> None:
     """Segments that were finished before the kill are rolled by nobody: the next roll flushes them as well."""
-    settings = config(segment_bytes=300)
-    async with world(str(tmp_path)) as place:
-        log = await open_log(place, str(tmp_path), settings)
-        for number in range(8):
-            await append(log, f"v{number}")
-        await log.close(flush=False)
-        killed_at = log.segments.active.base_offset
-        assert killed_at > checkpointed
-    async with world(str(tmp_path)) as place:
-        log = await open_log(place, str(tmp_path), settings, recovery_point=checkpointed)
-        for number in range(100):
-            await append(log, f"v{number}")
-        await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset)
-        assert log.offsets.recovery_point > killed_at
-        await log.close()
+
+    async def run() -> None:
+        settings = config(segment_bytes=300)
+        async with world(str(tmp_path)) as place:
+            log = await open_log(place, str(tmp_path), settings)
+            for number in range(8):
+                await append(log, f"v{number}")
+            await log.close(flush=False)
+            killed_at = log.segments.active.base_offset
+            assert killed_at > checkpointed
+        async with world(str(tmp_path)) as place:
+            log = await open_log(place, str(tmp_path), settings, recovery_point=checkpointed)
+            for number in range(100):
+                await append(log, f"v{number}")
+            await until(lambda: log.offsets.recovery_point == log.segments.active.base_offset)
+            assert log.offsets.recovery_point > killed_at
+            await log.close()
+
+    asyncio.run(run())
 
 
 def snapshots(directory: Path) -> dict[int, int]:
@@ -165,24 +173,28 @@ class Together:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("kill", [False, True])
-async def test_logs_are_loaded_by_as_many_threads_as_are_set(
+def test_logs_are_loaded_by_as_many_threads_as_are_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, kill: bool
 ) -> None:
     together = Together()
     monkeypatch.setattr(online_directory, "load_log", together)
     settings = BrokerSettings({"num.recovery.threads.per.data.dir": str(threads)})
     count = 200
-    async with broker(tmp_path, kill=kill) as one:
-        for partition in range(count):
-            await append(await one.logs.log_for("t", partition, TOPIC_ID), f"of {partition}")
-    async with broker(tmp_path, settings=settings) as two:
-        assert together.most == threads
-        assert len(two.logs.logs) == count
-        for (_, partition), log in two.logs.logs.items():
-            assert await all_values(log) == [(0, f"of {partition}")]
+
+    async def run() -> None:
+        async with broker(tmp_path, kill=kill) as one:
+            for partition in range(count):
+                await append(await one.logs.log_for("t", partition, TOPIC_ID), f"of {partition}")
+        async with broker(tmp_path, settings=settings) as two:
+            assert together.most == threads
+            assert len(two.logs.logs) == count
+            for (_, partition), log in two.logs.logs.items():
+                assert await all_values(log) == [(0, f"of {partition}")]
+
+    asyncio.run(run())
 
 
-async def test_a_directory_that_fails_while_many_threads_load_it_goes_offline(
+def test_a_directory_that_fails_while_many_threads_load_it_goes_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = BrokerSettings({"num.recovery.threads.per.data.dir": "4"})
@@ -192,15 +204,18 @@ async def test_a_directory_that_fails_while_many_threads_load_it_goes_offline(
             raise OSError(5, "Input/output error")
         return load_log(filesystem, request)
 
-    good, bad = tmp_path / "good", tmp_path / "bad"
-    async with broker(good, bad, kill=True) as one:
-        for partition in range(40):
-            await append(await one.logs.log_for("t", partition, TOPIC_ID), "a")
-        failing = Path(one.logs.logs["t", 7].directory).parent
-    monkeypatch.setattr(online_directory, "load_log", load)
-    async with broker(good, bad, settings=settings) as two:
-        assert two.logs.offline_directories == [str(failing)]
-        assert len(two.logs.logs) == 20
+    async def run() -> None:
+        good, bad = tmp_path / "good", tmp_path / "bad"
+        async with broker(good, bad, kill=True) as one:
+            for partition in range(40):
+                await append(await one.logs.log_for("t", partition, TOPIC_ID), "a")
+            failing = Path(one.logs.logs["t", 7].directory).parent
+        monkeypatch.setattr(online_directory, "load_log", load)
+        async with broker(good, bad, settings=settings) as two:
+            assert two.logs.offline_directories == [str(failing)]
+            assert len(two.logs.logs) == 20
+
+    asyncio.run(run())
 
 
 # --- files of idle logs ---
@@ -216,11 +231,7 @@ def with_log(tmp_path: Path, body: Callable[[World, PartitionLog], Any], **setti
     asyncio.run(run())
 
 
-@played_by(
-    lambda tmp_path, program: reopened(tmp_path, program, {"segment_bytes": 3000}, is_clean=True, recovery_point=60),
-    "tmp_path",
-)
-async def test_an_idle_log_gives_its_file_back_and_goes_on_where_it_was(log: PartitionLog, tmp_path: Path) -> None:
+def test_an_idle_log_gives_its_file_back_and_goes_on_where_it_was(tmp_path: Path) -> None:
     async def body(_: World, log: PartitionLog) -> None:
         for at in range(60):
             await append(log, f"{at:0100}", timestamp=NOW_MS + at)
@@ -235,8 +246,12 @@ async def test_an_idle_log_gives_its_file_back_and_goes_on_where_it_was(log: Par
         await log.close()
 
     with_log(tmp_path, body, segment_bytes=3000, index_interval_bytes=300)
-    assert await all_values(log) == records(60)
-    assert await log.reading.offset_of_max_timestamp() is not None
+
+    async def check(log: PartitionLog) -> None:
+        assert await all_values(log) == records(60)
+        assert await log.reading.offset_of_max_timestamp() is not None
+
+    reopened(tmp_path, check, {"segment_bytes": 3000}, is_clean=True, recovery_point=60)
 
 
 def test_a_log_that_rests_has_the_same_indexes_as_one_that_does_not(tmp_path: Path) -> None:
@@ -257,41 +272,50 @@ def test_a_log_that_rests_has_the_same_indexes_as_one_that_does_not(tmp_path: Pa
         assert time_index.read_bytes()[-12:] == (NOW_MS + 39).to_bytes(8, "big") + (39).to_bytes(4, "big")
 
 
-@played_by(with_log, "tmp_path", gives=2)
-async def test_what_is_appended_while_a_log_goes_to_rest_keeps_it_awake(place: World, log: PartitionLog) -> None:
-    await append(log, "a")
-    resting = asyncio.ensure_future(close_unused_file(log))
-    await asyncio.sleep(0)
-    await append(log, "b")
-    await resting
-    assert log.segments.active.file is not None
-    assert await all_values(log) == [(0, "a"), (1, "b")]
-    await log.close()
-
-
-async def test_only_logs_that_nobody_writes_to_are_closed(tmp_path: Path) -> None:
-    async with broker(tmp_path) as one:
-        logs = [await one.logs.log_for("t", partition, TOPIC_ID) for partition in range(6)]
-        for log in logs:
-            await append(log, "a")
-        await one.logs.upkeep.close_idle_files()
-        assert all(log.segments.active.file is not None for log in logs), "somebody has written to them just now"
-        await append(logs[3], "b")
-        await one.logs.upkeep.close_idle_files()
-        assert [log.segments.active.file is not None for log in logs] == [at == 3 for at in range(6)]
-        for log in logs:
-            await append(log, "c")
-        assert [len(await all_values(log)) for log in logs] == [2, 2, 2, 3, 2, 2]
-
-
-async def test_a_flush_that_waited_while_the_log_was_cut_counts_what_is_left(tmp_path: Path) -> None:
-    """What is appended behind the cut is not on the disk."""
-    async with world(str(tmp_path)) as place:
-        log = await open_log(place, str(tmp_path))
+def test_what_is_appended_while_a_log_goes_to_rest_keeps_it_awake(tmp_path: Path) -> None:
+    async def body(_: World, log: PartitionLog) -> None:
         await append(log, "a")
+        resting = asyncio.ensure_future(close_unused_file(log))
+        await asyncio.sleep(0)
         await append(log, "b")
-        await close_unused_file(log)
-        log.append(batch("c"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=Outcome())
-        await asyncio.gather(log.flush(), truncate_to(log, 1), log.flush())
-        assert log.offsets.recovery_point <= log.log_end_offset == 1
+        await resting
+        assert log.segments.active.file is not None
+        assert await all_values(log) == [(0, "a"), (1, "b")]
         await log.close()
+
+    with_log(tmp_path, body)
+
+
+def test_only_logs_that_nobody_writes_to_are_closed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with broker(tmp_path) as one:
+            logs = [await one.logs.log_for("t", partition, TOPIC_ID) for partition in range(6)]
+            for log in logs:
+                await append(log, "a")
+            await one.logs.upkeep.close_idle_files()
+            assert all(log.segments.active.file is not None for log in logs), "somebody has written to them just now"
+            await append(logs[3], "b")
+            await one.logs.upkeep.close_idle_files()
+            assert [log.segments.active.file is not None for log in logs] == [at == 3 for at in range(6)]
+            for log in logs:
+                await append(log, "c")
+            assert [len(await all_values(log)) for log in logs] == [2, 2, 2, 3, 2, 2]
+
+    asyncio.run(run())
+
+
+def test_a_flush_that_waited_while_the_log_was_cut_counts_what_is_left(tmp_path: Path) -> None:
+    """What is appended behind the cut is not on the disk."""
+
+    async def run() -> None:
+        async with world(str(tmp_path)) as place:
+            log = await open_log(place, str(tmp_path))
+            await append(log, "a")
+            await append(log, "b")
+            await close_unused_file(log)
+            log.append(batch("c"), leader_epoch=0, origin=AppendOrigin.CLIENT, now_ms=NOW_MS, done=Outcome())
+            await asyncio.gather(log.flush(), truncate_to(log, 1), log.flush())
+            assert log.offsets.recovery_point <= log.log_end_offset == 1
+            await log.close()
+
+    asyncio.run(run())
