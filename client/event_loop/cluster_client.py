@@ -151,12 +151,10 @@ class AsyncClusterClient:
     def leader_of(self, key: TopicPartition) -> int | None:
         """Return the leader of a partition; None while it is not known, which is being asked then."""
         topic = key[0]
-        self._topics[topic] = None
-        is_old = asyncio.get_running_loop().time() - self._refreshed_s > self._metadata_max_age_s
-        if is_old or self.view.unknown_topics([topic]):
+        self.watch_topics([topic])
+        if self.view.unknown_topics([topic]):
             self._refresh()
-            if self.view.unknown_topics([topic]):
-                return None
+            return None
         try:
             return self.view.leader(key)
         except KafkaError:
@@ -181,8 +179,10 @@ class AsyncClusterClient:
                 self._raise_for(topic)
 
     def watch_topics(self, topics: Iterable[str]) -> None:
-        """Ask about these, too, whenever brokers are asked about topics."""
+        """Ask about these, too, whenever brokers are asked about topics, which is done now when the last answer is old."""
         self._topics.update(dict.fromkeys(topics))
+        if asyncio.get_running_loop().time() - self._refreshed_s > self._metadata_max_age_s:
+            self._refresh()
 
     async def refresh(self) -> None:
         """Return when a broker has been asked about the topics, with an answer or without."""

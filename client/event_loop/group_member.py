@@ -194,12 +194,10 @@ class GroupMember:
         while core.phase is not Phase.FAILED:
             self._wake.clear()
             now_ms = self._now_ms()
-            if (
-                core.is_leader
-                and core.phase is Phase.STABLE
-                and self._counts(self._assigned_counts) != self._assigned_counts
-            ):
-                core.rejoin()
+            if core.is_leader and core.phase is Phase.STABLE:
+                self._cluster.watch_topics(self._assigned_counts)
+                if self._counts(self._assigned_counts) != self._assigned_counts:
+                    core.rejoin()
             while (request := core.next(now_ms)) is not None:
                 if isinstance(request, LeaveGroupRequest):
                     self._tasks.spawn(self._leave(request), name="LeaveGroup")

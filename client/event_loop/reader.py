@@ -79,15 +79,15 @@ class PartitionReader:
             await self._look_up()
             self._fetch()
             left_s = max(deadline_s - loop.time(), 0.0)
-            if self._fetches:
-                done, _ = await asyncio.wait(
-                    self._fetches.values(), timeout=left_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                records = self._taken(done)
-            else:
-                records = []
-                await asyncio.sleep(min(left_s, self._pause_s()))
-            if records or loop.time() >= deadline_s:
+            if not self._fetches:
+                pause_s = self._pause_s()
+                await asyncio.sleep(min(left_s, pause_s))
+                if left_s <= pause_s:
+                    return []
+                continue
+            done, _ = await asyncio.wait(self._fetches.values(), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            records = self._taken(done)
+            if records or not done:
                 return records
 
     # --- fetching ---
