@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from client.admin import groups as group_steps
-from client.admin.offsets import LATEST, NO_OFFSET, offsets
+from client.admin.offsets import NO_OFFSET, offsets
 from protocol.errors import KafkaError
 from protocol.messages.describe_groups import DescribedGroup
+from protocol.messages.list_offsets import LATEST
 from runtime.command_line.failure import Failure
 from tools.cluster import Cluster
 from tools.failures import told
@@ -66,7 +67,7 @@ def end_offsets(cluster: Cluster, keys: list[Key], *, is_committed_only: bool = 
 def offsets_of(
     cluster: Cluster, keys: list[Key], time_ms: int, *, is_committed_only: bool = False
 ) -> dict[Key, int | None]:
-    """Return the offsets for a time, or EARLIEST, LATEST, YOUNGEST; None where the leader does not answer, or there is
+    """Return the offsets for a time, or EARLIEST, LATEST, MAX_TIMESTAMP; None where the leader does not answer, or there is
     none."""
     answers = _answers(cluster, keys, time_ms, is_committed_only=is_committed_only)
     return {key: None if isinstance(answer, KafkaError) else answer for key, answer in answers.items()}

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from client.admin.offsets import EARLIEST, LATEST
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
 from tools.cluster import Cluster

@@ -13,10 +13,6 @@ from protocol.errors import KafkaError
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.topic_partition import TopicPartition
 
-LATEST: Final = -1
-EARLIEST: Final = -2
-YOUNGEST: Final = -3
-"""What stands for a time: the end, the first record, the record with the largest timestamp."""
 NO_OFFSET: Final = -1
 _CONSUMER: Final = -1
 

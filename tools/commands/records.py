@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import click
 
-from client.admin.offsets import EARLIEST, LATEST
 from client.admin.replicas import delete_records as deletion
 from protocol.errors import KafkaError
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure

@@ -14,11 +14,11 @@ import click
 from client.admin import configs as config_steps
 from client.admin import topics as topic_steps
 from client.admin.configs import Resource, ResourceKind, SettingSource
-from client.admin.offsets import EARLIEST, LATEST, YOUNGEST
 from config.java_patterns.pattern import compile_java
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
 from protocol.messages.describe_configs import DescribeConfigsResourceResult
+from protocol.messages.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from protocol.messages.metadata import MetadataResponseTopic
 from protocol.primitives import uuid_to_text
 from runtime.command_line import parsing
@@ -168,7 +168,7 @@ def show_offsets(
         name = "offset_since" if time not in _YOUNGEST else "youngest_offset"
         columns.append(name)
         others = (
-            offsets_of(cluster, keys, YOUNGEST)
+            offsets_of(cluster, keys, MAX_TIMESTAMP)
             if time in _YOUNGEST
             else offsets_since(cluster, keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms()))
         )

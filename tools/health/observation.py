@@ -11,12 +11,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from client.admin.offsets import LATEST, offsets_request
+from client.admin.offsets import offsets_request
 from client.admin.replicas import log_dirs_request
 from client.admin.transactions import producers_request
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import ProducerState
 from protocol.messages.describe_transactions import DescribeTransactionsRequest, TransactionState
+from protocol.messages.list_offsets import LATEST
 from protocol.messages.list_transactions import ListTransactionsRequest
 from runtime.texts import count_text
 from tools.health import messages

@@ -18,10 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from client.admin.configs import ResourceKind
-from client.admin.offsets import EARLIEST, LATEST, offsets_request
+from client.admin.offsets import offsets_request
 from client.admin.replicas import log_dirs_request
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.primitives import DecodeError
 from tools.health import messages

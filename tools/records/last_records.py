@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from client.admin.offsets import EARLIEST
+from protocol.messages.list_offsets import EARLIEST
 from tools.group_lag import offsets_of
 from tools.records.reading import Reading, ReadPlan, ends_now, known_offsets
 

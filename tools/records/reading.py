@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from client.admin.offsets import EARLIEST, LATEST
+from protocol.messages.list_offsets import EARLIEST, LATEST
 from runtime.command_line.failure import Failure
 from runtime.command_line.output import Output
 from runtime.texts import count_text
