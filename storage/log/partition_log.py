@@ -195,7 +195,7 @@ class PartitionLog:
 
     def _make_reader(self) -> LogReader:
         cold = ColdReading(self.segments, self.environment, self.config.index_interval_bytes, self.offsets)
-        return LogReader(self.segments, self.environment, cold)
+        return LogReader(self.segments, self.offsets, self.environment, cold)
 
     @property
     def truncation(self) -> TruncationState:

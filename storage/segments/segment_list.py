@@ -53,11 +53,6 @@ class Segments:
         at = bisect_right(self._base_offsets, segment.base_offset)
         return self._segments[at] if at < len(self._segments) else None
 
-    def end_offset(self, segment: Segment, log_end_offset: int) -> int:
-        """Where the segment's range of offsets ends."""
-        following = self.after(segment)
-        return log_end_offset if following is None else following.base_offset
-
     def starting_from(self, offset: int) -> list[Segment]:
         return list(self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :])
 

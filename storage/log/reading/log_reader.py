@@ -25,6 +25,7 @@ from runtime.disk.filesystem import Buffer, File
 from runtime.network.file_range import BEGUN_BYTES, FileRange
 from runtime.slices import SHORT_ROWS, Slices
 from storage.log.log_environment import LogEnvironment
+from storage.log.log_offsets import LogOffsets
 from storage.log.reading.cold_reading import ColdReading
 from storage.log.reading.timestamp_search import Sought, TimestampOffset, first_in_batch, next_batch
 from storage.segments.segment import (
@@ -58,15 +59,13 @@ NO_RANGES = -1
 
 
 class LogReader:
-    """Reads the segments of a log, which it shares with the log; `cold` waits for the disk.
+    """Reads the segments of a log, which it shares with the log, as the offsets; `cold` waits for the disk."""
 
-    Callers pass `log_end_offset` with each call.
-    """
+    __slots__ = ("_environment", "_hot", "_offsets", "_open_segments", "_positions", "cold", "segments")
 
-    __slots__ = ("_environment", "_hot", "_open_segments", "_positions", "cold", "segments")
-
-    def __init__(self, segments: Segments, environment: LogEnvironment, cold: ColdReading) -> None:
+    def __init__(self, segments: Segments, offsets: LogOffsets, environment: LogEnvironment, cold: ColdReading) -> None:
         self.segments = segments
+        self._offsets = offsets
         self._environment = environment
         self._open_segments = environment.open_segments
         self._hot = SegmentReader(environment.filesystem)
@@ -79,72 +78,42 @@ class LogReader:
 
     # --- byte ranges ---
 
-    def read(
-        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, log_end_offset: int
-    ) -> Buffer | None:
+    def read(self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool) -> Buffer | None:
         """Return the bytes; None when they are cold. `log_start_offset <= start_offset < limit_offset <= log_end_offset`."""
         found = self.read_to_send(
-            start_offset,
-            limit_offset,
-            max_bytes,
-            at_least_one=at_least_one,
-            log_end_offset=log_end_offset,
-            ranges_below=NO_RANGES,
+            start_offset, limit_offset, max_bytes, at_least_one=at_least_one, ranges_below=NO_RANGES
         )
         return cast("Buffer | None", found)
 
     def read_to_send(
-        self,
-        start_offset: int,
-        limit_offset: int,
-        max_bytes: int,
-        *,
-        at_least_one: bool,
-        log_end_offset: int,
-        ranges_below: int,
+        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, ranges_below: int
     ) -> Buffer | FileRange | None:
         """Like `read`; many bytes below the offset `ranges_below` may be a range of the file."""
         try:
-            records = self._read(
-                self._hot, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset, ranges_below
-            )
+            records = self._read(self._hot, start_offset, limit_offset, max_bytes, at_least_one, ranges_below)
         except Cold:
             return None
         self._environment.disk_use.memory_bytes += len(records)
         return records
 
     async def read_cold(
-        self,
-        start_offset: int,
-        limit_offset: int,
-        max_bytes: int,
-        *,
-        at_least_one: bool,
-        log_end_offset: Callable[[], int],
+        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, check: Callable[[], None]
     ) -> Buffer:
-        """Return the bytes, waiting for the disk. `log_end_offset` is called at each attempt, because the log may have grown
-        meanwhile; it raises the caller's error when the log no longer contains the offset."""
-        records = await self.cold.retry_when_replaced(
-            lambda: self.cold.run(
-                lambda reader: self._read_buffer(
-                    reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset()
-                )
-            )
-        )
+        """Return the bytes, waiting for the disk. `check` is called at each attempt; it raises the caller's error when the log
+        no longer contains the offset."""
+
+        def read(reader: SegmentReader) -> Buffer:
+            check()
+            return self._read_buffer(reader, start_offset, limit_offset, max_bytes, at_least_one)
+
+        records = await self.cold.retry_when_replaced(lambda: self.cold.run(read))
         self._environment.disk_use.disk_bytes += len(records)
         return records
 
     def _read_buffer(
-        self,
-        reader: SegmentReader,
-        start_offset: int,
-        limit_offset: int,
-        max_bytes: int,
-        at_least_one: bool,
-        log_end_offset: int,
+        self, reader: SegmentReader, start_offset: int, limit_offset: int, max_bytes: int, at_least_one: bool
     ) -> Buffer:
-        found = self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, log_end_offset, NO_RANGES)
-        return cast("Buffer", found)
+        return cast("Buffer", self._read(reader, start_offset, limit_offset, max_bytes, at_least_one, NO_RANGES))
 
     def _read(
         self,
@@ -153,23 +122,22 @@ class LogReader:
         limit_offset: int,
         max_bytes: int,
         at_least_one: bool,
-        log_end_offset: int,
         ranges_below: int,
     ) -> Buffer | FileRange:
         segment, position = self._place(start_offset, reader)
-        end = self._limit_position(segment, limit_offset, log_end_offset, reader)
+        end = self._limit_position(segment, limit_offset, reader)
         while position >= end:
             following = self.segments.after(segment)
             if following is None or following.base_offset >= limit_offset:
                 return EMPTY
             segment, position = following, 0
-            end = self._limit_position(segment, limit_offset, log_end_offset, reader)
+            end = self._limit_position(segment, limit_offset, reader)
         if segment is not self.segments.active:
             self._open_segments.touch(segment)
         length = max(min(max_bytes, end - position), LENGTH_OVERHEAD_BYTES)
         if length >= RANGE_BYTES and ranges_below > start_offset:
             limit = min(limit_offset, ranges_below)
-            found = self._range(segment, position, max_bytes, limit, log_end_offset, at_least_one=at_least_one)
+            found = self._range(segment, position, max_bytes, limit, at_least_one=at_least_one)
             if found is not None:
                 return found
         may_be_hot = length < LONG_READ_BYTES or end - position - length < CATCHING_UP_BYTES
@@ -181,18 +149,11 @@ class LogReader:
                 return EMPTY
             length = max(first_bytes, length)
             chunk = reader.log_bytes(segment, length, position, first_bytes, may_be_hot=may_be_hot)
-        self._remember_end(segment, position, chunk, end, limit_offset, log_end_offset, reader)
+        self._remember_end(segment, position, chunk, end, limit_offset, reader)
         return chunk
 
     def _range(
-        self,
-        segment: Segment,
-        position: int,
-        max_bytes: int,
-        limit_offset: int,
-        log_end_offset: int,
-        *,
-        at_least_one: bool,
+        self, segment: Segment, position: int, max_bytes: int, limit_offset: int, *, at_least_one: bool
     ) -> FileRange | None:
         """Decide whether a read leaves from the page cache: it does when it is long and in memory. Raises Cold.
 
@@ -200,7 +161,7 @@ class LogReader:
         `limit_offset`. What a reader far behind gets is a range, too, since nothing of it is copied on the event loop.
         """
         reader, file = self._hot, segment.file
-        end = self._limit_position(segment, limit_offset, log_end_offset, reader)
+        end = self._limit_position(segment, limit_offset, reader)
         length = min(max_bytes, end - position)
         if length < RANGE_BYTES or file is None:
             return None
@@ -211,7 +172,7 @@ class LogReader:
         if length < first_bytes or length > end - position or not _is_in_memory(file, position, length):
             return None
         if position + length == end:
-            self._remember(min(limit_offset, self.segments.end_offset(segment, log_end_offset)), segment, end)
+            self._remember(min(limit_offset, self._end_offset(segment)), segment, end)
         else:
             found = segment.end_of_batches_before(position, position + length, reader)
             if found is not None:
@@ -226,9 +187,14 @@ class LogReader:
             place = (segment, segment.position_of(offset, reader))
         return place
 
-    def _limit_position(self, segment: Segment, limit_offset: int, log_end_offset: int, reader: SegmentReader) -> int:
+    def _end_offset(self, segment: Segment) -> int:
+        """Return where the segment's range of offsets ends."""
+        following = self.segments.after(segment)
+        return self._offsets.log_end_offset if following is None else following.base_offset
+
+    def _limit_position(self, segment: Segment, limit_offset: int, reader: SegmentReader) -> int:
         """Find where a read of `segment` ends that may return offsets below `limit_offset`."""
-        if limit_offset >= self.segments.end_offset(segment, log_end_offset):
+        if limit_offset >= self._end_offset(segment):
             return segment.written_bytes
         place = self._positions.get(limit_offset)
         if place is not None and place[0] is segment:
@@ -244,12 +210,10 @@ class LogReader:
         chunk: Buffer,
         end: int,
         limit_offset: int,
-        log_end_offset: int,
         reader: SegmentReader,
     ) -> None:
         if position + len(chunk) == end:
-            end_offset = min(limit_offset, self.segments.end_offset(segment, log_end_offset))
-            self._remember(end_offset, segment, end)
+            self._remember(min(limit_offset, self._end_offset(segment)), segment, end)
             return
         found = segment.end_of_whole_batches(chunk, position, reader)
         if found is not None:
@@ -265,32 +229,32 @@ class LogReader:
         """See `Segment.position_of`; the segment is open when it returns."""
         return await self.cold.run(partial(segment.position_of, offset))
 
-    def bytes_between(self, start_offset: int, limit_offset: int, log_end_offset: int) -> int:
+    def bytes_between(self, start_offset: int, limit_offset: int) -> int:
         """Count the bytes from the batch of `start_offset` to `limit_offset`; an estimate when the batches are cold."""
         if start_offset >= limit_offset:
             return 0
         try:
             segment, position = self._place(start_offset, self._hot)
             size = -position
-            while self.segments.end_offset(segment, log_end_offset) < limit_offset:
+            while self._end_offset(segment) < limit_offset:
                 size += segment.written_bytes
                 following = self.segments.after(segment)
                 assert following is not None
                 segment = following
-            return max(size + self._limit_position(segment, limit_offset, log_end_offset, self._hot), 0)
+            return max(size + self._limit_position(segment, limit_offset, self._hot), 0)
         except Cold as cold:
             return cold.segment.written_bytes
 
     # --- aborted transactions ---
 
-    def aborted_in(self, start_offset: int, size_bytes: int, log_end_offset: int) -> list[AbortedTxn] | None:
+    def aborted_in(self, start_offset: int, size_bytes: int) -> list[AbortedTxn] | None:
         """Return the aborted transactions that overlap the `size_bytes` bytes of a read at `start_offset`; None when that is
         cold."""
         segments = self.segments
         if not segments.has_aborted_from(start_offset):
             return []
         try:
-            upper_bound_offset = self._upper_bound_offset(self._hot, start_offset, size_bytes, log_end_offset)
+            upper_bound_offset = self._upper_bound_offset(self._hot, start_offset, size_bytes)
             found: list[AbortedTxn] = []
             for segment in segments.starting_from(start_offset):
                 of_segment = segment.find_aborted(start_offset, upper_bound_offset, self._hot)
@@ -304,24 +268,18 @@ class LogReader:
         return found
 
     async def read_cold_with_aborted(
-        self,
-        start_offset: int,
-        limit_offset: int,
-        max_bytes: int,
-        *,
-        at_least_one: bool,
-        log_end_offset: Callable[[], int],
+        self, start_offset: int, limit_offset: int, max_bytes: int, *, at_least_one: bool, check: Callable[[], None]
     ) -> tuple[Buffer, list[AbortedTxn]]:
         """Like `read_cold`, with the aborted transactions that overlap the bytes. Both are of one state of the files, because
         cleaning and deletion remove transactions as well, and the same number of bytes ends at another offset in a cleaned
         segment."""
 
         def read(reader: SegmentReader) -> tuple[Buffer, int]:
-            end_offset = log_end_offset()
-            chunk = self._read_buffer(reader, start_offset, limit_offset, max_bytes, at_least_one, end_offset)
+            check()
+            chunk = self._read_buffer(reader, start_offset, limit_offset, max_bytes, at_least_one)
             if not chunk or not self.segments.has_aborted_from(start_offset):
                 return chunk, start_offset
-            return chunk, self._upper_bound_offset(reader, start_offset, len(chunk), end_offset)
+            return chunk, self._upper_bound_offset(reader, start_offset, len(chunk))
 
         async def attempt() -> tuple[Buffer, list[AbortedTxn]]:
             chunk, upper_bound_offset = await self.cold.run(read)
@@ -332,9 +290,7 @@ class LogReader:
 
         return await self.cold.retry_when_replaced(attempt)
 
-    def _upper_bound_offset(
-        self, reader: SegmentReader, start_offset: int, size_bytes: int, log_end_offset: int
-    ) -> int:
+    def _upper_bound_offset(self, reader: SegmentReader, start_offset: int, size_bytes: int) -> int:
         """Return an offset behind the `size_bytes` bytes of a read at `start_offset`."""
         segment, position = self._place(start_offset, reader)
         while position >= segment.written_bytes:
@@ -345,7 +301,7 @@ class LogReader:
         self._need_open(segment)
         upper_bound_offset = segment.upper_bound_offset(position, size_bytes, reader)
         if upper_bound_offset is None:
-            upper_bound_offset = self.segments.end_offset(segment, log_end_offset)
+            upper_bound_offset = self._end_offset(segment)
         return upper_bound_offset
 
     async def aborted_between(self, start_offset: int, upper_bound_offset: int) -> list[AbortedTxn]:

@@ -92,9 +92,7 @@ class LogReading:
         if fetch_offset >= limit_offset:
             return EMPTY
         try:
-            return (self._reader or self.reader).read(
-                fetch_offset, limit_offset, max_bytes, at_least_one=at_least_one, log_end_offset=end_offset
-            )
+            return (self._reader or self.reader).read(fetch_offset, limit_offset, max_bytes, at_least_one=at_least_one)
         except OSError as error:
             raise self._read_error(error) from error
 
@@ -112,7 +110,6 @@ class LogReading:
                 limit_offset,
                 max_bytes,
                 at_least_one=at_least_one,
-                log_end_offset=end_offset,
                 ranges_below=self._offsets.high_watermark,
             )
         except OSError as error:
@@ -128,7 +125,7 @@ class LogReading:
             limit_offset,
             max_bytes,
             at_least_one=at_least_one,
-            log_end_offset=partial(self._end_offset_behind, fetch_offset),
+            check=partial(self._check_start, fetch_offset),
         )
 
     async def read_cold_with_aborted(
@@ -144,7 +141,7 @@ class LogReading:
                 limit_offset,
                 max_bytes,
                 at_least_one=at_least_one,
-                log_end_offset=partial(self._end_offset_behind, fetch_offset),
+                check=partial(self._check_start, fetch_offset),
             )
         except CorruptTxnIndex as error:
             raise self._read_error(error) from error
@@ -152,12 +149,11 @@ class LogReading:
     def bytes_between(self, start_offset: int, limit_offset: int) -> int:
         """Count the bytes that a read from `start_offset` to `limit_offset` could return; an estimate when they are cold, or
         cannot be read, which the read reports. Raises CORRUPT_MESSAGE when the data at one of the offsets is not a batch."""
-        end_offset = self._offsets.log_end_offset
-        limit_offset = min(limit_offset, end_offset)
+        limit_offset = min(limit_offset, self._offsets.log_end_offset)
         if start_offset >= limit_offset:
             return 0
         try:
-            return self.reader.bytes_between(start_offset, limit_offset, end_offset)
+            return self.reader.bytes_between(start_offset, limit_offset)
         except OSError:
             return self.reader.segments.size_bytes
 
@@ -175,12 +171,11 @@ class LogReading:
             f"Offset {fetch_offset} of {topic}-{partition} is not in [{self._offsets.log_start_offset}, {end_offset}].",
         )
 
-    def _end_offset_behind(self, fetch_offset: int) -> int:
-        """Return the log end offset. Raises OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: returning
-        later records would hide the gap. (Readers detect a truncated log by epochs.)"""
+    def _check_start(self, fetch_offset: int) -> None:
+        """Raise OFFSET_OUT_OF_RANGE when the log begins behind `fetch_offset` by now: returning later records would hide the
+        gap. (Readers detect a truncated log by epochs.)"""
         if fetch_offset < self._offsets.log_start_offset:
             self._check_range(fetch_offset)
-        return self._offsets.log_end_offset
 
     def _read_error(self, error: OSError | CorruptTxnIndex) -> KafkaError:
         if isinstance(error, OSError):
@@ -215,7 +210,7 @@ class LogReading:
         as in Kafka's fetch response. None when that needs the disk: use `read_cold_with_aborted`. Raises KAFKA_STORAGE_ERROR.
         """
         try:
-            return self.reader.aborted_in(fetch_offset, size_bytes, self._offsets.log_end_offset)
+            return self.reader.aborted_in(fetch_offset, size_bytes)
         except (OSError, CorruptTxnIndex) as error:
             raise self._read_error(error) from error
 

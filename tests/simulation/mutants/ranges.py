@@ -106,8 +106,8 @@ def _wrong_end(patches: Patches) -> None:
 
 def _uncommitted_sent(patches: Patches) -> None:
     def all_of_it(original: Any) -> Any:
-        def _range(self: LogReader, segment: Any, at: int, size: int, limit: int, end: int, **options: Any) -> Any:
-            return original(self, segment, at, size, end, end, **options)
+        def _range(self: LogReader, segment: Any, at: int, size: int, limit: int, **options: Any) -> Any:
+            return original(self, segment, at, size, self._offsets.log_end_offset, **options)
 
         return _range
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from copy import copy
 from typing import Any
 
 from replication import partition
@@ -131,8 +132,9 @@ def _deleted_topic_left(patches: Patches) -> None:
 def _read_cold_forgets_growth(patches: Patches) -> None:
     def stale(original: Any) -> Any:
         async def read_cold(self: LogReader, start: int, limit: int, size: int, **options: Any) -> Any:
-            end = options["log_end_offset"]()
-            return await original(self, start, limit, size, **{**options, "log_end_offset": lambda: end})
+            reader = copy(self)
+            reader._offsets = copy(self._offsets)
+            return await original(reader, start, limit, size, **options)
 
         return read_cold
 
