@@ -87,9 +87,9 @@ class FakeLine:
         try:
             answer = self._server.step(token)
         except Exception as error:  # noqa: BLE001  whatever a mechanism says
-            told = getattr(error, "told", None)
+            message = getattr(error, "client_message", None)
             return SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told, auth_bytes=b""
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message, auth_bytes=b""
             )
         return SaslAuthenticateResponse(
             error_code=ErrorCode.NONE, error_message="", auth_bytes=answer, session_lifetime_ms=self._lifetime_ms
