@@ -66,6 +66,7 @@ def test_a_word_without_a_command_is_answered_with_the_help(group: str, capsys: 
         (["strat"], "unknown command strat: did you mean start?\n`barnabas --help` "),
         (["zzzz"], "unknown command zzzz\n`barnabas --help` "),
         (["users", "dele", "bob"], "unknown command dele: did you mean delete?\n`barnabas users --help` "),
+        (["topics", "descibe"], "unknown command descibe: did you mean describe?\n`barnabas topics --help` "),
         (["start", "--overide=a=b"], "unknown option --overide: did you mean --override?\n`barnabas start --help` "),
         (["user", "list", "--profil", "x"], "unknown option --profil: did you mean --profile?\n`barnabas users list --help` "),
         (["start", "a.properties", "more"], "Got unexpected extra argument (more)\n`barnabas start --help` "),

@@ -14,6 +14,7 @@ import click
 from client.admin import acls as acl_steps
 from client.admin.acls import AclWords
 from runtime.command_line.execute_option import execute_option
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from tools.cluster import Cluster, cluster_command
 
@@ -33,9 +34,7 @@ _KINDS = {
 """Types of resources by the option that names them."""
 
 
-@click.group("acls", help="Who may do what on which resource.")
-def command() -> None:
-    pass
+command = Commands("acls", help="Who may do what on which resource.")
 
 
 def _resource_options(function: Callable[..., Any]) -> Callable[..., Any]:

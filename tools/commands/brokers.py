@@ -20,6 +20,7 @@ from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import size_text
 from tools.cluster import Cluster, cluster_command
@@ -28,9 +29,7 @@ from tools.commands.topics import partition_rows
 _API_VERSIONS = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
 
 
-@click.group("brokers", help="Brokers of a cluster.")
-def command() -> None:
-    pass
+command = Commands("brokers", help="Brokers of a cluster.")
 
 
 @command.command("list")

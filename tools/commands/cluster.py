@@ -15,7 +15,7 @@ from dataclasses import replace
 import click
 
 from runtime.command_line.exit_codes import EXIT_FAILED
-from runtime.command_line.group import BEGUN_MS
+from runtime.command_line.group import BEGUN_MS, Commands
 from runtime.command_line.output import Output
 from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
@@ -29,9 +29,7 @@ DEFAULT_WINDOW_MS = 6_000
 """Longer than auto.commit.interval.ms of most consumers, 5 s."""
 
 
-@click.group("cluster", help="The cluster as a whole.")
-def command() -> None:
-    pass
+command = Commands("cluster", help="The cluster as a whole.")
 
 
 @command.command("health")

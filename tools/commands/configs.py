@@ -20,6 +20,7 @@ from protocol.errors import KafkaError
 from protocol.messages.describe_configs import DescribeConfigsResourceResult
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from tools.cluster import Cluster, cluster_command
 from tools.failures import told
@@ -43,9 +44,7 @@ _OTHER_ENTITIES = ("users", "clients", "ips")
 _CHANGED = frozenset(("topic", "broker", "cluster default", "file"))
 
 
-@click.group("configs", help="Settings of topics and brokers.")
-def command() -> None:
-    pass
+command = Commands("configs", help="Settings of topics and brokers.")
 
 
 def _resource_options(function: Any) -> Any:

@@ -22,6 +22,7 @@ from protocol.primitives import DecodeError
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
@@ -37,9 +38,7 @@ _MISSING = "Dead"
 """The state of a group that there is not."""
 
 
-@click.group("groups", help="Consumer groups.")
-def command() -> None:
-    pass
+command = Commands("groups", help="Consumer groups.")
 
 
 @command.command("list")

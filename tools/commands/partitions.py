@@ -19,6 +19,7 @@ from protocol.errors import KafkaError
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
@@ -38,9 +39,7 @@ _BYTES_PER_S = Size()
 _PRESERVE = click.option("--preserve-throttles", is_flag=True, help="keep the throttles")
 
 
-@click.group("partitions", help="Where partitions are, and who leads them.")
-def command() -> None:
-    pass
+command = Commands("partitions", help="Where partitions are, and who leads them.")
 
 
 @command.command("plan")

@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaExcepti
 
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure, Interrupted
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.command_line.progress import Progress
 from runtime.texts import count_text
@@ -38,9 +39,7 @@ _LARGEST_RECORD = 1_000_000_000
 _UNTIL_THEN = "interrupted: the figures are those of what was"
 
 
-@click.group("perf", help="How fast a cluster is.")
-def command() -> None:
-    pass
+command = Commands("perf", help="How fast a cluster is.")
 
 
 @command.command("produce")

@@ -15,6 +15,7 @@ from client.admin import quotas as quota_steps
 from protocol.errors import KafkaError
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.suggestions import did_you_mean
 from tools.cluster import Cluster, cluster_command
@@ -28,9 +29,7 @@ _QUOTAS = (
 DEFAULT = "<default>"
 
 
-@click.group("quotas", help="Quotas of users, clients and addresses.")
-def command() -> None:
-    pass
+command = Commands("quotas", help="Quotas of users, clients and addresses.")
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:

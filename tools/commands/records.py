@@ -13,6 +13,7 @@ from protocol.messages.list_offsets import EARLIEST, LATEST
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
 from tools.commands.topics import current_replicas, partition_keys
@@ -21,10 +22,7 @@ from tools.group_lag import offsets_of, offsets_since
 from tools.json_files import TO_THE_END, read_offsets
 from tools.names_given import one_name
 
-
-@click.group("records", help="Records of a topic.")
-def command() -> None:
-    pass
+command = Commands("records", help="Records of a topic.")
 
 
 @command.command("delete")

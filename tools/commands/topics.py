@@ -24,6 +24,7 @@ from protocol.primitives import uuid_to_text
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
@@ -41,9 +42,7 @@ _PATTERN_SIGNS = re.compile(r"[^a-zA-Z0-9._-]")
 """What no name of a topic has."""
 
 
-@click.group("topics", help="Topics of a cluster.")
-def command() -> None:
-    pass
+command = Commands("topics", help="Topics of a cluster.")
 
 
 @command.command("list")

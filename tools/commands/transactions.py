@@ -17,6 +17,7 @@ from protocol.messages.describe_producers import ProducerState
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
@@ -30,9 +31,7 @@ _PRODUCER_COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "las
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-@click.group("transactions", help="Transactions of producers.")
-def command() -> None:
-    pass
+command = Commands("transactions", help="Transactions of producers.")
 
 
 @command.command("list")

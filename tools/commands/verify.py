@@ -18,6 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure, Interrupted
+from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.command_line.progress import Progress
 from runtime.texts import count_text
@@ -35,9 +36,7 @@ SEQUENCE_HEADER = "barnabas-sequence"
 _LONGEST = len(str(parsing.INT64_MAX))
 
 
-@click.group("verify", help="Whether everything that was acknowledged is there.")
-def command() -> None:
-    pass
+command = Commands("verify", help="Whether everything that was acknowledged is there.")
 
 
 @command.command("produce")
