@@ -87,7 +87,7 @@ def broker(tree: Path, counted: list[int]) -> Iterator[tuple[str, int]]:
         port = free_port()
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/counts"]
         settings = {"broker.id": "0", "log.dirs": f"{folder}/data", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-        command += [sys.executable, "-m", "broker", "start"]
+        command += [sys.executable, "-m", "barnabas", "start"]
         command += [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
         process = subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
