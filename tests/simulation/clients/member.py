@@ -102,6 +102,8 @@ class Member:
         former, present = self._former, self._present
         if former is None or present is None or (former[0], former[2]) != (present[0], present[2]):
             return
+        if former[1] == present[1]:  # it has joined the same generation twice
+            return
         request = commit_request(GROUP, self._topic, 0, self._commits, generation=former[1], member=former[0])
         try:
             await self._cluster.send_to_coordinator(KeyKind.GROUP, GROUP, request, OffsetCommitResponse)
