@@ -14,9 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from barnabas.pipeline.records import DROPPED, READ_COUNTS, WRITE_COUNTS
 from barnabas.spark.texts import bar
 
+READ_COUNTS = "barnabas_read"
+WRITE_COUNTS = "barnabas_written"
+"""The names under which a job observes its counts (`barnabas.pipeline.records`)."""
+DROPPED = "dropped: "
+"""What the names of observed metrics begin with that count dropped records; the rest is the reason."""
 SEE_MORE = "SPARK_LOG_LEVEL=ERROR shows Spark's own messages"
 _CAUSE, _FRAMES = "Caused by: ", ("at ", "...", "JVM stacktrace")
 _OWN_ERROR = re.compile(r"barnabas\.[\w.]+: ")

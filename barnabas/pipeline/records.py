@@ -11,16 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from barnabas.pipeline.options import AVAILABLE_NOW, Options
+from barnabas.pipeline.progress import DROPPED, READ_COUNTS, WRITE_COUNTS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-READ_COUNTS = "barnabas_read"
-WRITE_COUNTS = "barnabas_written"
-DROPPED = "dropped: "
-"""What the names of observed metrics begin with that count dropped records; the rest is the reason."""
 
 
 def source_format(spark: SparkSession, options: Options) -> str:

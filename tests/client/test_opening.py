@@ -66,7 +66,7 @@ class Answers:
         try:
             answer = PlainServer({"alice": "secret"}).step(request.auth_bytes)
         except AuthenticationFailed as error:
-            return SaslAuthenticateResponse(error_code=58, error_message=error.told, auth_bytes=b"")
+            return SaslAuthenticateResponse(error_code=58, error_message=error.client_message, auth_bytes=b"")
         return SaslAuthenticateResponse(
             error_code=0, error_message=None, auth_bytes=answer, session_lifetime_ms=self._lifetime_ms
         )

@@ -33,7 +33,7 @@ def test_every_group_of_commands_has_a_singular() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["topics", "descibe"], "Did you mean 'describe'"),
+        (["topics", "descibe"], "did you mean describe?"),
         (["topics", "list", "--exclude-internl"], "--exclude-internal"),
         (["consume", "t", "--from-begining"], "--from-beginning"),
     ],
