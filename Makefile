@@ -1,7 +1,7 @@
 # Every target installs what it needs, inside this folder only.
 # The first of these that runs: a version manager has names of versions that are not chosen, which only print an error.
-PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do $$name -c '$(IS_SUPPORTED)' 2>/dev/null && command -v $$name && break; done)
-IS_SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do $$name -c '$(IS_SUPPORTED)' 2>/dev/null && command -v $$name && break; done)
+IS_SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))
 RUN    := .venv-run
 DEV    := .venv
 PY     := $(DEV)/bin/python
@@ -40,7 +40,7 @@ endef
 
 # A virtual environment is complete when its stamp is newer than its lock file.
 define venv
-	@test -n "$(PYTHON)" && $(PYTHON) -c '$(IS_SUPPORTED)' 2>/dev/null || { echo "Python 3.11, 3.12 or 3.13 is needed$(if $(PYTHON),: $(PYTHON) is none of them); PYTHON=... chooses one" >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c '$(IS_SUPPORTED)' 2>/dev/null || { echo "Python 3.11, 3.12, 3.13 or 3.14 is needed$(if $(PYTHON),: $(PYTHON) is none of them); PYTHON=... chooses one" >&2; exit 1; }
 	@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 	$(call install,$(1),$(2),$(1)/.stamp)
 endef

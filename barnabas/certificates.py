@@ -107,12 +107,30 @@ def _signed(
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
     )
+    builder = builder.add_extension(_key_usage(is_authority=issuer is None), critical=True)
     if issuer is not None:
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         builder = builder.add_extension(usages, critical=False)
     if hosts:
         builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
     return builder.sign(signer, hashes.SHA256())
+
+
+def _key_usage(*, is_authority: bool) -> x509.KeyUsage:
+    """Return what RFC 5280 asks for, and Python from 3.13 on insists on: `ssl.create_default_context` is strict."""
+    from cryptography import x509  # noqa: PLC0415  see the rules
+
+    return x509.KeyUsage(
+        digital_signature=not is_authority,
+        content_commitment=False,
+        key_encipherment=not is_authority,  # of TLS 1.2 with RSA keys
+        data_encipherment=False,
+        key_agreement=not is_authority,  # of TLS 1.2 with keys on a curve
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _host(text: str) -> x509.GeneralName:

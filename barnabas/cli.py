@@ -82,6 +82,11 @@ def main() -> NoReturn:
         sys.path.append(os.path.dirname(HERE))
     import signal  # noqa: PLC0415  the path above comes first
 
+    from barnabas.supported import python_refusal, system_refusal  # noqa: PLC0415
+
+    refusal = python_refusal(sys.version_info) or (None if os.name == "posix" else system_refusal(sys.platform))
+    if refusal is not None:
+        sys.exit(f"barnabas {refusal}")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody wants it to be ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

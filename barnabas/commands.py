@@ -1,12 +1,17 @@
-"""The command line: all commands, with a line about each and the extra that they need. It imports none of them."""
+"""The command line: all commands, with a line about each and the extra that they need. It imports none of them.
+
+Commands of the server need Linux; those for any cluster run wherever Python has POSIX signals.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import click
 
 from barnabas import __version__
+from barnabas.supported import system_refusal
 from runtime.command_line.extras import CLI, SPARK
 from runtime.command_line.group import CommandLine, Entry, run
 
@@ -45,7 +50,7 @@ ALIASES = {name.removesuffix("s"): name for name in TABLE if name.endswith("s")}
 """Other names: `topic list` is `topics list`."""
 
 root = CommandLine(
-    "barnabas", TABLE, aliases=ALIASES,
+    "barnabas", TABLE, aliases=ALIASES, refused={SERVER: system_refusal(sys.platform)},
     help="Run a broker that is compatible with Apache Kafka, and administer clusters of both.",
 )  # fmt: skip
 click.version_option(__version__, message="%(prog)s %(version)s")(root)

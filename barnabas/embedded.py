@@ -12,6 +12,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ from typing import Self
 from barnabas.launch import command
 from barnabas.properties import write_properties
 from barnabas.security import ADMIN, PROTOCOLS, GeneratedSecurity, UnknownUserError, require_protocol
+from barnabas.supported import system_refusal
 
 __all__ = ["BrokerStartError", "EmbeddedBroker", "UnknownUserError"]
 
@@ -128,8 +130,11 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Return when topics exist and clients are served. Raises BrokerStartError, also for settings that are refused, without
-        leaving anything behind."""
+        leaving anything behind, and on a system that is not supported."""
         assert self._process is None, "the broker is running"
+        refusal = system_refusal(sys.platform)
+        if refusal is not None:
+            raise BrokerStartError(f"barnabas {refusal}")
         self._folder = tempfile.mkdtemp(prefix="barnabas-")
         try:
             self._launch()

@@ -77,16 +77,23 @@ class _File:
         try:
             # The queue runs one job at a time, on any thread: the connection is never used concurrently.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        try:
             for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", _CACHE):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.executescript(_SCHEMA)
             self._facts = dict(self._connection.execute("SELECT name, value FROM fact"))
         except sqlite3.Error as error:
-            raise StoreFileError(f"cannot open the store {path}: {error}") from error
+            self._connection.close()
+            raise self._unusable(error) from error
         version = self._facts.get("format", FORMAT_VERSION)
         if version != FORMAT_VERSION:
             self._connection.close()
             raise StoreFileError(f"the store {path} has format {version}, this release reads format {FORMAT_VERSION}")
+
+    def _unusable(self, error: sqlite3.Error) -> StoreFileError:
+        return StoreFileError(f"cannot open the store {self._path}: {error}")
 
     def load(self) -> tuple[NodeTree, int]:
         """Load the tree and the id of a new session, higher than any before. Raises StoreFileError, OSError."""

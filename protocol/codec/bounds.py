@@ -13,7 +13,7 @@ from typing import Final
 from protocol.codec.source import FIXED, length_format, struct_of
 from protocol.fields import Field, Struct
 
-# The size of one value in memory without the bytes of its text (64-bit CPython 3.11 to 3.13, rounded up).
+# The size of one value in memory without the bytes of its text (64-bit CPython 3.11 to 3.14, rounded up).
 _VALUE_BYTES: Final = {
     "int8": 0, "bool_": 0, "int16": 32, "uint16": 32, "int32": 32, "uint32": 32, "int64": 32, "float64": 32, "uuid": 64,
     "string": 64, "bytes_": 48, "records": 208, "array": 80,

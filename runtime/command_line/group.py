@@ -83,23 +83,34 @@ class Commands(click.Group):
 
 
 class CommandLine(Commands):
-    """The first level, whose commands are in a table."""
+    """The first level, whose commands are in a table. `refused` are the sections that cannot run here, with the reason."""
 
-    def __init__(self, name: str, table: Mapping[str, Entry], **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Mapping[str, Entry],
+        *,
+        refused: Mapping[str, str | None] = MappingProxyType({}),
+        **options: Any,
+    ) -> None:
         super().__init__(name, **options)
         self.table = table
+        self._refused = refused
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Raises Failure for one whose extra is not installed."""
+        """Raises Failure for one that cannot run here, or whose extra is not installed."""
         del ctx
         name = self._aliases.get(cmd_name, cmd_name)
         entry = self.table.get(name)
         if entry is None:
             return None
+        refusal = self._refused.get(entry.section)
+        if refusal is not None:
+            raise Failure(f"`{self.name} {name}` {refusal}")
         try:
             command: click.Command = importlib.import_module(entry.module).command
         except ModuleNotFoundError as error:

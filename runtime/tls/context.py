@@ -1,7 +1,7 @@
 """Contexts of OpenSSL from keys and certificates in memory.
 
-Rules: Linux. A private key is on no disk: OpenSSL, which reads files only, reads it from one in memory (memfd_create). Every
-trusted certificate is an anchor, also one that another has signed, as in Java. Renegotiation is refused.
+Rules: a private key is on no disk: OpenSSL, which reads files only, reads it from one in memory (memfd_create of Linux).
+Every trusted certificate is an anchor, also one that another has signed, as in Java. Renegotiation is refused.
 Source: Python's ssl; Kafka DefaultSslEngineFactory.
 """
 
@@ -66,6 +66,8 @@ def _configure(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
 
 def _load_keys(context: ssl.SSLContext, keys: bytes) -> None:
+    if not hasattr(os, "memfd_create"):
+        raise ssl.SSLError(1, "a private key is read from memory only, which needs Linux")
     descriptor = os.memfd_create("tls-keys")
     try:
         os.write(descriptor, keys)

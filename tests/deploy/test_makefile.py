@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SHIM = "#!/bin/sh\necho 'pyenv: python: command not found' >&2\nexit 127\n"
 """What a version manager has for a version that is installed and not chosen."""
-NEEDED = "Python 3.11, 3.12 or 3.13 is needed"
+NEEDED = "Python 3.11, 3.12, 3.13 or 3.14 is needed"
 
 
 @pytest.fixture

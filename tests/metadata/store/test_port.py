@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -154,8 +155,8 @@ async def test_embedded_keeps_no_second_copy_of_its_tree_in_memory(tmp_path: Pat
 async def test_embedded_removes_its_ephemerals_when_it_closes(tmp_path: Path) -> None:
     async with embedded(tmp_path) as store:
         await store.create("/e", ephemeral=True)
-    rows = sqlite3.connect(tmp_path / FILE_NAME).execute("SELECT path FROM node WHERE path = '/e'").fetchall()
-    assert rows == []
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE_NAME)) as file:
+        assert file.execute("SELECT path FROM node WHERE path = '/e'").fetchall() == []
 
 
 async def test_embedded_answers_only_what_is_committed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import ssl
 
 import pytest
@@ -32,6 +33,13 @@ def made(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> tuple[bytes, by
     )
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
     return pem, certificate.public_bytes(Encoding.DER)
+
+
+def test_a_private_key_needs_a_system_that_has_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    pem, _ = made(ec.generate_private_key(ec.SECP256R1()))
+    monkeypatch.delattr(os, "memfd_create")
+    with pytest.raises(ssl.SSLError, match="needs Linux"):
+        client_context_of(TlsMaterial(pem, None, BOTH_VERSIONS), checks_host=True)
 
 
 def test_the_peers_algorithms_decide_among_keys_of_several_kinds() -> None:
