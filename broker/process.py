@@ -55,6 +55,8 @@ from storage.directories.log_directory import DirectoryRefused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.network.faults.fault_socket import FaultSocket
+    from broker.network.faults.fault_table import FaultTable
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.disk.disk_queue import DiskQueue
@@ -138,7 +140,10 @@ class BrokerProcess:
         tls_threads = _tls_threads()
         documents = OsDocuments(self._clock)
         dependencies = replace(self._dependencies(disk, network), tls_work=TlsWork(*tls_threads), documents=documents)
-        broker = self._broker = Broker(self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail)
+        faults, fault_socket = self._fault_injection()
+        broker = self._broker = Broker(
+            self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail, faults=faults
+        )
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
         http = self._http_server(broker, dependencies, watchdog)
@@ -151,6 +156,8 @@ class BrokerProcess:
             await self._run(broker, http, http_network)
         finally:
             self._close_notices(manager)
+            if fault_socket is not None:
+                fault_socket.close()
             watchdog.close()
             http_network.close()
             await network.drain()  # the files that they send from are closed by the disk's threads
@@ -160,6 +167,17 @@ class BrokerProcess:
             documents.close()
             await disk.close()
         return self._report_stopped()
+
+    def _fault_injection(self) -> tuple[FaultTable | None, FaultSocket | None]:
+        """Return the faults that a test may inject, and what listens to it; None without `faults_fd`."""
+        if self._options.faults_fd < 0:
+            return None, None
+        from broker.handlers import ALL  # noqa: PLC0415  for tests alone
+        from broker.network.faults.fault_socket import FaultSocket  # noqa: PLC0415
+        from broker.network.faults.fault_table import FaultTable  # noqa: PLC0415
+
+        faults = FaultTable(ALL)
+        return faults, FaultSocket(self._options.faults_fd, faults, asyncio.get_running_loop())
 
     def _http_server(self, broker: Broker, dependencies: Dependencies, watchdog: Watchdog) -> HttpServer | None:
         if self._settings.barnabas_http_port is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from broker.access_control import AccessControl
 from broker.cluster.brokers_connector import brokers_connector
@@ -79,6 +80,10 @@ from runtime.tasks import TaskScope
 from runtime.timer import Timer
 from storage.directories.log_manager import LogManager
 
+if TYPE_CHECKING:
+    from broker.network.faults.fault_table import FaultTable
+    from broker.network.faults.faulty_dispatch import FaultyDispatch
+
 logger = logging.getLogger(__name__)
 
 READY_TIMEOUT_MS = 30_000
@@ -99,14 +104,17 @@ class Broker:
         *,
         topics: Sequence[TopicAtStart] = (),
         on_fatal: Callable[[str], None] | None = None,
+        faults: FaultTable | None = None,
     ) -> None:
-        """`on_fatal` is called with the reason when the broker cannot continue (every log directory failed, a task failed)."""
+        """`on_fatal` is called with the reason when the broker cannot continue (every log directory failed, a task failed).
+        `faults` are those that a test may inject; None: the broker has no such thing."""
         loop = asyncio.get_running_loop()
         self.settings = settings
         self.has_others = settings.zookeeper_connect is not None
         self._dependencies = dependencies
         self._topics = topics
         self._on_fatal = on_fatal or (lambda reason: None)
+        self._faults = faults
         self._tasks = TaskScope(
             "broker", on_failure=lambda name, error: self._on_fatal(f"{name} failed: {reason_of(error)}")
         )
@@ -355,7 +363,12 @@ class Broker:
 
     def _serve_through(self, table: DispatchTable, services: Services) -> None:
         """Give the acceptor what connections dispatch to; `Acceptor.open` starts serving."""
-        dispatch = Dispatch(table, self._tasks, self._metrics.requests, gate(services))
+        plain = Dispatch(table, self._tasks, self._metrics.requests, gate(services))
+        dispatch: Dispatch | FaultyDispatch = plain
+        if self._faults is not None:
+            from broker.network.faults.faulty_dispatch import FaultyDispatch  # noqa: PLC0415  for tests alone
+
+            dispatch = FaultyDispatch(plain, self._timer, self._faults)
         shared = ConnectionShared(
             dispatch=dispatch,
             services=services,

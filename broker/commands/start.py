@@ -39,6 +39,9 @@ when an option or a setting is wrong."""
 @click.option("--ready-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="where it says in JSON that it is ready")
 @click.option("--lifeline-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="it ends when this one is closed")
 @click.option("--discard", hidden=True, help="a folder that it deletes then")
+@click.option(
+    "--faults-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="a socket over which faults are injected"
+)
 @click.option("--refuse-unknown", is_flag=True, hidden=True, help="an unknown setting is an error")
 @click.pass_context
 def command(
@@ -52,6 +55,7 @@ def command(
     ready_fd: int,
     lifeline_fd: int,
     discard: str | None,
+    faults_fd: int,
     refuse_unknown: bool,
 ) -> int:
     """Run a broker with the settings of PROPERTIES, a server.properties file."""
@@ -72,6 +76,7 @@ def command(
             ready_fd,
             lifeline_fd,
             discard,
+            faults_fd,
         )
         from broker import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 

@@ -140,7 +140,7 @@ class Dispatch:
             return self._handle_in_queue(route, request, context)
         refusal = self.gate.admit(route, request, context)
         if refusal is not None:
-            return _refuse(route, request, refusal.error, refusal.message)
+            return refuse(route, request, refusal.error, refusal.message)
         try:
             if route.overlaps:
                 return cast(
@@ -148,7 +148,7 @@ class Dispatch:
                 )
             return self._drive(route, request, context)
         except KafkaError as error:
-            return _refuse(route, request, error.code, error.own_message)
+            return refuse(route, request, error.code, error.own_message)
         except CloseConnection as close:
             return close
         except Exception as error:  # noqa: BLE001 - a handler's bug must not take the broker down
@@ -214,7 +214,7 @@ class Dispatch:
         try:
             outcome = await cast("Coroutine[Any, Any, Outcome | Deferred[Outcome]]", rest)
         except KafkaError as error:
-            outcome = _refuse(route, request, error.code, error.own_message)
+            outcome = refuse(route, request, error.code, error.own_message)
         except CloseConnection as close:
             outcome = close
         except asyncio.CancelledError:
@@ -241,7 +241,8 @@ def _resume(
     return (yield from coroutine.__await__())
 
 
-def _refuse(route: Route, request: Request, error: ErrorCode, message: str | None) -> Outcome:
+def refuse(route: Route, request: Request, error: ErrorCode, message: str | None) -> Outcome:
+    """Return the response to a request that failed as a whole."""
     response = route.handler.errors(request, route.version, error, message)
     if response is None:
         text = KafkaError(error, message)

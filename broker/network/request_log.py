@@ -11,7 +11,7 @@ Source: Kafka RequestChannel.updateRequestMetrics, config/log4j.properties.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.network.requests.large_requests import Undecoded
 from broker.network.responses.deferred import CloseConnection, Deferred
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.network.dispatch import Dispatch, FastPath, Outcome
+    from broker.network.faults.faulty_dispatch import FaultyDispatch
     from broker.network.request_context import RequestContext
     from broker.network.routes import Route
     from protocol.schema import Request
     from runtime.clock import Clock
+
+    PlainDispatch: TypeAlias = Dispatch | FaultyDispatch
+    AnyDispatch: TypeAlias = "PlainDispatch | LoggedDispatch"
 
 logger = logging.getLogger(REQUEST_LOGGER)
 
@@ -39,7 +43,7 @@ _NOT_SHOWN = "..."
 class RequestLog:
     """Switches the log of a broker's requests on and off, as the level of its logger says, until `close`."""
 
-    def __init__(self, dispatch: Dispatch, clock: Clock, use: Callable[[Dispatch | LoggedDispatch], None]) -> None:
+    def __init__(self, dispatch: PlainDispatch, clock: Clock, use: Callable[[AnyDispatch], None]) -> None:
         """`use` is called with the dispatch that connections go through from now on."""
         self._use = use
         self._plain, self._logged = dispatch, LoggedDispatch(dispatch, clock)
@@ -66,7 +70,7 @@ class _LoggedRequest(NamedTuple):
 class LoggedDispatch:
     """In place of a `Dispatch`: does the same, and logs each request when it has its outcome."""
 
-    def __init__(self, dispatch: Dispatch, clock: Clock) -> None:
+    def __init__(self, dispatch: PlainDispatch, clock: Clock) -> None:
         self.table, self.observer, self.gate = dispatch.table, dispatch.observer, dispatch.gate
         self._dispatch = dispatch
         self._now_ns = clock.monotonic_ns

@@ -21,6 +21,7 @@ from broker.handlers.configs.config_resources import (
 )
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from config.errors import ConfigError
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
@@ -37,6 +38,7 @@ from security.access import Operation, ResourceType, on_each
 @handles(
     AlterConfigsRequest,
     (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+    errors=ErrorForm({"responses": "resources"}),
     audit=AUDIT,
 )
 async def alter_configs(

@@ -23,6 +23,7 @@ from broker.handlers.configs.config_resources import (
 )
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
@@ -54,6 +55,7 @@ READ_TOGETHER = 200
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
     ),
+    errors=ErrorForm({"results": "resources"}, configs=()),
 )
 async def describe_configs(
     request: DescribeConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights

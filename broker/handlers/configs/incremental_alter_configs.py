@@ -27,6 +27,7 @@ from broker.handlers.configs.config_resources import (
 )
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
 from broker.observability.log_forms import LEVELS
 from config.definition import Setting, Type
@@ -56,6 +57,7 @@ class AlterOperation(enum.IntEnum):
 @handles(
     IncrementalAlterConfigsRequest,
     (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+    errors=ErrorForm({"responses": "resources"}),
     audit=AUDIT,
 )
 async def incremental_alter_configs(

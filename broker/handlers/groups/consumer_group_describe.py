@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -18,7 +19,11 @@ from protocol.messages.consumer_group_describe import (
 from security.access import NOTHING
 
 
-@handles(ConsumerGroupDescribeRequest, NOTHING)
+@handles(
+    ConsumerGroupDescribeRequest,
+    NOTHING,
+    errors=ErrorForm({"groups": "group_ids"}, group_state="", assignor_name=""),
+)
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:

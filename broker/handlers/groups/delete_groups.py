@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -17,6 +18,7 @@ from security.access import Operation, ResourceType, on_each
 @handles(
     DeleteGroupsRequest,
     on_each(Operation.DELETE, ResourceType.GROUP),
+    errors=ErrorForm({"results": "groups_names"}),
     audit=audit(Operation.DELETE, "GROUP", "groups_names", "results"),
 )
 async def delete_groups(

@@ -9,12 +9,17 @@ from __future__ import annotations
 from broker.handlers.authorized_operations import authorized_operations
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from security.access import Operation, ResourceType, on_each
 
 
-@handles(DescribeGroupsRequest, on_each(Operation.DESCRIBE, ResourceType.GROUP))
+@handles(
+    DescribeGroupsRequest,
+    on_each(Operation.DESCRIBE, ResourceType.GROUP),
+    errors=ErrorForm({"groups": "groups"}, group_state="", protocol_type="", protocol_data=""),
+)
 async def describe_groups(
     request: DescribeGroupsRequest, context: RequestContext, may_describe: Rights
 ) -> DescribeGroupsResponse:

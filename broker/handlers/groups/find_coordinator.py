@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, PartitionImage
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -45,6 +46,7 @@ class _Found(NamedTuple):
 @handles(
     FindCoordinatorRequest,
     (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)),
+    errors=ErrorForm({"coordinators": "coordinator_keys"}, node_id=-1, host="", port=-1),
 )
 async def find_coordinator(
     request: FindCoordinatorRequest, context: RequestContext, may_describe_group: Rights, may_describe_id: Rights

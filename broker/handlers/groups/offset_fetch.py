@@ -14,6 +14,7 @@ from typing import TypeVar
 from broker.handlers.groups.legacy_offsets import fetch_legacy_offset
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from coordinator.group.offset_commits import FetchedOffsets
 from coordinator.group.offsets import CommittedOffset
 from metadata.store.port import StoreError
@@ -44,6 +45,7 @@ Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions
 @handles(
     OffsetFetchRequest,
     (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=ErrorForm({"groups": "groups", "topics": "topics"}, committed_offset=-1, metadata=""),
 )
 async def offset_fetch(
     request: OffsetFetchRequest, context: RequestContext, may_describe_group: Rights, may_describe: Rights

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from metadata.image import is_internal
 from protocol.errors import ErrorCode, KafkaError
@@ -39,6 +40,7 @@ _Followers: TypeAlias = DelayedOperation[DeleteRecordsPartitionResult]
 @handles(
     DeleteRecordsRequest,
     on_each(Operation.DELETE, ResourceType.TOPIC),
+    errors=ErrorForm({"topics": "topics"}, low_watermark=-1),
     audit=audit(Operation.DELETE, "PARTITION", "topics.partitions", "topics.partitions"),
 )
 async def delete_records(

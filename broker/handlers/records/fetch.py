@@ -67,7 +67,7 @@ def fetch_all(
 ) -> FetchResponse | Deferred[FetchResponse]:
     services = context.services
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
-        return refused(request, ErrorCode.INVALID_REQUEST, context.api_version)
+        return refused(request, context.api_version, ErrorCode.INVALID_REQUEST)
     now_ms = services.clock.monotonic_ms()
     if may_read.are_open:
         resolved = services.fetch_sessions.resolve(request, context.api_version, now_ms)
@@ -96,7 +96,7 @@ FETCH_ACCESS = (
     on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),  # of followers
     on_each(Operation.READ, ResourceType.TOPIC),  # of consumers
 )
-fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17")(fetch_all)
+fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17", errors=refused)(fetch_all)
 
 
 def _readable(may_act: Rights, may_read: Rights, reader: FetchReader) -> Callable[[str], bool]:

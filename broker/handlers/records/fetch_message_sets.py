@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 
 from broker.handlers.records.fetch import LongFetch, fetch_all
-from broker.handlers.records.fetch_response import NO_OFFSET
+from broker.handlers.records.fetch_response import NO_OFFSET, refused
 from broker.handlers.records.produce_message_sets import SMALLEST_COMPRESSED_RECORD_BYTES, SMALLEST_USUAL_RECORD_BYTES
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
@@ -35,6 +35,7 @@ FIRST_VERSION_OF_V1 = 2
     FetchRequest,
     (on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER), on_each(Operation.READ, ResourceType.TOPIC)),
     versions="0-3",
+    errors=refused,
 )
 def fetch_message_sets(
     request: FetchRequest, context: RequestContext, may_act: Rights, may_read: Rights

@@ -37,7 +37,7 @@ STORAGE_ERROR_VERSION = 6
 LEADER_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-def refused(request: FetchRequest, error: ErrorCode, version: int) -> FetchResponse:
+def refused(request: FetchRequest, version: int, error: ErrorCode, _message: str | None = None) -> FetchResponse:
     """Return `error` for the whole request, and for each partition named: versions below 7 have no top-level error."""
     topics = request.topics if version < TOPIC_IDS_VERSION else []
     return FetchResponse(

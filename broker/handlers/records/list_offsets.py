@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 from broker.handlers.partition_lookup import held_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import (
     EARLIEST,
@@ -60,7 +61,11 @@ class _Search(Protocol):
     async def fill(self) -> None: ...
 
 
-@handles(ListOffsetsRequest, on_each(Operation.DESCRIBE, ResourceType.TOPIC))
+@handles(
+    ListOffsetsRequest,
+    on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+    errors=ErrorForm({"topics": "topics"}, timestamp=-1),
+)
 async def list_offsets(
     request: ListOffsetsRequest, context: RequestContext, may_describe: Rights
 ) -> ListOffsetsResponse:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from broker.handlers.partition_lookup import led_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -26,6 +27,7 @@ from security.access import Operation, ResourceType, on_each
 @handles(
     OffsetForLeaderEpochRequest,
     on_each(Operation.DESCRIBE, ResourceType.TOPIC, or_on_cluster=Operation.CLUSTER_ACTION),
+    errors=ErrorForm({"topics": "topics"}, leader_epoch=-1),
 )
 async def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: RequestContext, may_describe: Rights

@@ -15,6 +15,7 @@ from functools import partial
 from broker.handlers.configs.config_resources import store_refusal
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from broker.settings.scram_users import user_path
 from metadata.store.port import StoreError
@@ -36,6 +37,7 @@ Row = ScramCredentialDeletion | ScramCredentialUpsertion
 @handles(
     AlterUserScramCredentialsRequest,
     on_each(Operation.ALTER, ResourceType.CLUSTER),
+    errors=ErrorForm({"results": "deletions upsertions"}),
     audit=audit(Operation.ALTER, "USER", "deletions upsertions", "results"),
 )
 async def alter_user_scram_credentials(

@@ -12,6 +12,7 @@ from collections import Counter
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from metadata.admin.topic_requests import NewPartitions, Outcome
 from protocol.errors import ErrorCode
@@ -31,6 +32,7 @@ DENIAL = "The topic authorization is failed."
 @handles(
     CreatePartitionsRequest,
     on_each(Operation.ALTER, ResourceType.TOPIC),
+    errors=ErrorForm({"results": "topics"}),
     audit=audit(Operation.ALTER, "TOPIC", "topics", "results"),
 )
 async def create_partitions(

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from broker.handlers.configs.config_resources import KEPT_KINDS, MAX_SETTINGS_BYTES
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from config.layers import ConfigSource
 from config.topic import LogConfig
@@ -47,6 +48,13 @@ DENIAL = "Authorization failed."
     (
         on_each(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE),
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, logs_denial=False),
+    ),
+    errors=ErrorForm(
+        {"topics": "topics"},
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=(),
+        topic_config_error_code=ErrorCode.NONE,
     ),
     audit=audit(Operation.CREATE, "TOPIC", "topics", "topics"),
 )

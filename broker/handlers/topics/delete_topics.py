@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from broker.observability.audited_request import audit
 from metadata.image import ClusterImage
 from protocol.errors import ErrorCode, KafkaError
@@ -41,6 +42,7 @@ def _name(row: DeleteTopicState | DeletableTopicResult | str) -> str:
 @handles(
     DeleteTopicsRequest,
     (on_each(Operation.DELETE, ResourceType.TOPIC), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=ErrorForm({"responses": "topic_names topics"}),
     audit=audit(Operation.DELETE, "TOPIC", "topics topic_names", "responses", _name),
 )
 async def delete_topics(

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from broker.handlers.authorized_operations import authorized_operations, cluster_operations
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from metadata.admin import topic_rules as topic_rules
 from metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage, is_internal
 from protocol.errors import ErrorCode
@@ -40,6 +41,7 @@ from security.access import Operation, ResourceType, on_each
         on_each(Operation.DESCRIBE, ResourceType.TOPIC),
         on_each(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE),
     ),
+    errors=ErrorForm({"topics": "topics"}),
 )
 async def metadata(
     request: MetadataRequest, context: RequestContext, may_describe: Rights, may_create: Rights

@@ -10,6 +10,7 @@ from __future__ import annotations
 from broker.handlers.partition_lookup import held_partition
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from metadata.admin.topic_rules import check_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_producers import (
@@ -24,7 +25,11 @@ from security.access import Operation, ResourceType, on_each
 from storage.log.producers.producer_state import ProducerDescription
 
 
-@handles(DescribeProducersRequest, on_each(Operation.READ, ResourceType.TOPIC))
+@handles(
+    DescribeProducersRequest,
+    on_each(Operation.READ, ResourceType.TOPIC),
+    errors=ErrorForm({"topics": "topics"}),
+)
 async def describe_producers(
     request: DescribeProducersRequest, context: RequestContext, may_read: Rights
 ) -> DescribeProducersResponse:

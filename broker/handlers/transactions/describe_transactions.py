@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
+from broker.network.responses.error_responses import ErrorForm
 from coordinator.transaction.descriptions import described_error
 from protocol.errors import ErrorCode
 from protocol.messages.describe_transactions import (
@@ -21,6 +22,7 @@ from security.access import Operation, ResourceType, on_each
 @handles(
     DescribeTransactionsRequest,
     (on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
+    errors=ErrorForm({"transaction_states": "transactional_ids"}, transaction_state=""),
 )
 async def describe_transactions(
     request: DescribeTransactionsRequest, context: RequestContext, may_describe: Rights, may_describe_topic: Rights

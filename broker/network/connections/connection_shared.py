@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from broker.network.connections.connection_limits import ConnectionLimits, KiB
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Dispatch
     from broker.network.memory_budget import MemoryBudget
-    from broker.network.request_log import LoggedDispatch
+    from broker.network.request_log import AnyDispatch
     from broker.network.responses.response_memory import ResponseMemory
     from broker.network.routes import Route
     from broker.network.sasl.authentication import ListenersAuthentication
@@ -38,7 +37,7 @@ class ConnectionShared:
     """What the connections of a broker have in common. `tick` counts the sweeps for idle ones. `plain_budget` is for large
     requests without records, which may wait for long, `budget` for all others. `authentication` is None without SASL."""
 
-    dispatch: Dispatch | LoggedDispatch
+    dispatch: AnyDispatch
     services: Services
     budget: MemoryBudget
     plain_budget: MemoryBudget
@@ -51,7 +50,7 @@ class ConnectionShared:
     tick: int = 0
     next_connection: int = 0
 
-    def dispatch_through(self, dispatch: Dispatch | LoggedDispatch) -> None:
+    def dispatch_through(self, dispatch: AnyDispatch) -> None:
         """Dispatch requests through this one from now on."""
         self.dispatch = dispatch
 

@@ -30,7 +30,7 @@ class ErrorForm:
     """What the response to a failed request is like.
 
     `rows` maps a field of the response to the field of the request with whose rows it answers. "topics.partitions" are the
-    partitions of all topics; of several fields the one counts that the version has. A row of the response takes a field from
+    partitions of all topics; of several fields those count that the version has. A row of the response takes a field from
     the row of the request, or the row around it: that of the same name; else the first of its kind, if there must be one.
     `is_always_sent`: also in versions that have no place for the error.
     `values` are those of other fields that say that there is no result.
@@ -82,9 +82,11 @@ class _Maker:
         self.has_text = False
         self._constants: dict[str, object] = {}
         self._taken: list[tuple[str, int, str]] = []  # how far out the row is that has it, and as what
-        self._inner: dict[str, tuple[list[str], _Maker] | None] = {}  # where its rows are; None if it has none
+        self._inner: dict[str, list[tuple[list[str], _Maker]]] = {}  # where its rows are
         for field in row_type.__fields__:
             name = field.name
+            if field.default is not REQUIRED and not field.versions.covers(version):
+                continue  # it keeps its default
             if name in values:
                 self._constants[name] = values[name]
             elif name.endswith("error_code"):
@@ -96,7 +98,7 @@ class _Maker:
             elif (source := _source(field, asked, version)) is not None:
                 self._taken.append((name, *source))
             elif field.default is REQUIRED and field.kind == "array" and not field.nullable.covers(version):
-                self._inner[name] = None
+                self._inner[name] = []
             elif field.default is REQUIRED:
                 self._constants[name] = None if field.nullable.covers(version) else _EMPTY.get(field.kind, 0)
 
@@ -104,14 +106,14 @@ class _Maker:
         arrays = [each for each in _fields(asked[0], version) if each.kind == "array"]
         source = next((each for each in arrays if each.name == field.name), arrays[0] if arrays else None)
         if source is None:
-            self._inner[field.name] = None
+            self._inner[field.name] = []
         elif source.element is field.element:
             self._taken.append((field.name, 0, source.name))
         else:
             self.add_rows(field, [source.name], _Maker(field.element, (source.element, *asked), version, values))
 
     def add_rows(self, field: Field, names: list[str], maker: _Maker) -> None:
-        self._inner[field.name] = names, maker
+        self._inner.setdefault(field.name, []).append((names, maker))
 
     def made(self, rows: tuple[Any, ...], code: ErrorCode, texts: Iterator[str | None]) -> Message:
         given = self._constants | dict.fromkeys(self._codes, code)
@@ -120,10 +122,7 @@ class _Maker:
         for name, depth, attribute in self._taken:
             given[name] = getattr(rows[depth], attribute) if attribute else rows[depth]
         for name, inner in self._inner.items():
-            given[name] = []
-            if inner is not None:
-                names, maker = inner
-                given[name] = [maker.made(each, code, texts) for each in _within(rows, names)]
+            given[name] = [maker.made(each, code, texts) for names, maker in inner for each in _within(rows, names)]
         return self._row_type(**given)
 
 
