@@ -30,9 +30,10 @@ from broker.server import Broker
 from broker.start_options import VERSION, StartOptions
 from config.errors import ConfigError
 from config.unknown_settings import unknown_settings
-from metadata.store.embedded import FILE_NAME, EmbeddedStore, StoreFileError
+from metadata.store.embedded import EmbeddedStore
 from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
+from metadata.store.store_file import FILE_NAME, StoreFileError
 from protocol.errors import KafkaError
 from runtime.clock import Clock, SystemClock
 from runtime.command_line.output import discard_output

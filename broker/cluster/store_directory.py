@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from metadata.store import znodes
-from metadata.store.embedded import FILE_NAME
 from metadata.store.port import Tree
 from metadata.store.registration import brokers_of_topics
+from metadata.store.store_file import FILE_NAME
 from runtime.disk.filesystem import FileSystem
 from storage.directories.log_directory import DirectoryRefused, MetaProperties
 

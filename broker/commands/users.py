@@ -19,8 +19,8 @@ import uvloop
 from broker.commands.users_clusters import Users, UsersFailed, UsersPlace, open_users
 from client.settings.command_options import cluster_options
 from config.errors import ConfigError
-from metadata.store.embedded import StoreFileError
 from metadata.store.port import StoreError
+from metadata.store.store_file import StoreFileError
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure, InvalidUse
 from runtime.command_line.group import Commands

@@ -28,8 +28,9 @@ from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties
 from metadata.store import configs, znodes
-from metadata.store.embedded import FILE_NAME, EmbeddedStore
+from metadata.store.embedded import EmbeddedStore
 from metadata.store.port import Store, ensure_path
+from metadata.store.store_file import FILE_NAME
 from metadata.store.zookeeper.client import ClientDependencies
 from metadata.store.zookeeper.options import ZooKeeperOptions
 from metadata.store.zookeeper.session import Credentials

@@ -1,31 +1,23 @@
 """The embedded store: the tree of a standalone broker, in this process, in one SQLite file.
 
 Rules:
-- The tree is in memory, so reads never wait. A write is staged, committed to the file by the disk queue, and only then
-  applied, sent to watches and returned: nothing depends on a write that a crash could undo. Writes that arrive during a commit
-  share the next one.
-- One session for the life of the process; the ephemeral nodes of the one before are removed at the start.
-- A commit that the disk refuses is undone; its callers, and those staged upon them, get ConnectionLossError. On a full disk
-  it is retried with the next write; any other failure ends the store, and `on_failed` is called once.
-- The file is in the first log directory, not in a folder: Apache Kafka reads an unknown folder there as a partition.
-
-Why WAL with synchronous=FULL: a commit is one append and one fsync (a rollback journal takes three and a file
-creation), and it is durable, as a write of an ensemble is. Locking is exclusive, so a second process on the file fails
-immediately and no shared-memory file is needed.
+- One session for the life of the process. The sessions that were open when the process before ended are closed at the
+  start: their ephemeral nodes are removed.
+- Reads are answered immediately from memory. A write is returned when it is on the disk; its watches are triggered before.
+- On a full disk writes raise ConnectionLossError, and the next one tries again; after any other failure of the disk every
+  write does, and `on_failed` is called once.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
-import sqlite3
 from asyncio import Future, get_running_loop
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
-from metadata.store.node_map import Node, Nodes
-from metadata.store.node_tree import NodeTree, Staged, Watches
+from metadata.store.committed_tree import CommittedTree, Written
+from metadata.store.node_tree import Staged, StoredSession, Watches
 from metadata.store.port import (
     ANY_VERSION,
     ConnectionLossError,
@@ -40,152 +32,29 @@ from metadata.store.port import (
     Transaction,
     Watch,
 )
+from metadata.store.store_file import StoreFile
 from metadata.store.store_use import StoreUse
 from runtime.clock import Clock
 from runtime.disk.disk_queue import DiskQueue
 from runtime.tasks import TaskScope
 
-FILE_NAME = "barnabas-store.sqlite"
-FORMAT_VERSION = 1
-COMMIT_TRANSACTIONS_MAX = 1_000  # bounds one commit's time, and so the wait of a small write behind a large batch
+SESSION_TIMEOUT_MS: Final = 6_000
+"""After which a store server that gets this file removes the ephemeral nodes of a broker that was killed."""
 
 logger = logging.getLogger(__name__)
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS node (
-    path TEXT PRIMARY KEY, data BLOB NOT NULL, version INTEGER NOT NULL, czxid INTEGER NOT NULL, mzxid INTEGER NOT NULL,
-    ctime_ms INTEGER NOT NULL, mtime_ms INTEGER NOT NULL, ephemeral_owner INTEGER NOT NULL,
-    children_created INTEGER NOT NULL, num_children INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-"""
-# In KiB. The tree is in memory already, and commits write pages that are neighbours: SQLite's own 2 MB are useless.
-_CACHE = "cache_size=-256"
-_PUT_NODE = "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_PUT_FACT = "INSERT OR REPLACE INTO fact VALUES (?, ?)"
-
-
-class StoreFileError(Exception):
-    """The file cannot be used: another process has it, it is damaged, or a newer release wrote it."""
-
-
-class _File:
-    """The SQLite file. Every method blocks: disk queue only."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        try:
-            # The queue runs one job at a time, on any thread: the connection is never used concurrently.
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from error
-        try:
-            for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", _CACHE):
-                self._connection.execute(f"PRAGMA {pragma}")
-            self._connection.executescript(_SCHEMA)
-            self._facts = dict(self._connection.execute("SELECT name, value FROM fact"))
-        except sqlite3.Error as error:
-            self._connection.close()
-            raise self._unusable(error) from error
-        version = self._facts.get("format", FORMAT_VERSION)
-        if version != FORMAT_VERSION:
-            self._connection.close()
-            raise StoreFileError(f"the store {path} has format {version}, this release reads format {FORMAT_VERSION}")
-
-    def _unusable(self, error: sqlite3.Error) -> StoreFileError:
-        return StoreFileError(f"cannot open the store {self._path}: {error}")
-
-    def load(self) -> tuple[NodeTree, int]:
-        """Load the tree and the id of a new session, higher than any before. Raises StoreFileError, OSError."""
-        try:
-            nodes = Nodes()
-            for path, *values in self._connection.execute("SELECT * FROM node ORDER BY path"):  # parents first
-                nodes.put(path, Node(*values))
-        except sqlite3.Error as error:
-            self._connection.close()
-            raise StoreFileError(f"cannot read the store {self._path}: {error}") from error
-        session_id = self._facts.get("session", 0) + 1
-        self.commit([], {"format": FORMAT_VERSION, "session": session_id})
-        return NodeTree(nodes, self._facts.get("zxid", 0)), session_id
-
-    def commit(self, batch: Sequence[Staged], facts: dict[str, int]) -> None:
-        changed: dict[str, Node | None] = {}
-        for staged in batch:
-            changed.update(staged.nodes)
-        if batch:
-            facts = {**facts, "zxid": batch[-1].zxid}
-        rows = [
-            (
-                path,
-                node.data,
-                node.version,
-                node.czxid,
-                node.mzxid,
-                node.ctime_ms,
-                node.mtime_ms,
-                node.ephemeral_owner,
-                node.children_created,
-                node.num_children,
-            )
-            for path, node in changed.items()
-            if node is not None
-        ]
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
-                "DELETE FROM node WHERE path = ?", [(p,) for p, n in changed.items() if n is None]
-            )
-            self._connection.executemany(_PUT_NODE, rows)
-            self._connection.executemany(_PUT_FACT, list(facts.items()))
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                with suppress(sqlite3.Error):  # the first error is reported
-                    self._connection.execute("ROLLBACK")
-            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            code = errno.ENOSPC if is_full else errno.EIO
-            raise OSError(code, f"the store {self._path} refused a commit: {error}") from error
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-@dataclass(slots=True)
-class _Write:
-    """A pending write: the staged changes, or its error. Errors are returned in order, too: they may depend on writes that
-    are not committed yet, and that the caller must be able to read."""
-
-    outcome: Staged | StoreError
-    answer: Future[list[OperationResult]]
 
 
 class EmbeddedStore:
     """`metadata.store.port.Store` and its only `Session` in one. Life: `open`, then operations, then `close`."""
 
-    def __init__(
-        self,
-        file: _File,
-        tree: NodeTree,
-        session_id: int,
-        queue: DiskQueue,
-        clock: Clock,
-        tasks: TaskScope,
-        on_failed: Callable[[OSError], None],
-    ) -> None:
+    def __init__(self, committed: CommittedTree, session_id: int) -> None:
         self.use = StoreUse()
         self.session_id = session_id
-        self._file = file
-        self._tree = tree
-        self._queue = queue
-        self._clock = clock
-        self._tasks = tasks
-        self._on_failed = on_failed
-        self._has_failed = False
+        self._committed = committed
+        self._tree = committed.tree
         self._watches = Watches()
-        self._pending: list[_Write] = []
-        self._is_committing = False
         self._is_closed = False
-        self._subscribers: list[Callable[[SessionEvent], None]] = []
+        committed.subscribe(self._trigger)
 
     @classmethod
     async def open(
@@ -198,20 +67,18 @@ class EmbeddedStore:
     ) -> EmbeddedStore:
         """Open the store. `queue` should be the store's own, so that its fsyncs do not queue appends; `tasks` must outlive the
         store; `on_failed` is called when nothing can be written any more. Raises StoreFileError, OSError."""
-
-        def load() -> tuple[_File, NodeTree, int]:
-            file = _File(path)
-            return file, *file.load()
-
-        file, tree, session_id = await queue.run(load)
-        store = cls(file, tree, session_id, queue, clock, tasks, on_failed)
-        left = tree.ephemerals_not_of(session_id)
-        if left:
-            try:
-                await store.multi([Delete(each) for each in left])
-            except ConnectionLossError as error:
-                raise OSError(f"the store's file {path} cannot be written; is the disk full?") from error
-        return store
+        committed = await CommittedTree.open(lambda: StoreFile(path), queue, clock, tasks, on_failed)
+        session_id = max((committed.zxid, *committed.sessions)) + 1
+        # Nobody takes it up again: it has no password.
+        session = StoredSession(session_id, b"", SESSION_TIMEOUT_MS)
+        answers = [_answer(partial(committed.close_session, each)) for each in list(committed.sessions)]
+        answers.append(_answer(partial(committed.open_session, session)))
+        try:
+            for answer in answers:
+                await answer
+        except ConnectionLossError as error:
+            raise OSError(f"the store's file {path} cannot be written; is the disk full?") from error
+        return cls(committed, session_id)
 
     # The store.
 
@@ -219,20 +86,19 @@ class EmbeddedStore:
         return self
 
     def subscribe(self, callback: Callable[[SessionEvent], None]) -> None:
-        self._subscribers.append(callback)
+        """There is one session for the life of the process, so there are no events."""
 
     async def close(self) -> None:
         if self._is_closed:
             return
-        own = self._tree.ephemerals_of(self.session_id)
-        if own:
-            try:
-                await self.multi([Delete(each) for each in own])
-            except ConnectionLossError:  # the disk may be full; the next start removes them
-                logger.warning("ephemeral nodes not removed from the store: nodes=%d", len(own))
         self._is_closed = True
+        try:
+            await _answer(partial(self._committed.close_session, self.session_id))
+        except ConnectionLossError:  # the disk may be full; the next start removes them
+            left = self._tree.ephemerals_of(self.session_id)
+            logger.warning("ephemeral nodes not removed from the store: nodes=%d", len(left))
         self._watches.clear()
-        await self._queue.run(self._file.close)
+        await self._committed.close()
 
     # Reads: immediately, from memory.
 
@@ -308,61 +174,25 @@ class EmbeddedStore:
             raise SessionExpiredError(path)
 
     def _write(self, operations: Transaction) -> Future[list[OperationResult]]:
-        answer: Future[list[OperationResult]] = get_running_loop().create_future()
-        if self._is_closed:
-            answer.set_exception(SessionExpiredError(operations[0].path if operations else ""))
-            return answer
-        if self._has_failed:
-            answer.set_exception(ConnectionLossError())
-            return answer
-        outcome: Staged | StoreError
-        try:
-            outcome = self._tree.stage(operations, session_id=self.session_id, now_ms=self._clock.wall_ms())
-        except StoreError as error:
-            outcome = error
-        self._pending.append(_Write(outcome, answer))
-        if not self._is_committing:
-            self._is_committing = True
-            self._tasks.spawn(self._commit_pending(), name="store commit")
-        return answer
+        return _answer(partial(self._committed.write, operations, session_id=self.session_id))
 
-    async def _commit_pending(self) -> None:
-        try:
-            while self._pending:
-                batch = self._pending[:COMMIT_TRANSACTIONS_MAX]
-                staged = [write.outcome for write in batch if isinstance(write.outcome, Staged)]
-                if staged:
-                    try:
-                        await self._queue.run(lambda staged=staged: self._file.commit(staged, {}))  # type: ignore[misc]
-                    except OSError as error:
-                        logger.error("store commit failed: error=%s", str(error))  # noqa: TRY400 (the text says it all)
-                        self._fail_pending()
-                        if error.errno != errno.ENOSPC:
-                            self._has_failed = True
-                            self._on_failed(error)
-                        continue
-                del self._pending[: len(batch)]
-                for write in batch:
-                    self._finish(write)
-        finally:
-            self._is_committing = False
+    def _trigger(self, staged: Staged) -> None:
+        for event in staged.events:
+            for watch in self._watches.take(event):
+                watch(event)
 
-    def _finish(self, write: _Write) -> None:
-        """Apply a committed write. Watches are triggered before it returns: no read can come between."""
-        if isinstance(write.outcome, Staged):
-            self._tree.apply(write.outcome)
-            for event in write.outcome.events:
-                for watch in self._watches.take(event):
-                    watch(event)
-            if not write.answer.done():
-                write.answer.set_result(write.outcome.results)
-        elif not write.answer.done():
-            write.answer.set_exception(write.outcome)
 
-    def _fail_pending(self) -> None:
-        """Drop everything staged: later transactions were checked against the failed ones."""
-        failed, self._pending = self._pending, []
-        self._tree.abandon_staged()
-        for write in failed:
-            if not write.answer.done():
-                write.answer.set_exception(ConnectionLossError())
+def _answer(ask: Callable[..., None]) -> Future[list[OperationResult]]:
+    """Start a write of the tree; the future gets its results, or its error."""
+    answer: Future[list[OperationResult]] = get_running_loop().create_future()
+
+    def done(outcome: Written | StoreError) -> None:
+        if answer.done():
+            return  # its caller was cancelled
+        if isinstance(outcome, Written):
+            answer.set_result(outcome.results)
+        else:
+            answer.set_exception(outcome)
+
+    ask(on_done=done)
+    return answer

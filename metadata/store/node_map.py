@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
 
-from metadata.store.port import NOT_EPHEMERAL, Stat
+from metadata.store.node_acls import decoded, encoded
+from metadata.store.port import NOT_EPHEMERAL, OPEN_ACL, Acl, Stat
 
 SHARED_MAX = 128  # nodes that are alike come one after the other
 
@@ -33,18 +34,24 @@ class Node:
     ephemeral_owner: int = NOT_EPHEMERAL
     children_created: int = 0
     num_children: int = 0
+    pzxid: int = 0
+    aversion: int = 0
+    acl: tuple[Acl, ...] = OPEN_ACL
 
     @property
     def stat(self) -> Stat:
         return Stat(
-            version=self.version,
-            cversion=2 * self.children_created - self.num_children,
-            czxid=self.czxid,
-            mzxid=self.mzxid,
-            ctime_ms=self.ctime_ms,
-            mtime_ms=self.mtime_ms,
-            ephemeral_owner=self.ephemeral_owner,
-            num_children=self.num_children,
+            self.czxid,
+            self.mzxid,
+            self.ctime_ms,
+            self.mtime_ms,
+            self.version,
+            2 * self.children_created - self.num_children,
+            self.aversion,
+            self.ephemeral_owner,
+            len(self.data),
+            self.num_children,
+            self.pzxid,
         )
 
 
@@ -59,13 +66,14 @@ class _Folder:
     children: dict[str, _Entry]
 
 
-_Said = tuple[str, bytes, int, int, int]
+_Said = tuple[str, bytes, int, int, int, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """An empty node that was never set, and its only child, a leaf made in the same transaction.
-    `said` is the child's name, data, version, ctime and mtime."""
+    """An empty node that was never set, and its only child, a leaf made in the same transaction, with one access list that
+    was never set. `said` is the child's name, data, version, ctime, mtime, and the list as text: a tuple of such values costs
+    the garbage collector nothing."""
 
     said: _Said
     czxid: int
@@ -77,13 +85,16 @@ class _Pair:
 
     @property
     def upper(self) -> Node:
-        ctime_ms = self.said[3]
-        return Node(b"", 0, self.czxid, self.czxid, ctime_ms, ctime_ms, NOT_EPHEMERAL, 1, 1)
+        _, _, _, ctime_ms, _, acl = self.said
+        czxid = self.czxid
+        return Node(b"", 0, czxid, czxid, ctime_ms, ctime_ms, NOT_EPHEMERAL, 1, 1, czxid, 0, decoded(acl))
 
     @property
     def lower(self) -> Node:
-        _, data, version, ctime_ms, mtime_ms = self.said
-        return Node(data, version, self.czxid, self.mzxid, ctime_ms, mtime_ms)
+        _, data, version, ctime_ms, mtime_ms, acl = self.said
+        return Node(
+            data, version, self.czxid, self.mzxid, ctime_ms, mtime_ms, NOT_EPHEMERAL, 0, 0, self.czxid, 0, decoded(acl)
+        )
 
 
 _Entry = Node | _Folder | _Pair
@@ -98,7 +109,7 @@ def _pair(upper: Node, name: str, lower: Node) -> _Pair | None:
     """None when they are not of that kind."""
     czxid = lower.czxid
     mzxid = czxid if lower.mzxid == czxid else lower.mzxid  # one number where there are two
-    said = (intern(name), lower.data, lower.version, lower.ctime_ms, lower.mtime_ms)
+    said = (intern(name), lower.data, lower.version, lower.ctime_ms, lower.mtime_ms, encoded(lower.acl))
     pair = _Pair(_shared(said), czxid, mzxid)
     return pair if pair.upper == upper and pair.lower == lower else None
 

@@ -1,22 +1,27 @@
 """The tree: the effects of transactions on it, and the watches that they trigger. Pure.
 
-Shared by the embedded store (which commits the changes before it applies them) and the simulated ensemble.
+Shared by the committed tree (which commits the changes before it applies them) and the simulated ensemble.
 
-Rules: `stage` checks a transaction against the tree after all staged transactions, and changes nothing.
+Rules: `stage` and its neighbours check a transaction against the tree after all staged transactions, and change nothing.
 `apply` makes staged changes visible, in the order of staging. A failed transaction has no effect.
+A transaction with `identities` is checked against the access lists of the nodes that it touches; without, it is made in this
+process, and may everything. Opening and closing a session are transactions; closing one deletes its ephemeral nodes.
 Invariants: a node's parent exists; an ephemeral node has no children; zxids increase.
 Source: ZooKeeper DataTree, PrepRequestProcessor. A sequence number counts the children ever created under the parent;
-the reported cversion counts creations and deletions.
+the reported cversion counts creations and deletions. Unlike ZooKeeper's, a transaction that fails takes no zxid.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from metadata.store.node_acls import Identities, decoded, encoded, permits
 from metadata.store.node_map import Node, Nodes
 from metadata.store.port import (
     ANY_VERSION,
     NOT_EPHEMERAL,
+    AccessDeniedError,
     BadVersionError,
     Check,
     Create,
@@ -27,7 +32,9 @@ from metadata.store.port import (
     NotEmptyError,
     Operation,
     OperationResult,
+    Permission,
     RefusedError,
+    SetAcl,
     SetData,
     StoreError,
     Transaction,
@@ -38,14 +45,26 @@ from metadata.store.port import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session as the store keeps it over a restart. Who knows `password` may take it up on another connection."""
+
+    session_id: int
+    password: bytes
+    timeout_ms: int
+
+
 @dataclass(slots=True)
 class Staged:
-    """One accepted transaction: the changed nodes (None: deleted), its results and watch events."""
+    """One accepted transaction: the changed nodes (None: deleted), its results and watch events; the session that it opens, or
+    closes."""
 
     zxid: int
     nodes: dict[str, Node | None]
     results: list[OperationResult]
     events: list[WatchEvent]
+    opened_session: StoredSession | None = None
+    closed_session_id: int | None = None
 
 
 @dataclass(slots=True)
@@ -69,14 +88,27 @@ class Watches:
         self.children.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    session_id: int
+    now_ms: int
+    identities: Identities | None
+
+    def require(self, node: Node, permission: Permission, path: str) -> None:
+        if self.identities is not None and not permits(node.acl, permission, self.identities):
+            raise AccessDeniedError(path)
+
+
 class NodeTree:
     """`nodes` belong to the tree from now on."""
 
-    def __init__(self, nodes: Nodes | None = None, zxid: int = 0) -> None:
+    def __init__(self, nodes: Nodes | None = None, zxid: int = 0, sessions: Iterable[StoredSession] = ()) -> None:
         self.nodes = nodes if nodes is not None else Nodes()
         self.zxid = zxid
+        self.sessions = {session.session_id: session for session in sessions}
         self._staged_zxid = zxid
         self._staged_nodes: dict[str, tuple[int, Node | None]] = {}  # path -> (zxid of the newest, the node)
+        self._open_session_ids = set(self.sessions)  # after all staged transactions
 
     # Reads of what is applied.
 
@@ -93,29 +125,59 @@ class NodeTree:
     def ephemerals_of(self, session_id: int) -> list[str]:
         return sorted(path for path, owner in self.nodes.ephemerals.items() if owner == session_id)
 
-    def ephemerals_not_of(self, session_id: int) -> list[str]:
-        return sorted(path for path, owner in self.nodes.ephemerals.items() if owner != session_id)
-
     # Writes.
 
-    def stage(self, operations: Transaction, *, session_id: int, now_ms: int) -> Staged:
+    def stage(
+        self, operations: Transaction, *, session_id: int, now_ms: int, identities: Identities | None = None
+    ) -> Staged:
         """Raises the StoreError of the first operation that fails."""
-        zxid = self._staged_zxid + 1
-        staged = Staged(zxid=zxid, nodes={}, results=[], events=[])
+        staged = Staged(zxid=self._staged_zxid + 1, nodes={}, results=[], events=[])
+        caller = _Caller(session_id, now_ms, identities)
         for index, operation in enumerate(operations):
             try:
-                staged.results.append(self._stage_one(staged, operation, session_id, now_ms))
+                staged.results.append(self._stage_one(staged, operation, caller))
             except StoreError as error:
                 error.operation_index = index
                 raise
-        self._staged_zxid = zxid
+        return self._accept(staged)
+
+    def is_session_open(self, session_id: int) -> bool:
+        """Whether it is open after all staged transactions."""
+        return session_id in self._open_session_ids
+
+    def stage_session(self, session: StoredSession) -> Staged:
+        """Open a session, whose id must be new."""
+        assert session.session_id not in self._open_session_ids, f"session {session.session_id:#x} is open"
+        self._open_session_ids.add(session.session_id)
+        return self._accept(Staged(self._staged_zxid + 1, {}, [], [], opened_session=session))
+
+    def stage_session_end(self, session_id: int) -> Staged:
+        """Close an open session: its ephemeral nodes are deleted in the same transaction."""
+        self._open_session_ids.remove(session_id)
+        staged = Staged(self._staged_zxid + 1, {}, [], [], closed_session_id=session_id)
+        paths = {path for path, owner in self.nodes.ephemerals.items() if owner == session_id}
+        for path, (_, node) in self._staged_nodes.items():
+            if node is not None and node.ephemeral_owner == session_id:
+                paths.add(path)
+            else:
+                paths.discard(path)
+        for path in sorted(paths):
+            self._stage_delete(staged, path)
+        return self._accept(staged)
+
+    def _accept(self, staged: Staged) -> Staged:
+        self._staged_zxid = staged.zxid
         for path, node in staged.nodes.items():
-            self._staged_nodes[path] = (zxid, node)
+            self._staged_nodes[path] = (staged.zxid, node)
         return staged
 
     def apply(self, staged: Staged) -> None:
         assert staged.zxid > self.zxid, "transactions are applied in the order of staging"
         self.zxid = staged.zxid
+        if staged.opened_session is not None:
+            self.sessions[staged.opened_session.session_id] = staged.opened_session
+        if staged.closed_session_id is not None:
+            del self.sessions[staged.closed_session_id]
         for path, node in staged.nodes.items():
             if self._staged_nodes[path][0] == staged.zxid:
                 del self._staged_nodes[path]
@@ -128,6 +190,7 @@ class NodeTree:
         """Drop every staged transaction: none of them will be applied."""
         self._staged_nodes.clear()
         self._staged_zxid = self.zxid
+        self._open_session_ids = set(self.sessions)
 
     def _find(self, staged: Staged, path: str) -> Node | None:
         if path in staged.nodes:
@@ -136,58 +199,87 @@ class NodeTree:
             return self._staged_nodes[path][1]
         return self.nodes.find(path)
 
-    def _require(self, staged: Staged, path: str, version: int = ANY_VERSION) -> Node:
+    def _require(self, staged: Staged, path: str) -> Node:
         node = self._find(staged, path)
         if node is None:
             raise NoNodeError(path)
-        if version not in (ANY_VERSION, node.version):
-            raise BadVersionError(path)
         return node
 
-    def _stage_one(self, staged: Staged, operation: Operation, session_id: int, now_ms: int) -> OperationResult:
+    def _stage_one(self, staged: Staged, operation: Operation, caller: _Caller) -> OperationResult:
         match operation:
-            case Check(path, version):
-                self._require(staged, path, version)
-                return None
+            case Create():
+                return self._stage_create(staged, operation, caller)
             case SetData(path, data, version):
-                node = self._require(staged, path, version)
-                changed = replace(node, data=data, version=node.version + 1, mzxid=staged.zxid, mtime_ms=now_ms)
+                node = self._require(staged, path)
+                caller.require(node, Permission.WRITE, path)
+                _match(version, node.version, path)
+                changed = replace(node, data=data, version=node.version + 1, mzxid=staged.zxid, mtime_ms=caller.now_ms)
                 staged.nodes[path] = changed
                 staged.events.append(WatchEvent(WatchKind.CHANGED, path))
                 return changed.stat
             case Delete(path, version):
-                if self._require(staged, path, version).num_children or path == "/":
+                if path == "/":
+                    raise RefusedError(path)
+                caller.require(self._require(staged, parent_of(path)), Permission.DELETE, path)
+                node = self._require(staged, path)
+                _match(version, node.version, path)
+                if node.num_children:
                     raise NotEmptyError(path)
-                parent = parent_of(path)
-                above = self._require(staged, parent)
-                staged.nodes[path] = None
-                staged.nodes[parent] = replace(above, num_children=above.num_children - 1)
-                staged.events += [WatchEvent(WatchKind.DELETED, path), WatchEvent(WatchKind.CHILDREN, parent)]
+                self._stage_delete(staged, path)
                 return None
-            case Create():
-                return self._stage_create(staged, operation, session_id, now_ms)
+            case Check(path, version):
+                node = self._require(staged, path)
+                caller.require(node, Permission.READ, path)
+                _match(version, node.version, path)
+                return None
+            case SetAcl(path, acl, version):
+                node = self._require(staged, path)
+                caller.require(node, Permission.ADMIN, path)
+                _match(version, node.aversion, path)
+                changed = replace(node, acl=decoded(encoded(acl)), aversion=node.aversion + 1)
+                staged.nodes[path] = changed
+                return changed.stat
 
-    def _stage_create(self, staged: Staged, operation: Create, session_id: int, now_ms: int) -> str:
+    def _stage_delete(self, staged: Staged, path: str) -> None:
+        """`path` is a leaf."""
+        parent = parent_of(path)
+        above = self._require(staged, parent)
+        staged.nodes[path] = None
+        staged.nodes[parent] = replace(above, num_children=above.num_children - 1, pzxid=staged.zxid)
+        staged.events += [WatchEvent(WatchKind.DELETED, path), WatchEvent(WatchKind.CHILDREN, parent)]
+
+    def _stage_create(self, staged: Staged, operation: Create, caller: _Caller) -> str:
         if not operation.path.startswith("/"):
             raise RefusedError(operation.path)
         parent = parent_of(operation.path)
         above = self._require(staged, parent)
-        if above.ephemeral_owner != NOT_EPHEMERAL:
-            raise NoChildrenForEphemeralsError(operation.path)
+        caller.require(above, Permission.CREATE, operation.path)
         path = f"{operation.path}{above.children_created:010d}" if operation.sequential else operation.path
         if self._find(staged, path) is not None:
             raise NodeExistsError(path)
+        if above.ephemeral_owner != NOT_EPHEMERAL:
+            raise NoChildrenForEphemeralsError(operation.path)
         staged.nodes[path] = Node(
             data=operation.data,
             version=0,
             czxid=staged.zxid,
             mzxid=staged.zxid,
-            ctime_ms=now_ms,
-            mtime_ms=now_ms,
-            ephemeral_owner=session_id if operation.ephemeral else NOT_EPHEMERAL,
+            ctime_ms=caller.now_ms,
+            mtime_ms=caller.now_ms,
+            ephemeral_owner=caller.session_id if operation.ephemeral else NOT_EPHEMERAL,
+            pzxid=staged.zxid,
+            acl=decoded(encoded(operation.acl)),
         )
         staged.nodes[parent] = replace(
-            above, children_created=above.children_created + 1, num_children=above.num_children + 1
+            above,
+            children_created=above.children_created + 1,
+            num_children=above.num_children + 1,
+            pzxid=staged.zxid,
         )
         staged.events += [WatchEvent(WatchKind.CREATED, path), WatchEvent(WatchKind.CHILDREN, parent)]
         return path
+
+
+def _match(expected: int, version: int, path: str) -> None:
+    if expected not in (ANY_VERSION, version):
+        raise BadVersionError(path)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple, Protocol
 
 from metadata.store.store_use import StoreUse
 
@@ -28,18 +28,44 @@ ANY_VERSION = -1
 NOT_EPHEMERAL = 0
 
 
+class Permission(IntEnum):
+    """What an entry of an access list allows."""
+
+    READ = 1
+    WRITE = 2
+    CREATE = 4
+    DELETE = 8
+    ADMIN = 16
+
+
+class Acl(NamedTuple):
+    """One entry of a node's access list. `permissions` is a sum of `Permission`s."""
+
+    permissions: int
+    scheme: str
+    identity: str
+
+
+OPEN_ACL: Final = (Acl(31, "world", "anyone"),)
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The metadata of a node. `czxid` and `mzxid` are the transactions that made it and last set its data."""
+    """The metadata of a node, in the order of ZooKeeper's Stat. `czxid` and `mzxid` are the transactions that made it and last
+    set its data, `pzxid` the last one that created or deleted a child of it (or made it). `version`, `cversion` and `aversion`
+    count the changes of its data, of its children, and of its access list. `data_length` is in bytes."""
 
-    version: int
-    cversion: int
     czxid: int
     mzxid: int
     ctime_ms: int
     mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
     ephemeral_owner: int
+    data_length: int
     num_children: int
+    pzxid: int
 
     @property
     def is_ephemeral(self) -> bool:
@@ -122,12 +148,14 @@ class SessionEvent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """`sequential` appends the parent's ten-digit counter to the name; the result is the path that was created."""
+    """`sequential` appends the parent's ten-digit counter to the name; the result is the path that was created. With
+    `zookeeper.set.acl` a node whose list is OPEN_ACL gets the one that Kafka gives it."""
 
     path: str
     data: bytes = b""
     ephemeral: bool = False
     sequential: bool = False
+    acl: tuple[Acl, ...] = OPEN_ACL
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +181,17 @@ class Check:
     version: int
 
 
-Operation = Create | SetData | Delete | Check
+@dataclass(frozen=True, slots=True)
+class SetAcl:
+    """`version` is that of the access list (`Stat.aversion`). The result is the new Stat. ZooKeeper has it alone only, not in
+    a multi."""
+
+    path: str
+    acl: tuple[Acl, ...]
+    version: int = ANY_VERSION
+
+
+Operation = Create | SetData | Delete | Check | SetAcl
 OperationResult = str | Stat | None
 Transaction = Sequence[Operation]
 

@@ -90,6 +90,7 @@ def test_the_cores_say_that_they_are_pure() -> None:
         "metadata.admin.topic_rules",
         "metadata.delta",
         "metadata.image",
+        "metadata.store.node_acls",
         "metadata.store.node_tree",
         "metadata.store.znodes",
         "metadata.store.zookeeper.session",

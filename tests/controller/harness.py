@@ -20,8 +20,9 @@ from metadata.admin.replication_policy import ReplicationPolicy, StrictReplicati
 from metadata.admin.topic_admin import TopicAdmin
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store import registration, znodes
-from metadata.store.embedded import FILE_NAME, EmbeddedStore
+from metadata.store.embedded import EmbeddedStore
 from metadata.store.port import Store
+from metadata.store.store_file import FILE_NAME
 from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.leader_and_isr import (

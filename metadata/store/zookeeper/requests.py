@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from metadata.store.port import Operation, OperationResult, Transaction, Watch
+from metadata.store.port import OPEN_ACL, Acl, Create, Operation, OperationResult, Transaction, Watch
 from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.session import WatchTarget, ZooKeeperRequest
-from metadata.store.zookeeper.wire import Acl, OpCode, Reader
+from metadata.store.zookeeper.wire import OpCode, Reader
 
 # Nodes that must not be readable by all: users' credentials, brokers' passwords, delegation tokens.
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
@@ -38,7 +38,7 @@ class Requests:
 
     def acl(self, path: str) -> Sequence[Acl]:
         if not self._is_secure or path == CONSUMERS_PATH:
-            return wire.OPEN_ACL
+            return OPEN_ACL
         if any(path == each or path.startswith(f"{each}/") for each in SENSITIVE_PATHS):
             return (wire.CREATOR_ALL,)
         return (wire.CREATOR_ALL, wire.ANYONE_READS)
@@ -107,7 +107,11 @@ class Requests:
         return ZooKeeperRequest(OpCode.MULTI, body, paths[0] if paths else "", read, is_repeatable=False)
 
     def _operation(self, operation: Operation) -> tuple[OpCode, bytes]:
-        return wire.operation_body(operation, self.server_path(operation.path), self.acl(operation.path))
+        """A list that the caller gives goes as it is."""
+        acl = self.acl(operation.path)
+        if isinstance(operation, Create) and operation.acl != OPEN_ACL:
+            acl = operation.acl
+        return wire.operation_body(operation, self.server_path(operation.path), acl)
 
     def _result(self, result: OperationResult) -> OperationResult:
         return self.path(result) if isinstance(result, str) else result

@@ -21,6 +21,7 @@ from typing import Final
 
 from metadata.store.port import (
     AccessDeniedError,
+    Acl,
     BadVersionError,
     Check,
     ConnectionLossError,
@@ -34,6 +35,7 @@ from metadata.store.port import (
     OperationResult,
     RefusedError,
     SessionExpiredError,
+    SetAcl,
     SetData,
     Stat,
     StoreError,
@@ -67,6 +69,7 @@ class OpCode(IntEnum):
     EXISTS = 3
     GET_DATA = 4
     SET_DATA = 5
+    SET_ACL = 7
     GET_CHILDREN = 8
     SYNC = 9
     PING = 11
@@ -126,16 +129,6 @@ def refusal(code: int, path: str, operation_index: int | None = None) -> StoreEr
     return kind(path, operation_index)
 
 
-@dataclass(frozen=True, slots=True)
-class Acl:
-    """`permissions` is the sum of read 1, write 2, create 4, delete 8, admin 16."""
-
-    permissions: int
-    scheme: str
-    identity: str
-
-
-OPEN_ACL: Final = (Acl(31, "world", "anyone"),)
 CREATOR_ALL: Final = Acl(31, "auth", "")
 ANYONE_READS: Final = Acl(1, "world", "anyone")
 
@@ -226,14 +219,20 @@ def operation_body(operation: Operation, path: str, acl: Sequence[Acl]) -> tuple
     match operation:
         case Create(_, data, is_ephemeral, is_sequential):
             flags = (_EPHEMERAL_FLAG if is_ephemeral else 0) | (_SEQUENTIAL_FLAG if is_sequential else 0)
-            rows = [int32(each.permissions) + text(each.scheme) + text(each.identity) for each in acl]
-            return OpCode.CREATE, b"".join([text(path), opaque(data), int32(len(rows)), *rows, int32(flags)])
+            return OpCode.CREATE, text(path) + opaque(data) + _acl(acl) + int32(flags)
         case SetData(_, data, version):
             return OpCode.SET_DATA, text(path) + opaque(data) + int32(version)
         case Delete(_, version):
             return OpCode.DELETE, text(path) + int32(version)
         case Check(_, version):
             return OpCode.CHECK, text(path) + int32(version)
+        case SetAcl(_, own, version):
+            return OpCode.SET_ACL, text(path) + _acl(own) + int32(version)
+
+
+def _acl(acl: Sequence[Acl]) -> bytes:
+    rows = [int32(each.permissions) + text(each.scheme) + text(each.identity) for each in acl]
+    return b"".join([int32(len(rows)), *rows])
 
 
 def multi_body(operations: Iterable[tuple[OpCode, bytes]]) -> bytes:
@@ -288,17 +287,7 @@ class Reader:
         return [self.text() for _ in range(count)]
 
     def stat(self) -> Stat:
-        czxid, mzxid, ctime, mtime, version, cversion, _, owner, _, num_children, _ = self._unpack(_STAT)
-        return Stat(
-            version=version,
-            cversion=cversion,
-            czxid=czxid,
-            mzxid=mzxid,
-            ctime_ms=ctime,
-            mtime_ms=mtime,
-            ephemeral_owner=owner,
-            num_children=num_children,
-        )
+        return Stat(*self._unpack(_STAT))
 
     def reply_header(self) -> tuple[int, int, int]:
         """(xid, zxid, error)."""
@@ -337,7 +326,7 @@ def read_operation_result(code: int, reader: Reader) -> OperationResult:
     match code:
         case OpCode.CREATE:
             return reader.text()
-        case OpCode.SET_DATA:
+        case OpCode.SET_DATA | OpCode.SET_ACL:
             return reader.stat()
         case OpCode.DELETE | OpCode.CHECK:
             return None

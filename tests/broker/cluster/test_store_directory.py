@@ -14,7 +14,7 @@ from broker.dependencies import Dependencies
 from broker.process import open_embedded_store
 from broker.server import Broker
 from config.broker import BrokerSettings
-from metadata.store.embedded import FILE_NAME
+from metadata.store.store_file import FILE_NAME
 from runtime.clock import SystemClock
 from runtime.disk.os_disk_queue import OsDisk
 from runtime.disk.os_filesystem import OsFileSystem

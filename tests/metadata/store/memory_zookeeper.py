@@ -9,10 +9,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import astuple
 from enum import Enum
 
 from metadata.store.node_tree import NodeTree, Staged
 from metadata.store.port import (
+    Acl,
     BadVersionError,
     Check,
     Create,
@@ -63,12 +65,10 @@ class MemoryZooKeeper:
         self.tree = NodeTree()
         self.sessions: dict[int, bytes] = {}
         self.links: list[ServerLink] = []
-        self.acls: dict[str, list[tuple[int, str, str]]] = {}
         self.authentications: list[tuple[str, bytes]] = []
         self.greetings: list[int] = []
         self.decide: Callable[[OpCode, str], Fate] = lambda code, path: Fate.ANSWERED
         self.greets = True
-        self.last_child_change: dict[str, int] = {}
         self.timeout_ms = timeout_ms
         self.largest_set_watches_bytes = 0
         self.set_watches_count = 0
@@ -132,8 +132,6 @@ class MemoryZooKeeper:
 
     def _tell(self, staged: Staged) -> None:
         for event in staged.events:
-            if event.kind is WatchKind.CHILDREN:
-                self.last_child_change[event.path] = staged.zxid
             for link in list(self.links):
                 link.tell(event)
 
@@ -262,7 +260,7 @@ class ServerLink:
         for path in children:
             if path not in tree.nodes:
                 self._notify(EVENT_TYPES[WatchKind.DELETED], path)
-            elif self._server.last_child_change.get(path, 0) > since:
+            elif tree.node(path).pzxid > since:
                 self._notify(EVENT_TYPES[WatchKind.CHILDREN], path)
             else:
                 self._children.add(path)
@@ -270,7 +268,7 @@ class ServerLink:
 
     def _on_request(self, xid: int, code: OpCode, reader: Reader) -> None:
         server = self._server
-        operations = _operations(code, reader, server)
+        operations = _operations(code, reader)
         path = operations[0].path if operations else "" if code in _WRITES else _peek(reader)
         fate = server.decide(code, path)
         if fate is Fate.APPLIED_LATE:
@@ -332,13 +330,13 @@ class ServerLink:
             self._reply(xid, 0, struct.pack(">i", len(names)) + b"".join(map(wire.text, names)))
         else:
             data = wire.opaque(node.data) if code is OpCode.GET_DATA else b""
-            self._reply(xid, 0, data + _stat(node.stat, len(node.data)))
+            self._reply(xid, 0, data + _stat(node.stat))
 
 
 _WRITES = {OpCode.CREATE, OpCode.SET_DATA, OpCode.DELETE, OpCode.CHECK, OpCode.MULTI, OpCode.CLOSE_SESSION}
 
 
-def _operations(code: OpCode, reader: Reader, server: MemoryZooKeeper) -> list[Operation]:
+def _operations(code: OpCode, reader: Reader) -> list[Operation]:
     """The operations of a write."""
     if code is OpCode.MULTI:
         operations = []
@@ -346,12 +344,12 @@ def _operations(code: OpCode, reader: Reader, server: MemoryZooKeeper) -> list[O
             each, is_done = reader.multi_header()
             if is_done:
                 return operations
-            operations += _operations(OpCode(each), reader, server)
+            operations += _operations(OpCode(each), reader)
     if code is OpCode.CREATE:
         path, data = reader.text(), reader.opaque()
-        server.acls[path] = [(reader.int32(), reader.text(), reader.text()) for _ in range(reader.int32())]
+        acl = tuple(Acl(reader.int32(), reader.text(), reader.text()) for _ in range(reader.int32()))
         flags = reader.int32()
-        return [Create(path, data, bool(flags & 1), bool(flags & 2))]
+        return [Create(path, data, bool(flags & 1), bool(flags & 2), acl)]
     if code is OpCode.SET_DATA:
         return [SetData(reader.text(), reader.opaque(), reader.int32())]
     if code is OpCode.DELETE:
@@ -369,11 +367,8 @@ def _code(operation: Operation) -> OpCode:
     return wire.operation_body(operation, operation.path, ())[0]
 
 
-def _stat(stat: Stat, size_bytes: int) -> bytes:
-    return struct.pack(
-        ">qqqqiiiqiiq", stat.czxid, stat.mzxid, stat.ctime_ms, stat.mtime_ms, stat.version, stat.cversion, 0,
-        stat.ephemeral_owner, size_bytes, stat.num_children, stat.mzxid,
-    )  # fmt: skip
+def _stat(stat: Stat) -> bytes:
+    return struct.pack(">qqqqiiiqiiq", *astuple(stat))
 
 
 def _result(operation: Operation, result: OperationResult, nodes: object) -> bytes:
@@ -381,8 +376,7 @@ def _result(operation: Operation, result: OperationResult, nodes: object) -> byt
         assert isinstance(result, str)
         return wire.text(result)
     if isinstance(result, Stat):
-        assert isinstance(operation, SetData)
-        return _stat(result, len(operation.data))
+        return _stat(result)
     return b""
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from metadata.store.embedded import FILE_NAME, EmbeddedStore, StoreFileError
+from metadata.store.embedded import EmbeddedStore
 from metadata.store.port import (
     ConnectionLossError,
     NodeExistsError,
-    NoNodeError,
     SessionEvent,
     SessionExpiredError,
     Stat,
@@ -24,6 +23,7 @@ from metadata.store.port import (
     WatchEvent,
     WatchKind,
 )
+from metadata.store.store_file import FILE_NAME, StoreFileError
 from runtime.clock import SystemClock
 from runtime.disk.os_disk_queue import OsDiskQueue
 from runtime.network.os_transport import OsNetwork
@@ -129,7 +129,7 @@ def test_embedded_forgets_the_ephemerals_of_an_earlier_life_and_raises_the_czxid
             await store.create("/ids")
             await store.create("/ids/0", ephemeral=True)
             stat = await store.exists("/ids/0")
-            store._file.close()
+            store._committed._file.close()
             await queue.close()
             assert stat is not None
             return stat.czxid
@@ -148,7 +148,7 @@ def test_embedded_forgets_the_ephemerals_of_an_earlier_life_and_raises_the_czxid
 
 async def test_embedded_keeps_no_second_copy_of_its_tree_in_memory(tmp_path: Path) -> None:
     async with embedded(tmp_path) as store:
-        [(kib,)] = store._file._connection.execute("PRAGMA cache_size")
+        [(kib,)] = store._committed._file._connection.execute("PRAGMA cache_size")
         assert 0 < -kib <= 256
 
 
@@ -169,47 +169,12 @@ async def test_embedded_answers_only_what_is_committed(tmp_path: Path) -> None:
         assert await store.exists("/a") is not None
 
 
-def test_embedded_gathers_writes_into_few_commits(tmp_path: Path) -> None:
-    async def run() -> int:
-        async with embedded(tmp_path) as store:
-            commits = 0
-            commit = store._file.commit
-
-            def counted(*arguments: object) -> None:
-                nonlocal commits
-                commits += 1
-                commit(*arguments)  # type: ignore[arg-type]
-
-            store._file.commit = counted  # type: ignore[method-assign, assignment]
-            await asyncio.gather(*(store.create(f"/{number}") for number in range(200)))
-            return commits
-
-    assert asyncio.run(run()) <= 2
-
-
-async def test_embedded_undoes_a_commit_that_the_disk_refuses(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as store:
-        commit = store._file.commit
-
-        def refuse(*_: object) -> None:
-            raise OSError(errno.ENOSPC, "disk full")
-
-        store._file.commit = refuse  # type: ignore[method-assign, assignment]
-        outcomes = await asyncio.gather(store.create("/a"), store.create("/a/b"), return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [ConnectionLossError, ConnectionLossError]
-        store._file.commit = commit  # type: ignore[method-assign]
-        assert await store.exists("/a") is None
-        await raises(NoNodeError, store.create("/a/b"))
-        await store.create("/a", b"later")
-        assert (await store.get("/a"))[0] == b"later"
-
-
 async def test_embedded_without_room_goes_on_when_there_is_some(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[OSError] = []
     async with embedded(tmp_path, failures.append) as store:
-        connection = store._file._connection
+        connection = store._committed._file._connection
         [(pages,)] = connection.execute("PRAGMA page_count")
         connection.execute(f"PRAGMA max_page_count={pages}")
         await raises(ConnectionLossError, store.create("/a", bytes(100_000)))
@@ -226,7 +191,7 @@ async def test_embedded_tells_once_that_its_file_takes_no_more(
     failures: list[OSError] = []
     async with embedded(tmp_path, failures.append) as store:
         await store.create("/a")
-        store._file._connection.execute("PRAGMA query_only=ON")  # as a file system that went read-only
+        store._committed._file._connection.execute("PRAGMA query_only=ON")  # as a file system that went read-only
         for _ in range(3):
             await raises(ConnectionLossError, store.create("/b"))
         assert [error.errno for error in failures] == [errno.EIO]

@@ -16,14 +16,19 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import ACL, Id
 
 from metadata.store.port import (
     ANY_VERSION,
+    Check,
     ConnectionLossError,
     Create,
+    Delete,
     OperationResult,
     SessionEvent,
     SessionExpiredError,
+    SetAcl,
+    SetData,
     Stat,
     StoreError,
     Transaction,
@@ -45,6 +50,7 @@ from runtime.network.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from tests.metadata.store.conformance import CASES, Case, Seen, raises, settle
 from tests.metadata.store.cutting_proxy import WRITES, Cut, proxied
+from tests.metadata.store.stats import CHANGES, ENDING, NEXT_SEQUENTIAL, Counts, End
 from tests.metadata.store.zookeeper_world import MemorySessionFile, client_of, open_client, run_counters
 from tests.oracle import java
 from tests.oracle.zookeeper import Ensemble, ZooKeeper
@@ -332,6 +338,55 @@ def test_kazoo_sees_the_tree_that_we_wrote(server: ZooKeeper, chroot: str) -> No
     finally:
         kazoo.stop()
         kazoo.close()
+
+
+def test_stats_are_those_of_the_table(server: ZooKeeper) -> None:
+    """That the tree is tested with. Both sessions begin before its first step, since each takes a zxid."""
+    clients = {owner: KazooClient(hosts=server.connect) for owner in (1, ENDING)}
+    for each in clients.values():
+        each.start(timeout=60)
+    kazoo, first_zxid = clients[1], 0
+    try:
+        for number, (step, parent, child, owner) in enumerate(CHANGES):
+            if isinstance(step, End):
+                clients[step.owner].stop()
+            else:
+                _transact(clients[owner], step)
+            stats = [kazoo.exists(path) for path in ("/p", "/p/a")]
+            first_zxid = first_zxid or stats[0].czxid
+            found = [
+                stat and Counts(
+                    stat.czxid - first_zxid, stat.mzxid - first_zxid, stat.version, stat.cversion, stat.aversion,
+                    stat.dataLength, stat.numChildren, stat.pzxid - first_zxid,
+                )
+                for stat in stats
+            ]  # fmt: skip
+            assert found == [parent, child], f"step {number}: {step}"
+        assert kazoo.create("/p/n_", sequence=True) == NEXT_SEQUENTIAL
+    finally:
+        kazoo.delete("/p", recursive=True)
+        for each in clients.values():
+            each.stop()
+            each.close()
+
+
+def _transact(kazoo: KazooClient, operations: Transaction) -> None:
+    """A single operation as a request of its own."""
+    target = kazoo if len(operations) == 1 else kazoo.transaction()
+    for operation in operations:
+        match operation:
+            case Create(path, data, is_ephemeral):
+                target.create(path, data, ephemeral=is_ephemeral)
+            case SetData(path, data, version):
+                (kazoo.set if target is kazoo else target.set_data)(path, data, version)
+            case Delete(path, version):
+                target.delete(path, version)
+            case Check(path, version):
+                target.check(path, version)
+            case SetAcl(path, acl, version):
+                kazoo.set_acls(path, [ACL(each.permissions, Id(each.scheme, each.identity)) for each in acl], version)
+    if target is not kazoo:
+        assert not [result for result in target.commit() if isinstance(result, Exception)]
 
 
 async def test_secure_nodes_have_kafkas_access_lists(server: ZooKeeper, chroot: str) -> None:

@@ -11,7 +11,9 @@ from kazoo.security import ACL, Id
 
 from config.errors import ConfigError
 from metadata.store.port import (
+    OPEN_ACL,
     AccessDeniedError,
+    Acl,
     BadVersionError,
     Check,
     Create,
@@ -25,7 +27,7 @@ from metadata.store.port import (
 from metadata.store.zookeeper import wire as wire
 from metadata.store.zookeeper.ensemble import ConnectString, Rotation
 from metadata.store.zookeeper.requests import Requests
-from metadata.store.zookeeper.wire import Acl, OpCode, Reader, ReplyCode
+from metadata.store.zookeeper.wire import OpCode, Reader, ReplyCode
 from protocol.primitives import DecodeError
 from runtime.network.transport import Address
 
@@ -184,8 +186,8 @@ def test_access_lists_are_kafkas() -> None:
     for path in ("/config/users", "/config/users/alice", "/config/brokers/1", "/delegation_token/tokens"):
         assert secure.acl(path) == (Acl(31, "auth", ""),)
     assert secure.acl("/config/usersx") == (Acl(31, "auth", ""), Acl(1, "world", "anyone"))
-    assert secure.acl("/consumers") == wire.OPEN_ACL
-    assert Requests("", is_secure=False).acl("/config/users") == wire.OPEN_ACL
+    assert secure.acl("/consumers") == OPEN_ACL
+    assert Requests("", is_secure=False).acl("/config/users") == OPEN_ACL
 
 
 # --- the ensemble ---
