@@ -73,6 +73,11 @@ class _Write:
     on_done: OnDone
 
 
+def is_passing(error: OSError) -> bool:
+    """Whether a commit that ended in `error` may succeed later: there was no room."""
+    return error.errno == errno.ENOSPC
+
+
 class CommittedTree:
     """Life: `open`, then writes, then `close`."""
 
@@ -195,10 +200,10 @@ class CommittedTree:
                 staged = [write.outcome for write in batch if isinstance(write.outcome, Staged)]
                 if staged:
                     try:
-                        await self._queue.run(lambda staged=staged: self._file.commit(staged))  # type: ignore[misc]
+                        await self._commit(staged)
                     except OSError as error:
                         logger.error("store commit failed: error=%s", str(error))  # noqa: TRY400 (the text says it all)
-                        self._has_failed = error.errno != errno.ENOSPC
+                        self._has_failed = not is_passing(error)
                         self._fail_pending()
                         if self._has_failed:
                             self._on_failed(error)
@@ -208,6 +213,10 @@ class CommittedTree:
                     self._finish(write)
         finally:
             self._is_committing = False
+
+    async def _commit(self, staged: Sequence[Staged]) -> None:
+        """Raises OSError."""
+        await self._queue.run(lambda: self._file.commit(staged))
 
     def _finish(self, write: _Write) -> None:
         outcome = write.outcome

@@ -38,7 +38,7 @@ def decoded(text: str | None) -> tuple[Acl, ...]:
 
 
 def permits(acl: Sequence[Acl], permission: Permission, identities: Identities) -> bool:
-    if not acl or any(scheme == SUPER_SCHEME for scheme, _ in identities):
+    if not acl:
         return True
     for permissions, scheme, identity in acl:
         if not permissions & permission:
@@ -50,7 +50,7 @@ def permits(acl: Sequence[Acl], permission: Permission, identities: Identities) 
             kind == IP_SCHEME and is_in_network(address, identity) for kind, address in identities
         ):
             return True
-    return False
+    return any(scheme == SUPER_SCHEME for scheme, _ in identities)
 
 
 def is_in_network(address: str, network: str) -> bool:

@@ -38,6 +38,19 @@ class Node:
     aversion: int = 0
     acl: tuple[Acl, ...] = OPEN_ACL
 
+    def with_data(self, data: bytes, zxid: int, now_ms: int) -> Node:
+        return Node(
+            data, self.version + 1, self.czxid, zxid, self.ctime_ms, now_ms, self.ephemeral_owner,
+            self.children_created, self.num_children, self.pzxid, self.aversion, self.acl,
+        )  # fmt: skip
+
+    def with_children(self, created: int, num_children: int, zxid: int) -> Node:
+        """The children changed: so many were created more, and so many are there."""
+        return Node(
+            self.data, self.version, self.czxid, self.mzxid, self.ctime_ms, self.mtime_ms, self.ephemeral_owner,
+            self.children_created + created, num_children, zxid, self.aversion, self.acl,
+        )  # fmt: skip
+
     @property
     def stat(self) -> Stat:
         return Stat(

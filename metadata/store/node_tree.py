@@ -213,7 +213,7 @@ class NodeTree:
                 node = self._require(staged, path)
                 caller.require(node, Permission.WRITE, path)
                 _match(version, node.version, path)
-                changed = replace(node, data=data, version=node.version + 1, mzxid=staged.zxid, mtime_ms=caller.now_ms)
+                changed = node.with_data(data, staged.zxid, caller.now_ms)
                 staged.nodes[path] = changed
                 staged.events.append(WatchEvent(WatchKind.CHANGED, path))
                 return changed.stat
@@ -245,7 +245,7 @@ class NodeTree:
         parent = parent_of(path)
         above = self._require(staged, parent)
         staged.nodes[path] = None
-        staged.nodes[parent] = replace(above, num_children=above.num_children - 1, pzxid=staged.zxid)
+        staged.nodes[parent] = above.with_children(0, above.num_children - 1, staged.zxid)
         staged.events += [WatchEvent(WatchKind.DELETED, path), WatchEvent(WatchKind.CHILDREN, parent)]
 
     def _stage_create(self, staged: Staged, operation: Create, caller: _Caller) -> str:
@@ -270,12 +270,7 @@ class NodeTree:
             pzxid=staged.zxid,
             acl=decoded(encoded(operation.acl)),
         )
-        staged.nodes[parent] = replace(
-            above,
-            children_created=above.children_created + 1,
-            num_children=above.num_children + 1,
-            pzxid=staged.zxid,
-        )
+        staged.nodes[parent] = above.with_children(1, above.num_children + 1, staged.zxid)
         staged.events += [WatchEvent(WatchKind.CREATED, path), WatchEvent(WatchKind.CHILDREN, parent)]
         return path
 
