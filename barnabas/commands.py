@@ -18,6 +18,7 @@ from runtime.command_line.group import CommandLine, Entry, run
 SERVER, CLUSTERS, JOBS = "Commands of the server", "Commands for any Kafka cluster", "Spark"
 TABLE = {
     "start": Entry("broker.commands.start", "run a broker", SERVER),
+    "store": Entry("barnabas.store.command", "run a store server, which speaks the ZooKeeper protocol", SERVER),
     "settings": Entry(
         "broker.commands.settings",
         "list settings with the values that a broker would start with, or check a file",

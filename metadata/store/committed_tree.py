@@ -165,6 +165,13 @@ class CommittedTree:
 
         self._enqueue(stage, on_done)
 
+    def after_writes(self, on_decided: Callable[[], None]) -> None:
+        """Call `on_decided` when every write that was made before is decided: at once if there is none."""
+        if self._pending:
+            self._pending.append(_Write(SessionExpiredError(), lambda _: on_decided()))
+        else:
+            on_decided()
+
     async def close(self) -> None:
         """Close the file when the writes that there are have been answered. Later ones get SessionExpiredError."""
         if self._is_closed:

@@ -14,7 +14,7 @@ KeeperException.Code.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -49,18 +49,22 @@ REQUEST_BYTES_MAX: Final = 0xFFFFF
 # The bound of one SetWatches, as ZooKeeper's own client keeps it.
 SET_WATCHES_BYTES_MAX: Final = 128 * 1024
 
+# An entry of an access list with an empty scheme and identity.
+ACL_BYTES_MIN: Final = 12
+
 # Special xids, of frames that are no response to a request.
 NOTIFICATION_XID: Final = -1
 PING_XID: Final = -2
 AUTH_XID: Final = -4
 SET_WATCHES_XID: Final = -8
 
-_EPHEMERAL_FLAG, _SEQUENTIAL_FLAG = 1, 2
+EPHEMERAL_FLAG, SEQUENTIAL_FLAG = 1, 2
+_BOOL = struct.Struct(">?")
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _REQUEST_HEADER = struct.Struct(">ii")
-_REPLY_HEADER = struct.Struct(">iqi")
-_MULTI_HEADER = struct.Struct(">i?i")
-_STAT = struct.Struct(">qqqqiiiqiiq")
+REPLY_HEADER = struct.Struct(">iqi")
+MULTI_HEADER = struct.Struct(">i?i")
+STAT = struct.Struct(">qqqqiiiqiiq")
 
 
 class OpCode(IntEnum):
@@ -69,15 +73,30 @@ class OpCode(IntEnum):
     EXISTS = 3
     GET_DATA = 4
     SET_DATA = 5
+    GET_ACL = 6
     SET_ACL = 7
     GET_CHILDREN = 8
     SYNC = 9
     PING = 11
+    GET_CHILDREN2 = 12
     CHECK = 13
     MULTI = 14
+    CREATE2 = 15
+    RECONFIG = 16
+    CHECK_WATCHES = 17
+    REMOVE_WATCHES = 18
+    CREATE_CONTAINER = 19
+    DELETE_CONTAINER = 20
+    CREATE_TTL = 21
+    MULTI_READ = 22
     AUTH = 100
     SET_WATCHES = 101
     SASL = 102
+    GET_EPHEMERALS = 103
+    GET_ALL_CHILDREN_NUMBER = 104
+    SET_WATCHES2 = 105
+    ADD_WATCH = 106
+    WHO_AM_I = 107
     CLOSE_SESSION = -11
     ERROR = -1  # the result of one operation of a multi that failed
 
@@ -86,7 +105,10 @@ class ReplyCode(IntEnum):
     OK = 0
     RUNTIME_INCONSISTENCY = -2  # of a multi: an earlier operation failed, so this one was not tried
     CONNECTION_LOSS = -4
+    MARSHALLING_ERROR = -5
+    UNIMPLEMENTED = -6
     OPERATION_TIMEOUT = -7
+    BAD_ARGUMENTS = -8
     NO_NODE = -101
     NO_AUTH = -102
     BAD_VERSION = -103
@@ -97,6 +119,8 @@ class ReplyCode(IntEnum):
     INVALID_ACL = -114
     AUTH_FAILED = -115
     SESSION_MOVED = -118
+    NO_WATCHER = -121
+    RECONFIG_DISABLED = -123
 
 
 _REFUSALS: Final[dict[int, type[StoreError]]] = {
@@ -149,7 +173,7 @@ def opaque(value: bytes) -> bytes:
     return _INT.pack(len(value)) + value
 
 
-def _texts(values: Sequence[str]) -> bytes:
+def texts(values: Collection[str]) -> bytes:
     return b"".join([_INT.pack(len(values)), *map(text, values)])
 
 
@@ -188,7 +212,7 @@ def set_watches_frames(
     size_bytes = 0
 
     def cut() -> None:
-        body = _LONG.pack(relative_zxid) + b"".join(map(_texts, lists))
+        body = _LONG.pack(relative_zxid) + b"".join(map(texts, lists))
         frames.append(request_frame(SET_WATCHES_XID, OpCode.SET_WATCHES, body))
         for each in lists:
             each.clear()
@@ -218,8 +242,8 @@ def operation_body(operation: Operation, path: str, acl: Sequence[Acl]) -> tuple
     """`path` is the operation's on the server; `acl` is for a node to create."""
     match operation:
         case Create(_, data, is_ephemeral, is_sequential):
-            flags = (_EPHEMERAL_FLAG if is_ephemeral else 0) | (_SEQUENTIAL_FLAG if is_sequential else 0)
-            return OpCode.CREATE, text(path) + opaque(data) + _acl(acl) + int32(flags)
+            flags = (EPHEMERAL_FLAG if is_ephemeral else 0) | (SEQUENTIAL_FLAG if is_sequential else 0)
+            return OpCode.CREATE, text(path) + opaque(data) + acl_rows(acl) + int32(flags)
         case SetData(_, data, version):
             return OpCode.SET_DATA, text(path) + opaque(data) + int32(version)
         case Delete(_, version):
@@ -227,10 +251,10 @@ def operation_body(operation: Operation, path: str, acl: Sequence[Acl]) -> tuple
         case Check(_, version):
             return OpCode.CHECK, text(path) + int32(version)
         case SetAcl(_, own, version):
-            return OpCode.SET_ACL, text(path) + _acl(own) + int32(version)
+            return OpCode.SET_ACL, text(path) + acl_rows(own) + int32(version)
 
 
-def _acl(acl: Sequence[Acl]) -> bytes:
+def acl_rows(acl: Sequence[Acl]) -> bytes:
     rows = [int32(each.permissions) + text(each.scheme) + text(each.identity) for each in acl]
     return b"".join([int32(len(rows)), *rows])
 
@@ -238,8 +262,8 @@ def _acl(acl: Sequence[Acl]) -> bytes:
 def multi_body(operations: Iterable[tuple[OpCode, bytes]]) -> bytes:
     parts: list[bytes] = []
     for code, body in operations:
-        parts += [_MULTI_HEADER.pack(code, False, -1), body]
-    parts.append(_MULTI_HEADER.pack(OpCode.ERROR, True, -1))
+        parts += [MULTI_HEADER.pack(code, False, -1), body]
+    parts.append(MULTI_HEADER.pack(OpCode.ERROR, True, -1))
     return b"".join(parts)
 
 
@@ -267,6 +291,13 @@ class Reader:
     def int64(self) -> int:
         return self._unpack(_LONG)[0]
 
+    @property
+    def is_at_end(self) -> bool:
+        return self._position >= len(self._data)
+
+    def boolean(self) -> bool:
+        return bool(self._unpack(_BOOL)[0])
+
     def opaque(self) -> bytes:
         """Read bytes; null is empty."""
         length = self.int32()
@@ -287,16 +318,22 @@ class Reader:
         return [self.text() for _ in range(count)]
 
     def stat(self) -> Stat:
-        return Stat(*self._unpack(_STAT))
+        return Stat(*self._unpack(STAT))
+
+    def acls(self) -> list[Acl]:
+        count = self.int32()
+        if count * ACL_BYTES_MIN > len(self._data) - self._position:
+            raise DecodeError(f"{count} entries of an access list do not fit into the frame")
+        return [Acl(self.int32(), self.text(), self.text()) for _ in range(count)]
 
     def reply_header(self) -> tuple[int, int, int]:
         """(xid, zxid, error)."""
-        xid, zxid, error = self._unpack(_REPLY_HEADER)
+        xid, zxid, error = self._unpack(REPLY_HEADER)
         return xid, zxid, error
 
     def multi_header(self) -> tuple[int, bool]:
         """(operation, whether this is the end)."""
-        code, is_done, _ = self._unpack(_MULTI_HEADER)
+        code, is_done, _ = self._unpack(MULTI_HEADER)
         return code, bool(is_done)
 
 

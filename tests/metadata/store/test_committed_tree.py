@@ -193,3 +193,14 @@ async def test_a_close_waits_for_the_writes_before_it(tmp_path: Path) -> None:
         await closing
     async with scene(tmp_path) as two:
         assert two.tree.tree.children("/") == ["first", "second"]
+
+
+async def test_what_waits_for_the_writes_before_it_waits_for_no_others(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
+        heard: list[str] = []
+        one.tree.after_writes(lambda: heard.append("at once"))
+        one.tree.write([Create("/a")], session_id=NO_SESSION, on_done=lambda _: heard.append("first"))
+        one.tree.after_writes(lambda: heard.append("after it"))
+        one.write(Create("/b"))
+        await one.outcomes()
+        assert heard == ["at once", "first", "after it"]

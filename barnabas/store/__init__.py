@@ -1,0 +1,1 @@
+"""The store server as a process: `barnabas store`."""
