@@ -29,7 +29,7 @@ def man_pages(root: click.Group, version: str) -> dict[str, str]:
 
 
 def _contexts(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
-    context = click.Context(command, parent, command.name if parent is not None else NAME)
+    context = _context(command, parent, command.name if parent is not None else NAME)
     yield context
     for inner in _inner(context):
         yield from _contexts(inner.command, context)
@@ -40,7 +40,12 @@ def _inner(context: click.Context) -> list[click.Context]:
     if not isinstance(context.command, click.Group):
         return []
     found = (context.command.get_command(context, name) for name in context.command.list_commands(context))
-    return [click.Context(command, context, command.name) for command in found if command is not None]
+    return [_context(command, context, command.name) for command in found if command is not None]
+
+
+def _context(command: click.Command, parent: click.Context | None, name: str | None) -> click.Context:
+    """Return a context as the command makes it: its names of the option for help stay with the command."""
+    return click.Context(command, parent, name, **command.context_settings)
 
 
 def _page(context: click.Context, version: str) -> str:
