@@ -93,7 +93,7 @@ class Batch:
     def encode(self) -> bytes:
         payload = b"".join(record.encode(index) for index, record in enumerate(self.records))
         if self.codec == 1:
-            payload = gzip.compress(payload, mtime=0)
+            payload = zlib.compress(payload, 9, wbits=31)  # gzip.compress writes a header that depends on the Python
         elif self.codec == 4:
             import zstandard
 
@@ -169,7 +169,7 @@ def wrapper(magic: int, codec: int, inner: bytes, offset: int, **fields: Any) ->
 
 def _compressed(codec: int, data: bytes, *, is_v0: bool) -> bytes:
     if codec == 1:
-        return gzip.compress(data, mtime=0)
+        return zlib.compress(data, 9, wbits=31)
     if codec == 2:
         import snappy
 
