@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 
 import click
 import pytest
@@ -16,6 +18,13 @@ from tests.barnabas.installing import ROOT
 from tests.tools.command_table import ROWS
 
 KNOWN = (".TH ", ".SH ", ".PP", ".B ", ".TP")
+PAGES_WITHOUT = """
+import sys
+sys.modules.update(dict.fromkeys({modules!r}))
+from barnabas.commands import root
+from runtime.command_line.man_pages import man_pages
+assert "barnabas-start.1" in man_pages(root, "1")
+"""
 ESCAPES = re.compile(r"\\(?:f[BIP]|-|e|&)")
 
 
@@ -45,6 +54,20 @@ def test_a_page_says_what_the_help_says(pages: dict[str, str]) -> None:
     assert "do not print the banner" in pages["barnabas-start.1"]
     assert "lifeline" not in pages["barnabas-start.1"], "what is for other programs is in no help"
     assert "SCRAM-SHA-256|SCRAM-SHA-512" in pages["barnabas-users-create.1"].replace("\\-", "-")
+
+
+def test_pages_need_no_more_than_the_build_installs() -> None:
+    """Which is in an environment of its own: without what else the broker needs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = [re.split(r"[^\w-]", line)[0].lower() for line in project["project"]["dependencies"]]
+    absent = set(names) - {re.split(r"[^\w-]", line)[0] for line in project["build-system"]["requires"]}
+    modules = [module for module, of in packages_distributions().items() if absent & {each.lower() for each in of}]
+    assert {"cryptography", "lz4"} <= set(modules)
+    done = subprocess.run(
+        [sys.executable, "-c", PAGES_WITHOUT.format(modules=modules)], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_pages_are_well_formed(pages: dict[str, str]) -> None:

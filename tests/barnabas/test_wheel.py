@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import configparser
+import email
 import os
+import re
 import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from barnabas.commands import TABLE
+from barnabas.supported import NEWEST
 from tests.barnabas.installing import PATIENCE_S, ROOT, build_wheel, call, install, packages_of
 from tests.barnabas.wire import topics_of
 
@@ -42,7 +47,9 @@ def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
     beside = (".dist-info/", ".data/data/share/man/man1/")
     assert {name.split("/")[0] for name in names if not any(each in name for each in beside)} == {"barnabas"}
     pages = {name.rpartition("/")[2] for name in names if name.endswith(".1")}
-    assert {"barnabas.1", "barnabas-start.1", "barnabas-topics.1", "barnabas-topics-create.1"} <= pages
+    assert {
+        f"{name}.1" for name in ("barnabas", *(f"barnabas-{each}" for each in TABLE), "barnabas-topics-create")
+    } <= pages
     for expected in (
         "cli.py",
         "py.typed",
@@ -55,6 +62,18 @@ def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
         str(path.relative_to(ROOT)) for package in ("config", "protocol") for path in (ROOT / package).rglob("*.py")
     }
     assert modules <= {name.removeprefix("barnabas/_server/") for name in names}
+
+
+def test_the_wheel_tells_what_it_needs_and_what_it_gives(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (folder,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        told = email.message_from_bytes(archive.read(f"{folder}/METADATA"))
+        gives = configparser.ConfigParser()
+        gives.read_string(archive.read(f"{folder}/entry_points.txt").decode())
+    assert re.split("[<>=,]+", told["Requires-Python"]) == ["", f"3.{NEWEST[1] + 1}", "3.11"]
+    assert {"cli", "spark"} <= set(told.get_all("Provides-Extra", []))
+    assert gives["console_scripts"]["barnabas"] == "barnabas.cli:main"
+    assert gives["pytest11"]["barnabas"] == "barnabas.pytest_plugin"
 
 
 @pytest.mark.slow
@@ -81,6 +100,8 @@ def test_installed_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path
         assert user.stdout is not None
         address = user.stdout.readline().strip()
         assert topics_of(address) == {"orders": 3}
+        listed = call(environment / "bin" / "barnabas", "topics", "list", "-b", address, cwd=project, env=surroundings)
+        assert "orders" in listed.stdout.split()
         user.stdin.write("\n")
         user.stdin.close()
         assert user.wait(PATIENCE_S) == 0

@@ -59,6 +59,9 @@ NOT_RUN = {
     "pip install confluent-kafka": "requirements/dev.txt installs it",
     'pip install ".[spark]"': "requirements/spark.txt installs what it brings",
     "pip wheel --no-deps .": "tests/barnabas/test_wheel.py builds it",
+    "pipx install": "tests/interop/packaging/test_installers.py runs it for `make interop-long`",
+    "uv tool install": "the same",
+    "uvx --from ./barnabas-0.1.0-py3-none-any.whl barnabas start": "the same",
     'pip install "./barnabas-0.1.0-py3-none-any.whl[cli]"': "the same installs it",
     "npm install kafkajs": "npm ci installs it from clients/js/package-lock.json",
     "go mod init hello && go get github.com/twmb/franz-go/pkg/kgo": "clients/go/go.mod pins it",
@@ -67,7 +70,9 @@ NOT_RUN = {
     "kafka-leader-election.sh --election-type preferred": "part of a command; the whole is in a block",
     "kafka-topics.sh --describe --under-replicated-partitions": "the same",
 }
-A_COMMAND = re.compile(r"^(kafka-\S+\.sh|make|barnabas|docker|docker-compose|pip|npm|go|kill|pkill|curl|python -m)\s")
+A_COMMAND = re.compile(
+    r"^(kafka-\S+\.sh|make|barnabas|docker|docker-compose|pipx?|uvx?|npm|go|kill|pkill|curl|python -m)\s"
+)
 
 
 class Block(NamedTuple):
