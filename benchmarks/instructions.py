@@ -1,9 +1,9 @@
 """User instructions of one request, counted by valgrind: `python -m benchmarks.instructions [TREE ...]`.
 
 The broker runs under `valgrind --tool=cachegrind`, which counts instructions and does not measure time, so that other load on
-the machine changes nothing. Each load is run with a few and with many requests, one at a time over one connection; the
-difference divided by the difference in requests is what one costs. Every TREE is a checkout whose broker is measured (default:
-this one), so that two commits stand side by side.
+the machine changes nothing. Each load is run with a few and with many requests, one at a time over one connection, or, of idle
+consumers, of a hundred connections side by side; the difference divided by the difference in requests is what one costs. Every
+TREE is a checkout whose broker is measured (default: this one), so that two commits stand side by side.
 
 Needs `valgrind`; takes a few minutes a tree.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -19,14 +20,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from barnabas.listening import free_port, wait_until_listening
-from benchmarks.wire import connect, fetch_frame, produce_frame
+from benchmarks.wire import FetchSession, connect, fetch_frame, join_alone, produce_frame
 from protocol.header import encode_request
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 FEW, MANY = 200, 1_200
+IDLE_CONSUMERS = 100
+IDLE_WAIT_MS = 500
 START_TIMEOUT_S = 300.0
 MiB = 1 << 20
 
@@ -73,10 +77,47 @@ def park_a_fetch(address: tuple[str, int], count: int) -> None:
             receive(consumer)
 
 
+def wait_in_vain(address: tuple[str, int], count: int, *, has_session: bool) -> None:
+    """Fetches of many consumers that wait side by side, and end without records; the next follows at once."""
+    streams = [connect(address) for _ in range(IDLE_CONSUMERS)]
+    sessions = {stream.fileno(): FetchSession(stream, "t", 0) for stream in streams} if has_session else {}
+    frame = fetch_frame("t", 0, offset=0, max_wait_ms=IDLE_WAIT_MS)
+
+    def frame_of(stream: socket.socket) -> bytes:
+        return sessions[stream.fileno()].next_frame(IDLE_WAIT_MS) if has_session else frame
+
+    poll = select.epoll()
+    waiting = {stream.fileno(): stream for stream in streams}
+    for stream in streams:
+        poll.register(stream.fileno(), select.EPOLLIN)
+        stream.sendall(frame_of(stream))
+    left = count
+    while left:
+        for number, _ in poll.poll():
+            receive(waiting[number])
+            waiting[number].sendall(frame_of(waiting[number]))
+            left -= 1
+            if not left:
+                break
+    for stream in streams:
+        stream.close()
+
+
+def beat(address: tuple[str, int], count: int) -> None:
+    """Heartbeats of the only member of a group."""
+    with connect(address) as stream:
+        frame = join_alone(stream, "bench")
+        for _ in range(count):
+            ask(stream, frame)
+
+
 LOADS: dict[str, Callable[[tuple[str, int], int], None]] = {
     "one-record produce": produce_one_record,
     "1 MB fetch": fetch_a_megabyte,
     "parked fetch": park_a_fetch,
+    "idle consumer: one empty fetch": partial(wait_in_vain, has_session=False),
+    "idle consumer: one empty fetch of a session": partial(wait_in_vain, has_session=True),
+    "heartbeat": beat,
 }
 
 
@@ -86,7 +127,8 @@ def broker(tree: Path, counted: list[int]) -> Iterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory() as folder:
         port = free_port()
         command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={folder}/counts"]
-        settings = {"broker.id": "0", "log.dirs": f"{folder}/data", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+        settings = {"broker.id": "0", "log.dirs": f"{folder}/data", "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                    "group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}  # fmt: skip
         command += [sys.executable, "-m", "barnabas", "start"]
         command += [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
         process = subprocess.Popen(command, cwd=tree, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -8,15 +8,22 @@ import struct
 import time
 from dataclasses import dataclass
 
+from protocol.errors import ErrorCode
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from protocol.records.batch import iter_headers
 from protocol.records.record import Record, encode_batch
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
+JOIN_VERSION = 5
+HEARTBEAT_VERSION = 4
 WARM_UP_S = 1.0
 CONNECT_STEP = 25
 ANSWER_BYTES = 512  # more than an answer to one record has
@@ -38,15 +45,76 @@ def produce_frame(topic: str, partition: int, value_bytes: int, *, acks: int = 1
 
 def fetch_frame(topic: str, partition: int, *, offset: int, max_wait_ms: int) -> bytes:
     """One sessionless long poll."""
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return _fetch_of_session(0, -1, max_wait_ms, [_asked(topic, partition, offset)])
+
+
+class FetchSession:
+    """An incremental session (KIP-227) of a consumer that has everything of one partition, from its first request on."""
+
+    def __init__(self, stream: socket.socket, topic: str, partition: int) -> None:
+        stream.sendall(_fetch_of_session(0, 0, 0, [_asked(topic, partition, 0)]))
+        self._id = decode_response(_answer(stream), FetchResponse, FETCH_VERSION)[1].session_id
+        self._epoch = 0
+
+    def next_frame(self, max_wait_ms: int) -> bytes:
+        """The request for what is new."""
+        self._epoch += 1
+        return _fetch_of_session(self._id, self._epoch, max_wait_ms, [])
+
+
+def _fetch_of_session(session_id: int, epoch: int, max_wait_ms: int, topics: list[FetchTopic]) -> bytes:
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=50 << 20,
-        session_epoch=-1,
-        topics=[FetchTopic(topic=topic, partitions=[asked])],
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=topics,
     )
     return b"".join(encode_request(request, FETCH_VERSION, 1, "bench"))
+
+
+def _asked(topic: str, partition: int, offset: int) -> FetchTopic:
+    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchTopic(topic=topic, partitions=[asked])
+
+
+def join_alone(stream: socket.socket, group: str) -> bytes:
+    """Become the only member of a group, on its coordinator; returns the member's heartbeat. Asks again while the coordinator
+    is not ready."""
+    member = ""
+    while True:
+        protocol = JoinGroupRequestProtocol(name="range", metadata=b"")
+        join = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=1_800_000,
+            rebalance_timeout_ms=60_000,
+            member_id=member,
+            protocol_type="consumer",
+            protocols=[protocol],
+        )
+        stream.sendall(b"".join(encode_request(join, JOIN_VERSION, 1, "bench")))
+        joined = decode_response(_answer(stream), JoinGroupResponse, JOIN_VERSION)[1]
+        member = joined.member_id
+        if joined.error_code == ErrorCode.NONE:
+            break
+        if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+            find = FindCoordinatorRequest(key=group)
+            stream.sendall(b"".join(encode_request(find, 2, 1, "bench")))
+            _answer(stream)
+            time.sleep(0.05)
+    sync = SyncGroupRequest(
+        group_id=group,
+        generation_id=joined.generation_id,
+        member_id=member,
+        assignments=[SyncGroupRequestAssignment(member_id=member, assignment=b"")],
+    )
+    stream.sendall(b"".join(encode_request(sync, 3, 1, "bench")))
+    synced = decode_response(_answer(stream), SyncGroupResponse, 3)[1]
+    if synced.error_code:
+        raise ConnectionError(f"SyncGroup: error {synced.error_code}")
+    heartbeat = HeartbeatRequest(group_id=group, generation_id=joined.generation_id, member_id=member)
+    return b"".join(encode_request(heartbeat, HEARTBEAT_VERSION, 1, "bench"))
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
@@ -132,7 +200,7 @@ def steps_through(address: tuple[str, int], topic: str, partition: int) -> list[
         while True:
             frame = fetch_frame(topic, partition, offset=offset, max_wait_ms=0)
             stream.sendall(frame)
-            answer = stream.recv(_answer_bytes(stream), socket.MSG_WAITALL)
+            answer = _answer(stream)
             found = decode_response(answer, FetchResponse, FETCH_VERSION)[1].responses[0].partitions[0]
             if found.error_code:
                 raise ValueError(f"error {found.error_code}")
@@ -152,6 +220,10 @@ def throw_away(stream: socket.socket, step: Step, buffer: bytearray) -> None:
         raise ValueError(f"{size} bytes where {step.answer_bytes} came before")
     if stream.recv_into(buffer, size, socket.MSG_WAITALL | socket.MSG_TRUNC) != size:
         raise ConnectionError("the broker closed the connection")
+
+
+def _answer(stream: socket.socket) -> bytes:
+    return stream.recv(_answer_bytes(stream), socket.MSG_WAITALL)
 
 
 def _answer_bytes(stream: socket.socket) -> int:

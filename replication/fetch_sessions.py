@@ -206,6 +206,31 @@ class FetchSession:
         if not self.is_kept:
             self._close()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the session is kept for a next fetch, to which it has nothing to tell by now."""
+        return self.is_kept and not (self._is_busy or self.touched or self._in_progress)
+
+    def begin_again(self) -> None:
+        """Begin another fetch of a session at rest."""
+        self._is_busy = True
+        if self.session_id == NO_SESSION:  # its responses tell all
+            self._in_progress = dict.fromkeys(self.items.values())
+
+    def end_without_news(self) -> bool:
+        """Note that the fetch that has begun again has ended, and has looked at nothing. False if there is something to look
+        at."""
+        if self.touched or not self.is_kept:
+            return False
+        self._in_progress.clear()
+        self.end()
+        return True
+
+    def keep_apart(self) -> None:
+        """Keep the session of a first request without one, for requests that repeat it. The caller drops it."""
+        self.is_kept = True
+        self._in_progress = dict.fromkeys(self.items.values())
+
     def drop(self) -> None:
         """Drop the session: no more fetches will come."""
         self.is_kept = False
@@ -361,6 +386,27 @@ class FetchSessions:
         """Whether the session has had no other fetch while this one was parked."""
         return resolved.session.epoch == resolved.expected_epoch
 
+    def repeat(self, resolved: ResolvedFetch, epoch: int, now_ms: int) -> bool:
+        """Begin another fetch with the session of `resolved`: the next request of its client, with this epoch, names no
+        partition, or has no session and names the same. False, and nothing is done, unless the session is at rest."""
+        session = resolved.session
+        if not session.is_at_rest:
+            return False
+        if session.session_id != NO_SESSION:
+            if self._sessions.get(session.session_id) is not session or session.epoch != epoch:
+                return False
+            session.last_used_ms = now_ms
+            self._advance(session)
+            resolved.expected_epoch = session.epoch
+            resolved.is_incremental, resolved.items = True, []
+        session.begin_again()
+        return True
+
+    def rest(self, resolved: ResolvedFetch) -> bool:
+        """Note that a fetch that has begun again has its response, without news. False, and nothing is done, if there may be
+        news."""
+        return self.is_current(resolved) and resolved.session.end_without_news()
+
     def end(self, resolved: ResolvedFetch) -> None:
         """Note that the fetch has its response, or that its client has disconnected."""
         if self.is_current(resolved):
@@ -378,13 +424,17 @@ class FetchSessions:
         self, session: FetchSession, request: FetchRequest, parameters: FetchParameters, now_ms: int
     ) -> ResolvedFetch:
         items = session.next_request(request, parameters, now_ms)
-        session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
+        self._advance(session)
         if not session.items:
             self._drop(session.session_id)
             session.end()
             return _nothing(ErrorCode.NONE)
-        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         return ResolvedFetch(session, items, is_incremental=True, expected_epoch=session.epoch)
+
+    def _advance(self, session: FetchSession) -> None:
+        """Note that a request has used the session."""
+        session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _begin(
         self, session_id: int, request: FetchRequest, version: int, now_ms: int, rights: FetchRights

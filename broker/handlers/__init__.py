@@ -41,6 +41,7 @@ from broker.handlers.records.list_offsets import list_offsets
 from broker.handlers.records.offset_for_leader_epoch import offset_for_leader_epoch
 from broker.handlers.records.produce import produce
 from broker.handlers.records.produce_message_sets import produce_message_sets
+from broker.handlers.records.repeated_fetch import RepeatedFetch
 from broker.handlers.records.repeated_produce import RepeatedProduce
 from broker.handlers.security.alter_user_scram_credentials import alter_user_scram_credentials
 from broker.handlers.security.create_acls import create_acls
@@ -76,7 +77,7 @@ from broker.network.routes import Handler
 ALL: tuple[Handler[Any], ...] = (
     replace(produce, fast_path=RepeatedProduce),
     produce_message_sets,
-    fetch,
+    replace(fetch, fast_path=RepeatedFetch),
     fetch_message_sets,
     list_offsets,
     metadata,

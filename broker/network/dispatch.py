@@ -45,6 +45,8 @@ S = TypeVar("S", bound=Response)
 # What a handler, and so `Dispatch.handle`, returns. None: nothing is sent.
 Outcome = Response | CloseConnection | None
 HandlerFunction = Callable[..., Any]
+# Of a whole request, behind its length: of one with records it may be changed.
+Frame = bytes | bytearray
 
 
 def handles(
@@ -90,13 +92,15 @@ class FastPath(Protocol):
     def context(self) -> RequestContext:
         """Of the request that they repeat. There is one when there is a `route`."""
 
-    def learn(self, route: Route, frame: Buffer, position: int, request: Any, context: RequestContext) -> None:
-        """A request took the slow path; its message begins at `position` of the frame."""
+    def learn(
+        self, route: Route, frame: Buffer, position: int, request: Any, context: RequestContext, outcome: object
+    ) -> None:
+        """A request took the slow path; its message begins at `position` of the frame, its handler returned `outcome`."""
 
-    def recognise(self, frame: bytearray) -> Any:
+    def recognise(self, frame: Frame) -> Any:
         """Return what is new in a request of `route`, or None when it does not repeat another."""
 
-    def handle(self, frame: bytearray, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
+    def handle(self, frame: Frame, new: Any, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
         """Return the whole frame of a small response, or what a handler returns."""
 
     def throttled(self, frame: bytes, throttle_time_ms: int) -> bytes:
@@ -155,7 +159,7 @@ class Dispatch:
             return _fail(route, request, context, error)
 
     def handle_fast(
-        self, path: FastPath, frame: bytearray, new: Any, correlation_id: int
+        self, path: FastPath, frame: Frame, new: Any, correlation_id: int
     ) -> bytes | Outcome | Deferred[Outcome]:
         """As `handle`, for a request that `path` has recognised and the gate has admitted."""
         try:

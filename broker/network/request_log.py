@@ -24,7 +24,7 @@ from protocol.schema import Response
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.network.dispatch import Dispatch, FastPath, Outcome
+    from broker.network.dispatch import Dispatch, FastPath, Frame, Outcome
     from broker.network.faults.faulty_dispatch import FaultyDispatch
     from broker.network.request_context import RequestContext
     from broker.network.routes import Route
@@ -86,7 +86,7 @@ class LoggedDispatch:
         return outcome
 
     def handle_fast(
-        self, path: FastPath, frame: bytearray, new: object, correlation_id: int
+        self, path: FastPath, frame: Frame, new: object, correlation_id: int
     ) -> bytes | Outcome | Deferred[Outcome]:
         route = path.route
         assert route is not None

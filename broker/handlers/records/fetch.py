@@ -38,7 +38,7 @@ from replication.fetch_read import (
     record_follower,
     watch,
 )
-from replication.fetch_sessions import NO_SESSION, FetchItem, ResolvedFetch
+from replication.fetch_sessions import NO_SESSION, FetchItem, FetchRights, ResolvedFetch
 from runtime.slices import SHORT_ROWS, Slices
 from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
@@ -56,6 +56,13 @@ LONG_FETCH_ITEMS = 2 * SHORT_ROWS
 STEP_ITEMS = 100
 # A wait may last a sixty-fourth longer, up to this bound, so that the waits of many idle consumers end together.
 LONGEST_SLACK_MS = 64
+EVERYBODY: FetchRights = ()
+"""The rights of all clients, where everybody may do everything."""
+
+
+def rights_of(context: RequestContext) -> FetchRights:
+    """Return what the client is and may, as far as it can change."""
+    return context.principal, context.client_host, context.services.authorizer.changes_count
 
 
 def fetch_all(
@@ -63,22 +70,20 @@ def fetch_all(
     context: RequestContext,
     may_act: Rights,
     may_read: Rights,
-    fetch_type: type[LongFetch] | None = None,
+    *,
+    parked_type: Callable[..., ParkedFetch] | None = None,
+    long_type: type[LongFetch] | None = None,
 ) -> FetchResponse | Deferred[FetchResponse]:
     services = context.services
     if not READ_UNCOMMITTED <= request.isolation_level <= READ_COMMITTED:
         return refused(request, context.api_version, ErrorCode.INVALID_REQUEST)
-    now_ms = services.clock.monotonic_ms()
-    if may_read.are_open:
-        resolved = services.fetch_sessions.resolve(request, context.api_version, now_ms)
-    else:
-        rights = (context.principal, context.client_host, services.authorizer.changes_count)
-        resolved = services.fetch_sessions.resolve(request, context.api_version, now_ms, rights)
+    rights = EVERYBODY if may_read.are_open else rights_of(context)
+    resolved = services.fetch_sessions.resolve(request, context.api_version, services.clock.monotonic_ms(), rights)
     if resolved.error is not NO_ERROR:
         return FetchResponse(error_code=resolved.error, session_id=NO_SESSION, responses=[])
     if len(resolved.items) > LONG_FETCH_ITEMS:
-        return (fetch_type or LongFetch)(request, context, resolved, may_act, may_read).begin(request.max_wait_ms)
-    parked = (fetch_type or ParkedFetch)(request, context, resolved, may_act, may_read)
+        return (long_type or LongFetch)(request, context, resolved, may_act, may_read).begin(request.max_wait_ms)
+    parked = (parked_type or ParkedFetch)(request, context, resolved, may_act, may_read)
     has_enough = parked.check(resolved.items)
     parked.record_follower()
     if (

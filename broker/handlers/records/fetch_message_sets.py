@@ -40,7 +40,7 @@ FIRST_VERSION_OF_V1 = 2
 def fetch_message_sets(
     request: FetchRequest, context: RequestContext, may_act: Rights, may_read: Rights
 ) -> FetchResponse | Deferred[FetchResponse]:
-    return fetch_all(request, context, may_act, may_read, ConvertedFetch)
+    return fetch_all(request, context, may_act, may_read, parked_type=ConvertedFetch, long_type=ConvertedFetch)
 
 
 class ConvertedFetch(LongFetch):

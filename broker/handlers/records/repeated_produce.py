@@ -44,7 +44,7 @@ from protocol.varint import encode_uvarint
 from storage.log.validation import LongValidation
 
 if TYPE_CHECKING:
-    from broker.network.dispatch import Outcome
+    from broker.network.dispatch import Frame, Outcome
     from broker.network.routes import Route
     from runtime.disk.filesystem import Buffer
 
@@ -98,7 +98,13 @@ class RepeatedProduce:
     # --- learning ---
 
     def learn(
-        self, route: Route, frame: Buffer, position: int, request: ProduceRequest, context: RequestContext
+        self,
+        route: Route,
+        frame: Buffer,
+        position: int,
+        request: ProduceRequest,
+        context: RequestContext,
+        _outcome: object,
     ) -> None:
         """Learn from a request on the slow path; its message begins at `position`."""
         if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
@@ -168,7 +174,7 @@ class RepeatedProduce:
 
     # --- repeating ---
 
-    def recognise(self, frame: bytearray) -> Recognised | None:
+    def recognise(self, frame: Frame) -> Recognised | None:
         """Recognise a request of `route`; None if it differs in more than its records."""
         if len(frame) < self._least_bytes or not frame.startswith(self._front, FRONT_POSITION):
             return None
@@ -193,9 +199,7 @@ class RepeatedProduce:
             return None  # the slow path refuses it
         return index, start, end
 
-    def handle(
-        self, frame: bytearray, recognised: Recognised, correlation_id: int
-    ) -> bytes | Outcome | Deferred[Outcome]:
+    def handle(self, frame: Frame, recognised: Recognised, correlation_id: int) -> bytes | Outcome | Deferred[Outcome]:
         """Append the records of a request that was recognised."""
         index, start, end = recognised
         services, route, topic, acks = self._services, self.route, self._topic, self.request.acks

@@ -23,7 +23,7 @@ from protocol.primitives import DecodeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.network.dispatch import Dispatch, FastPath, Outcome
+    from broker.network.dispatch import Dispatch, FastPath, Frame, Outcome
     from broker.network.faults.fault_table import FaultTable, InjectedFault
     from broker.network.request_context import RequestContext
     from broker.network.routes import Route
@@ -71,7 +71,7 @@ class FaultyDispatch:
         return self._late(fault.delay_ms, carry_out) if fault.delay_ms else carry_out()
 
     def handle_fast(
-        self, path: FastPath, frame: bytearray, new: Any, correlation_id: int
+        self, path: FastPath, frame: Frame, new: Any, correlation_id: int
     ) -> bytes | Outcome | Deferred[Outcome]:
         route = path.route
         assert route is not None
@@ -84,7 +84,7 @@ class FaultyDispatch:
             if fault.closes:
                 return CloseConnection("a test asked for it")
             if error is not None:
-                return refuse(route, path.as_slow_path(correlation_id, new)[0], error, None)
+                return _refused(route, path.as_slow_path(correlation_id, new)[0], error)
             outcome = self._dispatch.handle_fast(path, frame, new, correlation_id)
             if isinstance(outcome, bytes):
                 response_type = route.handler.request_type.response_type

@@ -245,7 +245,9 @@ class RequestIntake:
             if granted or not self._starter.start_repeated(route, content, correlation_id):
                 self._starter.start(route, memoryview(content), correlation_id, client_id_bytes, granted)
         else:
-            self._starter.start(route, bytes(frame), correlation_id, client_id_bytes, 0)
+            whole = bytes(frame)
+            if route.fast_path is None or not self._starter.start_repeated(route, whole, correlation_id):
+                self._starter.start(route, whole, correlation_id, client_id_bytes, 0)
         return True
 
     def _may_start(self, route: Route | None) -> bool:

@@ -24,7 +24,7 @@ from protocol.primitives import DecodeError
 if TYPE_CHECKING:
     from broker.network.connections.connection_life import ConnectionLife
     from broker.network.connections.connection_shared import ConnectionShared
-    from broker.network.dispatch import FastPath, Outcome
+    from broker.network.dispatch import FastPath, Frame, Outcome
     from broker.network.routes import Route
     from runtime.disk.filesystem import Buffer
 
@@ -90,9 +90,9 @@ class RequestStarter:
         if route.fast_path is not None:
             if self._fast_path is None:
                 self._fast_path = route.fast_path()
-            self._fast_path.learn(route, frame, position, request, context)
+            self._fast_path.learn(route, frame, position, request, context, outcome)
 
-    def start_repeated(self, route: Route, frame: bytearray, correlation_id: int) -> bool:
+    def start_repeated(self, route: Route, frame: Frame, correlation_id: int) -> bool:
         """Start a request on the fast path. False, and nothing is done, when it has to take the slow one."""
         path = self._fast_path
         if path is None or path.route is not route:

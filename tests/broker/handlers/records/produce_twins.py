@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from broker.handlers.records.produce import produce
 from broker.handlers.records.repeated_produce import Recognised, RepeatedProduce
+from broker.network.dispatch import Frame
 from broker.network.gate import Gate
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.routes import Handler
@@ -39,7 +40,7 @@ class Watched(RepeatedProduce):
     __slots__ = ()
     count = 0
 
-    def handle(self, frame: bytearray, recognised: Recognised, correlation_id: int) -> Any:
+    def handle(self, frame: Frame, recognised: Recognised, correlation_id: int) -> Any:
         Watched.count += 1
         return super().handle(frame, recognised, correlation_id)
 

@@ -17,8 +17,14 @@ from tests.replication.replica_world import LAG_MS, ME, Replica
 OTHER = 3  # another follower, without a session
 
 
+STEPS = ("append", "append", "append", "follow", "follow", "follow", "time", "time", "state", "epoch", "stop", "delete")
+STEPS += ("retention", "retention", "tick", "answer", "answer", "broker", "abandon", *["read"] * 12)
+
+
 class History:
     """What happens to a broker by `seed`, and what is told of it."""
+
+    steps: tuple[str, ...] = STEPS
 
     def __init__(self, made: Several, seed: int) -> None:
         self.made = made
@@ -28,12 +34,12 @@ class History:
         self.partition_epochs = [0] * PARTITIONS
         self.epochs = [0] * PARTITIONS
 
-    async def play(self, *, looks_at_everything: bool) -> list[Any]:
+    async def play(self, *, looks_at_everything: bool, steps_count: int = 120) -> list[Any]:
         told: list[Any] = []
         for one in self.made.replicas:
             one.lead(isr=(1, 2, 3))
-        for _ in range(120):
-            step, index = self.chance.choice(STEPS), self.chance.randrange(PARTITIONS)
+        for _ in range(steps_count):
+            step, index = self.chance.choice(self.steps), self.chance.randrange(PARTITIONS)
             if looks_at_everything:
                 self.made.touch_everything()
             await self.step(step, index, self.made.replicas[index])
@@ -106,10 +112,6 @@ class History:
             one.follow(epoch=epoch, partition_epoch=partition_epoch)
         for client in self.clients:
             client.epochs[index] = -1
-
-
-STEPS = ("append", "append", "append", "follow", "follow", "follow", "time", "time", "state", "epoch", "stop", "delete")
-STEPS += ("retention", "retention", "tick", "answer", "answer", "broker", "abandon", *["read"] * 12)
 
 
 @pytest.mark.parametrize("seed", range(40))
