@@ -58,8 +58,11 @@ class TreeFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
+    """`time_ms` is the Unix time of the transaction."""
+
     zxid: int
     results: list[OperationResult]
+    time_ms: int = 0
 
 
 OnDone = Callable[[Written | StoreError], None]
@@ -233,7 +236,7 @@ class CommittedTree:
         self.tree.apply(outcome)
         for subscriber in self._subscribers:
             subscriber(outcome)
-        write.on_done(Written(outcome.zxid, outcome.results))
+        write.on_done(Written(outcome.zxid, outcome.results, outcome.time_ms))
 
     def _fail_pending(self) -> None:
         """Drop everything staged: later transactions were checked against the failed ones."""

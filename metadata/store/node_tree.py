@@ -18,10 +18,12 @@ from dataclasses import dataclass, field, replace
 
 from metadata.store.node_acls import Identities, decoded, encoded, permits
 from metadata.store.node_map import Node, Nodes
+from metadata.store.node_paths import is_path
 from metadata.store.port import (
     ANY_VERSION,
     NOT_EPHEMERAL,
     AccessDeniedError,
+    Acl,
     BadVersionError,
     Check,
     Create,
@@ -57,7 +59,7 @@ class StoredSession:
 @dataclass(slots=True)
 class Staged:
     """One accepted transaction: the changed nodes (None: deleted), its results and watch events; the session that it opens, or
-    closes."""
+    closes; the access lists of the nodes that it deletes, which decide who hears of that."""
 
     zxid: int
     nodes: dict[str, Node | None]
@@ -65,6 +67,8 @@ class Staged:
     events: list[WatchEvent]
     opened_session: StoredSession | None = None
     closed_session_id: int | None = None
+    time_ms: int = 0
+    deleted_acls: dict[str, tuple[Acl, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -131,7 +135,7 @@ class NodeTree:
         self, operations: Transaction, *, session_id: int, now_ms: int, identities: Identities | None = None
     ) -> Staged:
         """Raises the StoreError of the first operation that fails."""
-        staged = Staged(zxid=self._staged_zxid + 1, nodes={}, results=[], events=[])
+        staged = Staged(zxid=self._staged_zxid + 1, nodes={}, results=[], events=[], time_ms=now_ms)
         caller = _Caller(session_id, now_ms, identities)
         for index, operation in enumerate(operations):
             try:
@@ -244,17 +248,18 @@ class NodeTree:
         """`path` is a leaf."""
         parent = parent_of(path)
         above = self._require(staged, parent)
+        staged.deleted_acls[path] = self._require(staged, path).acl
         staged.nodes[path] = None
         staged.nodes[parent] = above.with_children(0, above.num_children - 1, staged.zxid)
         staged.events += [WatchEvent(WatchKind.DELETED, path), WatchEvent(WatchKind.CHILDREN, parent)]
 
     def _stage_create(self, staged: Staged, operation: Create, caller: _Caller) -> str:
-        if not operation.path.startswith("/"):
-            raise RefusedError(operation.path)
         parent = parent_of(operation.path)
         above = self._require(staged, parent)
         caller.require(above, Permission.CREATE, operation.path)
         path = f"{operation.path}{above.children_created:010d}" if operation.sequential else operation.path
+        if not is_path(path):
+            raise RefusedError(path)
         if self._find(staged, path) is not None:
             raise NodeExistsError(path)
         if above.ephemeral_owner != NOT_EPHEMERAL:

@@ -29,6 +29,7 @@ from tests.oracle.kafka import KafkaServer
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import StartError, wait_until
 from tests.oracle.readiness import listed_brokers
+from tests.oracle.store_server import StoreServerProcess
 from tests.oracle.zookeeper import SMALL, Ensemble
 
 KAFKA = "kafka"
@@ -66,7 +67,8 @@ class PartitionState:
 
 
 class Cluster:
-    """`kinds` says who is broker 1, 2, ...; `settings` are added to those of every member."""
+    """`kinds` says who is broker 1, 2, ...; `settings` are added to those of every member. A `store` stands in the place of
+    ZooKeeper."""
 
     def __init__(
         self,
@@ -74,10 +76,11 @@ class Cluster:
         *,
         settings: Mapping[str, str] | None = None,
         zookeeper_servers: int = 1,
+        store: StoreServerProcess | None = None,
         chroot: str = "",
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cluster-"))
-        self.zookeeper = Ensemble(self.folder, zookeeper_servers)
+        self.zookeeper = Ensemble(self.folder, zookeeper_servers) if store is None else store
         self.chroot = chroot
         self.settings = {**SETTINGS, **(settings or {})}
         self.brokers: dict[int, Broker] = {}

@@ -19,6 +19,7 @@ class StoreServerProcess(Server):
 
     def __init__(self, folder: Path | None = None, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(folder, {"PYTHONPATH": str(REPOSITORY)})
+        self.port = lasting_port()
         self._properties = dict(properties or {})
 
     @property
@@ -26,7 +27,6 @@ class StoreServerProcess(Server):
         return f"127.0.0.1:{self.port}"
 
     def prepare(self) -> list[str]:
-        self.port = self.port or lasting_port()
         properties = {
             "dataDir": str(self.folder / "store-data"),
             "clientPort": str(self.port),

@@ -101,11 +101,7 @@ class StoreUsers:
 
 def user_names(identities: Iterable[Identity]) -> list[Identity]:
     """Return the identities as whoAmI tells them: without what belongs to a password."""
-    return [
-        (scheme, name.partition(":")[0] if scheme == "digest" else name)
-        for scheme, name in identities
-        if scheme != SUPER[0]
-    ]
+    return [(scheme, name.partition(":")[0] if scheme == "digest" else name) for scheme, name in identities]
 
 
 def hidden_digests(acl: Iterable[Acl]) -> list[Acl]:

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from metadata.store.committed_tree import CommittedTree, Written
 from metadata.store.node_tree import StoredSession
-from metadata.store.port import Acl, Check, Create, OperationResult, Stat, StoreError, WatchEvent
+from metadata.store.port import NOT_EPHEMERAL, Acl, Check, Create, Stat, StoreError, WatchEvent
 from metadata.store.server import four_letter_words, replies
 from metadata.store.server.authentication import Identity, StoreUsers
 from metadata.store.server.client import Client
@@ -193,6 +193,9 @@ class ServedConnection:
         try:
             while self._step():
                 pass
+        except Exception:  # a request ends its connection, and no other
+            logger.exception("request failed")
+            self.close("a request failed")
         finally:
             self._is_advancing = False
         connection = self._connection
@@ -244,7 +247,7 @@ class ServedConnection:
         self._pending_bytes += pending.size
         client.outstanding_count = len(self._pending)
         if pending.code is None:
-            pending.reply = ReplyCode.UNIMPLEMENTED, b""
+            pending.reply, pending.zxid = (ReplyCode.UNIMPLEMENTED, b""), -1
             pending.ends = f"operation {number} is not implemented"
         elif pending.code in READS:
             self._begin_read(pending, reader)
@@ -386,14 +389,10 @@ class ServedConnection:
         if isinstance(outcome, StoreError):
             pending.reply = self._failed(pending, writes, outcome)
         elif pending.code is OpCode.MULTI:
-            parts = [
-                replies.multi_part(write.code, self._result(write, result))
-                for write, result in zip(writes, outcome.results, strict=True)
-            ]
+            parts = [replies.multi_part(write.code, body) for write, body in self._bodies(pending, writes, outcome)]
             pending.reply = ReplyCode.OK, replies.multi_body(parts)
         else:
-            bodies = [self._result(write, result) for write, result in zip(writes, outcome.results, strict=True)]
-            pending.reply = ReplyCode.OK, b"".join(bodies)
+            pending.reply = ReplyCode.OK, b"".join(body for _, body in self._bodies(pending, writes, outcome))
         self._advance()
 
     @staticmethod
@@ -406,13 +405,20 @@ class ServedConnection:
             return ReplyCode.OK, replies.failed_multi_body(len(writes), index, code)
         return code, b""
 
-    def _result(self, write: Write, result: OperationResult) -> bytes:
-        """The body of the reply to one operation, just applied."""
-        if isinstance(write.operation, Create):
-            assert isinstance(result, str)
-            path = wire.text(result)
-            return path if write.code is OpCode.CREATE else path + replies.stat_body(self._tree.tree.node(result).stat)
-        return replies.stat_body(result) if isinstance(result, Stat) else b""
+    @staticmethod
+    def _bodies(pending: _Pending, writes: list[Write], written: Written) -> Iterator[tuple[Write, bytes]]:
+        """The bodies of the replies to operations that were applied. A new node is told as it was made: a later operation of
+        the transaction may have changed or deleted it."""
+        for write, result in zip(writes, written.results, strict=True):
+            operation, body = write.operation, b""
+            if isinstance(result, Stat):
+                body = replies.stat_body(result)
+            elif isinstance(operation, Create) and result is not None:
+                body = wire.text(result)
+                if write.code is not OpCode.CREATE:
+                    owner = pending.asker.client.session_id if operation.ephemeral else NOT_EPHEMERAL
+                    body += replies.new_stat_body(written.zxid, written.time_ms, owner, len(operation.data))
+            yield write, body
 
 
 _CODES: Final = READS | WRITES | {OpCode.MULTI, OpCode.CLOSE_SESSION}

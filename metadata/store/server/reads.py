@@ -1,7 +1,7 @@
 """What clients ask without changing the tree: reads, their watches, and the watches by themselves. Pure.
 
-Rules: pure. Reads see what is applied. Reading a node needs the right to read it, except whether it exists. A watch is set when
-the read succeeds, and on a missing node by `exists` alone. Watches that a client sets again after a loss of its connection are
+Rules: pure. Reads see what is applied. Reading a node needs the right to read it. A watch is set when the read succeeds, and on
+a missing node by `exists` alone; multiRead sets none. Watches that a client sets again after a loss of its connection are
 triggered at once where their node has changed since the transaction that the client saw last.
 Source: ZooKeeper FinalRequestProcessor, DataTree.setWatches.
 """
@@ -16,7 +16,7 @@ from typing import TypeVar
 from metadata.store.node_acls import permits
 from metadata.store.node_map import Node
 from metadata.store.node_tree import NodeTree
-from metadata.store.port import AccessDeniedError, Permission, StoreError, WatchEvent, WatchKind
+from metadata.store.port import AccessDeniedError, NoNodeError, Permission, StoreError, WatchEvent, WatchKind
 from metadata.store.server import replies
 from metadata.store.server.authentication import Identity, hidden_digests, user_names
 from metadata.store.server.client import Client
@@ -124,9 +124,14 @@ class Reads:
         return node
 
     def _exists(self, path: str, asker: Asker, *, is_watched: bool) -> bytes:
+        node = self._tree.nodes.find(path)
+        if node is not None:
+            self._readable(path, asker)
         if is_watched:
             self._watches.add_data(path, asker.client)
-        return replies.stat_body(self._tree.node(path).stat)
+        if node is None:
+            raise NoNodeError(path)
+        return replies.stat_body(node.stat)
 
     def _data(self, path: str, asker: Asker, *, is_watched: bool) -> bytes:
         node = self._readable(path, asker)
@@ -166,12 +171,12 @@ class Reads:
 
     def _multi_read(self, reader: Reader, asker: Asker) -> bytes:
         parts: list[bytes] = []
-        for code, path, is_watched in read_multi_read(reader):
+        for code, path in read_multi_read(reader):
             try:
                 if code is OpCode.GET_DATA:
-                    parts.append(replies.multi_part(code, self._data(path, asker, is_watched=is_watched)))
+                    parts.append(replies.multi_part(code, self._data(path, asker, is_watched=False)))
                 else:
-                    parts.append(replies.multi_part(code, self._children(path, asker, is_watched=is_watched)[0]))
+                    parts.append(replies.multi_part(code, self._children(path, asker, is_watched=False)[0]))
             except StoreError as error:
                 parts.append(replies.multi_error(replies.code_of(error)))
         return replies.multi_body(parts)

@@ -84,6 +84,11 @@ def stat_body(stat: Stat) -> bytes:
     )
 
 
+def new_stat_body(zxid: int, time_ms: int, owner: int, data_length: int) -> bytes:
+    """Of a node that transaction `zxid` has just made."""
+    return wire.STAT.pack(zxid, zxid, time_ms, time_ms, 0, 0, 0, owner, data_length, 0, zxid)
+
+
 def acl_body(acl: Sequence[Acl], stat: Stat) -> bytes:
     return wire.acl_rows(acl) + stat_body(stat)
 

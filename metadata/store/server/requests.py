@@ -2,16 +2,16 @@
 
 Rules: pure. A frame that does not follow its format raises DecodeError; what is well-formed and wrong has a code. Bytes behind
 a request are ignored, as are null and its difference from an empty text.
-Source: ZooKeeper zookeeper.jute, PrepRequestProcessor, PathUtils, CreateMode, MultiOperationRecord.
+Source: ZooKeeper zookeeper.jute, PrepRequestProcessor, CreateMode, MultiOperationRecord.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from metadata.store.node_paths import is_path
 from metadata.store.port import Acl, Check, Create, Delete, Operation, SetAcl, SetData
 from metadata.store.server.authentication import InvalidAclError
 from metadata.store.zookeeper.wire import EPHEMERAL_FLAG, SEQUENTIAL_FLAG, OpCode, Reader, ReplyCode
@@ -59,17 +59,8 @@ _MULTI_KNOWN: Final = MULTI_WRITES | MULTI_READS | {OpCode.CREATE_CONTAINER, OpC
 _FLAGS_MAX: Final = EPHEMERAL_FLAG | SEQUENTIAL_FLAG
 # Containers, and nodes with a time to live.
 _UNIMPLEMENTED_FLAGS: Final = frozenset({4, 5, 6})
-_SEQUENCE: Final = "0000000000"
-_WRONG_NAME: Final = re.compile(r"//|/\.\.?(?:/|\Z)|[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 
 CheckedAcl = Callable[[Sequence[Acl]], tuple[Acl, ...]]
-
-
-def is_path(path: str) -> bool:
-    """Whether a node may have this path."""
-    if path == "/":
-        return True
-    return path.startswith("/") and not path.endswith("/") and _WRONG_NAME.search(path) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +91,7 @@ class Write:
     code: OpCode
     operation: Operation
     refusal: ReplyCode | None = None
+    has_unknown_flags: bool = False
 
 
 def read_write(code: OpCode, reader: Reader, checked_acl: CheckedAcl) -> Write:
@@ -144,14 +136,15 @@ def _create(code: OpCode, reader: Reader, checked_acl: CheckedAcl) -> Write:
     create = Create(path, data, bool(flags & EPHEMERAL_FLAG), is_sequential)
     if flags in _UNIMPLEMENTED_FLAGS:
         return Write(code, create, ReplyCode.UNIMPLEMENTED)
-    if not 0 <= flags <= _FLAGS_MAX or "/" not in path or "\0" in path:
+    if not 0 <= flags <= _FLAGS_MAX:
+        return Write(code, create, ReplyCode.BAD_ARGUMENTS, has_unknown_flags=True)
+    if "/" not in path or "\0" in path:
         return Write(code, create, ReplyCode.BAD_ARGUMENTS)
     try:
         create = Create(path, data, create.ephemeral, is_sequential, checked_acl(acl))
     except InvalidAclError:
         return Write(code, create, ReplyCode.INVALID_ACL)
-    named = path + _SEQUENCE if is_sequential else path
-    return Write(code, create, None if is_path(named) else ReplyCode.BAD_ARGUMENTS)
+    return Write(code, create)
 
 
 def read_multi(reader: Reader, checked_acl: CheckedAcl) -> list[Write]:
@@ -163,16 +156,20 @@ def read_multi(reader: Reader, checked_acl: CheckedAcl) -> list[Write]:
             return writes
         if code not in _MULTI_KNOWN or code in MULTI_READS:
             raise DecodeError(f"operation {code} in a transaction")
-        writes.append(read_write(OpCode(code), reader, checked_acl))
+        write = read_write(OpCode(code), reader, checked_acl)
+        if write.has_unknown_flags:
+            raise DecodeError("flags that there are not")
+        writes.append(write)
 
 
-def read_multi_read(reader: Reader) -> list[tuple[OpCode, str, bool]]:
-    """Read the parts of a multiRead: operation, path, whether a watch is set. Raises DecodeError."""
-    reads: list[tuple[OpCode, str, bool]] = []
+def read_multi_read(reader: Reader) -> list[tuple[OpCode, str]]:
+    """Read the parts of a multiRead: operation and path. Raises DecodeError."""
+    reads: list[tuple[OpCode, str]] = []
     while True:
         code, is_done = reader.multi_header()
         if is_done:
             return reads
         if code not in MULTI_READS:
             raise DecodeError(f"operation {code} in a multiRead")
-        reads.append((OpCode(code), reader.text(), reader.boolean()))
+        reads.append((OpCode(code), reader.text()))
+        reader.boolean()  # no watch is set, whatever it says

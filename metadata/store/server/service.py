@@ -1,6 +1,8 @@
 """What all connections of a server share.
 
-Rules: watch events go out as a transaction is applied, in the order of its operations.
+Rules: watch events go out as a transaction is applied, in the order of its operations. Who may not read a node hears nothing of
+it; a one-shot watch on it is used up.
+Source: ZooKeeper WatchManager.triggerWatch, NIOServerCnxn.process.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from metadata.store.committed_tree import CommittedTree
+from metadata.store.node_acls import permits
 from metadata.store.node_tree import Staged
+from metadata.store.port import Permission
 from metadata.store.server.authentication import StoreUsers
 from metadata.store.server.client import Client
 from metadata.store.server.four_letter_words import ServerFacts, Statistics
@@ -73,5 +77,10 @@ class Service:
 
     def _tell(self, staged: Staged) -> None:
         for event in staged.events:
-            for client in self.watches.take(event):
-                client.tell(event)
+            clients = self.watches.take(event)
+            if clients:
+                node = staged.nodes.get(event.path)
+                acl = staged.deleted_acls[event.path] if node is None else node.acl
+                for client in clients:
+                    if permits(acl, Permission.READ, frozenset(client.identities)):
+                        client.tell(event)

@@ -97,20 +97,28 @@ class DigestMd5Server:
         if not uri.startswith(SERVICE) or given.get("realm") != self._realm or given.get("qop", "auth") != "auth":
             raise DecodeError("the response is for another service")
         username = given.get("username", "")
-        if given.get("authzid", username) != username:
+        actor = given.get("authzid")
+        if actor not in (None, "", username):
             raise DecodeError("nobody may act for another user")
         credentials = SaslCredentials(username, self._passwords.get(username, ""))
-        expected = _digest(credentials, self._realm, self._nonce, client_nonce, f"AUTHENTICATE:{uri}")
+
+        def digest(a2: str) -> str:
+            return _digest(credentials, self._realm, self._nonce, client_nonce, a2, actor)
+
+        expected = digest(f"AUTHENTICATE:{uri}")
         is_right = hmac.compare_digest(expected.encode(), given.get("response", "").encode())
         if username not in self._passwords or not is_right:
             raise DecodeError("the user is unknown, or the password is wrong")
         self.username = username
-        return f"rspauth={_digest(credentials, self._realm, self._nonce, client_nonce, f':{uri}')}".encode()
+        return f"rspauth={digest(f':{uri}')}".encode()
 
 
-def _digest(credentials: SaslCredentials, realm: str, nonce: str, client_nonce: str, a2: str) -> str:
+def _digest(
+    credentials: SaslCredentials, realm: str, nonce: str, client_nonce: str, a2: str, actor: str | None = None
+) -> str:
+    """`actor` is the user for whom the client says that it acts (authzid), as Java's does, of itself."""
     secret = f"{credentials.username}:{realm}:{credentials.password}"
-    a1 = _md5(secret.encode()) + f":{nonce}:{client_nonce}".encode()
+    a1 = _md5(secret.encode()) + ":".join(["", nonce, client_nonce, *([actor] if actor else [])]).encode()
     parts = (_md5(a1).hex(), nonce, NONCE_COUNT, client_nonce, "auth", _md5(a2.encode()).hex())
     return _md5(":".join(parts).encode()).hex()
 
