@@ -34,6 +34,8 @@ INSTALLER = re.compile(
     r"\b(?:pip[0-9.]*\s+(?:install|download|wheel)|uv\s+(?:add|pip|tool)|uvx|pipx\s+\w+|poetry\s+add|pdm\s+add|(?:conda|mamba)\s+install)\b(.*)"
 )
 WORD = re.compile(r"barnabas(?:\\?\[[a-z,]*\\?\])?(?:[=<>~!@].*)?", re.IGNORECASE)
+FROM = re.compile(r"--from\s+\S+\s+barnabas\b")
+"""Which says what is installed, and then which command of it runs."""
 WITH_EXTRA = re.compile(r"\bbarnabas\\?\[(?:cli|spark|dev|[a-z]+,)")
 
 
@@ -41,7 +43,7 @@ def complaints(text: str) -> list[str]:
     """The lines of a text that install the name, or write it as an index's requirement."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
-        words = [word for said in INSTALLER.findall(line) for word in re.split(r"[#`;|&]", said)[0].split()]
+        words = [word for said in INSTALLER.findall(FROM.sub("", line)) for word in re.split(r"[#`;|&]", said)[0].split()]
         if WITH_EXTRA.search(line) or any(WORD.fullmatch(word.strip("'\"`(),;:.\\")) for word in words):
             found.append(line)
     return found
@@ -84,6 +86,7 @@ def test_a_wheel_on_a_page_has_the_version_of_the_package() -> None:
         "/opt/x/bin/pip install -U 'barnabas>=1'",
         "uv pip install barnabas",
         "uvx barnabas",
+        "uvx --from barnabas barnabas start",
         "pipx install barnabas",
         "the environment that has `barnabas[spark]`",
         r"match=r'pip install \"barnabas\[spark\]\"'",
@@ -101,6 +104,7 @@ def test_an_index_install_is_found(line: str) -> None:
         'pip install "./barnabas-0.1.0-py3-none-any.whl[cli]"',
         "/opt/barnabas/bin/pip install --upgrade '.[cli]'",
         "pip install confluent-kafka",
+        "uvx --from ./barnabas-0.1.0-py3-none-any.whl barnabas start",
     ],
 )
 def test_other_installs_are_not(line: str) -> None:
