@@ -34,7 +34,7 @@ INSTALLER = re.compile(
     r"\b(?:pip[0-9.]*\s+(?:install|download|wheel)|uv\s+(?:add|pip|tool)|uvx|pipx\s+\w+|poetry\s+add|pdm\s+add|(?:conda|mamba)\s+install)\b(.*)"
 )
 WORD = re.compile(r"barnabas(?:\\?\[[a-z,]*\\?\])?(?:[=<>~!@].*)?", re.IGNORECASE)
-FROM = re.compile(r"--from\s+\S+\s+barnabas\b")
+FROM = re.compile(r"--from\s+[./]\S+\s+barnabas\b")
 """Which says what is installed, and then which command of it runs."""
 WITH_EXTRA = re.compile(r"\bbarnabas\\?\[(?:cli|spark|dev|[a-z]+,)")
 
