@@ -43,7 +43,9 @@ def complaints(text: str) -> list[str]:
     """The lines of a text that install the name, or write it as an index's requirement."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
-        words = [word for said in INSTALLER.findall(FROM.sub("", line)) for word in re.split(r"[#`;|&]", said)[0].split()]
+        words = [
+            word for said in INSTALLER.findall(FROM.sub("", line)) for word in re.split(r"[#`;|&]", said)[0].split()
+        ]
         if WITH_EXTRA.search(line) or any(WORD.fullmatch(word.strip("'\"`(),;:.\\")) for word in words):
             found.append(line)
     return found
