@@ -17,7 +17,7 @@ from runtime.command_line.group import CommandLine, Entry, run
 
 SERVER, CLUSTERS, JOBS = "Commands of the server", "Commands for any Kafka cluster", "Spark"
 TABLE = {
-    "start": Entry("broker.commands.start", "run a broker", SERVER),
+    "start": Entry("barnabas.start", "run a broker, or several on this machine", SERVER),
     "store": Entry("barnabas.store.command", "run a store server, which speaks the ZooKeeper protocol", SERVER),
     "settings": Entry(
         "broker.commands.settings",

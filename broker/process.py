@@ -1,10 +1,9 @@
 """The life of a broker process: event loop, dependencies, signals, the banner, and the notice that it is ready.
 
-Rules: SIGTERM and SIGINT stop the broker in order; a second signal ends the process immediately, the same signal only after a
-second. SIGHUP opens the audit log anew; in a process with a terminal it says that this is closed, and stops the broker in
-order, unless SIGHUP was ignored at the start (nohup). It is never a second signal. A broker that cannot continue stops, too,
-with exit code 1. A parent process may pass a pipe as a lifeline: when it closes, the broker ends immediately and deletes the
-folder `discard`. A service manager that listens on NOTIFY_SOCKET is informed when clients are served, and when the stop begins.
+Rules: signals stop the broker as `runtime.process.stop_signals` says, SIGHUP opens the audit log anew. A broker that cannot
+continue stops, too, with exit code 1. A parent process may pass a pipe as a lifeline: when it closes, the broker ends
+immediately and deletes the folder `discard`. A service manager that listens on NOTIFY_SOCKET is informed when clients are
+served, and when the stop begins.
 Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 
@@ -42,12 +41,13 @@ from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
 from runtime.network.os_transport import OsNetwork, SocketOptions
 from runtime.os_documents import OsDocuments
-from runtime.process.os_descriptors import fill_standard_descriptors, has_terminal
+from runtime.process.os_descriptors import fill_standard_descriptors
 from runtime.process.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.process.os_memory import allocating_permanent_objects, keep_freed_buffers
 from runtime.process.os_notify_socket import NotifySocket, notify_socket, watchdog_s
 from runtime.process.os_threads import OsThreads
 from runtime.process.service_notices import ServiceNotices
+from runtime.process.stop_signals import StopSignals
 from runtime.randomness import system_randomness
 from runtime.tls.stream import TlsWork
 from runtime.watchdog import Watchdog
@@ -68,8 +68,6 @@ logger = logging.getLogger(__name__)
 EXIT_FAILED = 1
 # An event loop that is blocked this long is considered hung, and the process ends so that it can be restarted.
 HANG_MS = 60_000
-# A process group that is signalled may signal its members again (make does): this is not a second signal of the user.
-REPEATED_SIGNAL_MS = 1_000
 # Kafka's 50 is too few for one event loop that also serves: of many clients that reconnect after a restart, some would lose
 # their first packet and retry after a second. A configured value is used as it is.
 DEFAULT_BACKLOG = 1024
@@ -108,10 +106,15 @@ class BrokerProcess:
         self._started_ms = started_ms
         self._clock = clock or SystemClock()
         self._stop = asyncio.Event()
-        self._stop_signal: tuple[signal.Signals, int] | None = None
         self._failure: str | None = None
         self._broker: Broker | None = None
-        self._hangs_up = False
+        self._signals = StopSignals(
+            self._clock,
+            on_stop=self._on_stop_signal,
+            on_reload=self._reopen_log_files,
+            on_second=_end_at_once,
+            is_stopping=self._stop.is_set,
+        )
         self._refusal: str | None = None
         self._stop_began_ms = started_ms
         self._was_clean = False
@@ -288,30 +291,13 @@ class BrokerProcess:
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        self._hangs_up = has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(number, self._on_signal, number)
+        self._signals.watch(loop)
         if self._options.lifeline_fd >= 0:
             loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
 
-    def _on_signal(self, number: signal.Signals) -> None:
-        if number is signal.SIGHUP and not self._hangs_up:
-            self._reopen_log_files()
-            return
-        now_ms = self._clock.monotonic_ms()
-        if self._stop_signal is None and not self._stop.is_set():
-            logger.info("broker stops: signal=%s", number.name)
-            self._stop_signal = number, now_ms
-            self._stop.set()
-            return
-        if number is signal.SIGHUP:
-            return
-        if self._stop_signal is not None:
-            first, stopped_ms = self._stop_signal
-            if first in (number, signal.SIGHUP) and now_ms - stopped_ms < REPEATED_SIGNAL_MS:
-                return
-        logger.warning("broker stops without shutdown: signal=%s", number.name)
-        os._exit(128 + number)
+    def _on_stop_signal(self, number: signal.Signals) -> None:
+        logger.info("broker stops: signal=%s", number.name)
+        self._stop.set()
 
     def _reopen_log_files(self) -> None:
         if self._broker is None or not self._broker.reopen_log_files():
@@ -333,6 +319,11 @@ class BrokerProcess:
         logger.critical("broker stops, it cannot continue: reason=%s", reason)
         self._failure = reason
         self._stop.set()
+
+
+def _end_at_once(number: signal.Signals) -> NoReturn:
+    logger.warning("broker stops without shutdown: signal=%s", number.name)
+    os._exit(128 + number)
 
 
 def _show(text: str) -> None:

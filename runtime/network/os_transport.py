@@ -33,8 +33,10 @@ DRAIN_S = 1.0
 class OsNetwork:
     """The network of the running event loop."""
 
-    def __init__(self, options: SocketOptions | None = None) -> None:
+    def __init__(self, options: SocketOptions | None = None, sending_threads: int = SENDING_THREADS) -> None:
+        """`sending_threads` 0: the loop does all writes, and the process has no thread by this."""
         self._options = options or SocketOptions()
+        self._sending_threads = sending_threads
         self._senders: OsThreads | None = None
 
     async def listen(self, host: str, port: int, factory: Callable[[], ConnectionHandler]) -> Listener:
@@ -77,7 +79,7 @@ class OsNetwork:
 
     def _threads(self) -> OsThreads:
         if self._senders is None:
-            self._senders = OsThreads(asyncio.get_running_loop(), SENDING_THREADS, "large write")
+            self._senders = OsThreads(asyncio.get_running_loop(), self._sending_threads, "large write")
         return self._senders
 
     async def drain(self) -> None:

@@ -54,6 +54,10 @@ _CUT_SHORT = frozenset(
     )
 )
 
+BROKER_FOLDER = "broker_"
+"""What the folders of several brokers begin with that one command has started (`barnabas start --brokers`): then the directory
+is theirs together, and no broker's own. No partition's folder has such a name, which would end in a dash and a number."""
+_BROKER_FOLDER = re.compile(rf"{BROKER_FOLDER}[0-9]+")
 UNKNOWN_BROKER_EPOCH = -1
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
@@ -154,6 +158,11 @@ def deletion_folder(topic: str, partition: int, unique: bytes) -> str:
     return topic[: _MAX_FOLDER_NAME - len(suffix)] + suffix
 
 
+def broker_folders(filesystem: FileSystem, path: str) -> list[str]:
+    """Return the names of the folders in `path` that are each of another broker of one command. Raises OSError."""
+    return [name for name in filesystem.list_directory(path) if _BROKER_FOLDER.fullmatch(name)]
+
+
 class LogDirectory:
     """One directory of `log.dirs`. Call `lock` first, then read or write."""
 
@@ -174,6 +183,12 @@ class LogDirectory:
             self._filesystem.sync_directory(parent_of(self.path))
         if not self._filesystem.is_directory(self.path):
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", self.path)
+        count = len(broker_folders(self._filesystem, self.path))
+        if count:
+            raise DirectoryRefused(
+                f"{self.path} has the data of {count} {'broker' if count == 1 else 'brokers'} that one command starts: "
+                f"barnabas start --brokers {count}, with the other options as they are. A lone broker needs other log.dirs."
+            )
         self._lock = self._filesystem.lock(self._file(LOCK_FILE))
         if self._lock is None:
             raise DirectoryRefused(

@@ -54,7 +54,9 @@ def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
         "cli.py",
         "py.typed",
         "spark/source.py",
-        "_server/broker/commands/start.py",
+        "start.py",
+        "supervisor/command.py",
+        "_server/broker/commands/settings.py",
         "_server/config/broker/network.py",
     ):
         assert f"barnabas/{expected}" in names

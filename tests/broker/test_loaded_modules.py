@@ -14,7 +14,7 @@ import sys
 sys.path.insert(0, {root!r})
 from barnabas import commands
 from broker import process
-from broker.commands import start
+from barnabas import start
 print(*sys.modules)
 """
 

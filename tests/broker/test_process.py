@@ -9,9 +9,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from broker.process import REPEATED_SIGNAL_MS, BrokerProcess
+from broker.process import BrokerProcess
 from broker.start_options import StartOptions
 from config.broker import BrokerSettings
+from runtime.process.stop_signals import REPEATED_SIGNAL_MS
 from tests.doubles.clock import ManualClock
 
 
@@ -42,17 +43,17 @@ def test_another_signal_ends_a_stop_that_takes_too_long(
     monkeypatch.setattr(os, "_exit", leave)
     clock = ManualClock(1_000)
     process = BrokerProcess(BrokerSettings({}), StartOptions(), 0, clock)
-    process._hangs_up = True
-    process._on_signal(first)
+    process._signals._hangs_up = True
+    process._signals.on_signal(first)
     clock.now_ms += later_ms
     with pytest.raises(Exited) if ends else nullcontext():
-        process._on_signal(second)
+        process._signals.on_signal(second)
     assert codes == ([128 + second] if ends else [])
 
 
 def test_a_signal_of_log_rotation_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     process = BrokerProcess(BrokerSettings({}), StartOptions(), 0, ManualClock(1_000))
     with caplog.at_level(logging.INFO):
-        process._on_signal(signal.SIGHUP)
+        process._signals.on_signal(signal.SIGHUP)
     assert not process._stop.is_set()
     assert caplog.messages == ["signal ignored, there is no log file to open anew: signal=SIGHUP"]

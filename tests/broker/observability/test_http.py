@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.network.memory_budget import MemoryBudget
-from broker.observability import http
+from broker.observability import http, http_port
 from broker.observability.exposition import header, sample_line
 from broker.observability.http import HttpServer
 from broker.observability.metric import Sample
@@ -281,7 +281,7 @@ async def test_an_endless_head_is_cut_off(server: HttpServer, broker: SimpleName
 async def test_a_connection_that_says_nothing_is_closed(
     server: HttpServer, broker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "HEAD_TIMEOUT_S", 0)
+    monkeypatch.setattr(http_port, "HEAD_TIMEOUT_S", 0)
     reader, writer = await asyncio.open_connection(server.address.host, server.address.port)
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await asyncio.wait_for(reader.readexactly(1), PATIENCE_S)
@@ -293,7 +293,7 @@ async def test_connections_that_ask_nothing_make_room(
     server: HttpServer, broker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A health check is answered however many are open."""
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(http_port, "MAX_CONNECTIONS", 2)
     idle = [await asyncio.open_connection(server.address.host, server.address.port) for _ in range(3)]
     assert (await get(server, "/live"))[0] == "HTTP/1.1 200 OK"
     for reader, _ in idle[:2]:
@@ -308,7 +308,7 @@ async def test_connections_that_ask_nothing_make_room(
 async def test_connections_that_are_answered_are_bounded(
     server: HttpServer, broker: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(http_port, "MAX_CONNECTIONS", 2)
     asked: asyncio.Queue[None] = asyncio.Queue()
     is_made = asyncio.Event()
 
@@ -332,7 +332,7 @@ async def test_connections_that_are_answered_are_bounded(
 
 def test_a_peer_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a few of them would keep everybody from asking whether the broker lives."""
-    monkeypatch.setattr(http, "RESPONSE_TIMEOUT_S", 0)
+    monkeypatch.setattr(http_port, "RESPONSE_TIMEOUT_S", 0)
     rows_count = 200_000  # more than sockets hold
 
     def gauges(_: object) -> Any:
@@ -343,17 +343,17 @@ def test_a_peer_that_does_not_take_its_answer_is_cut_off(monkeypatch: pytest.Mon
     async def scenario(server: HttpServer, broker: SimpleNamespace) -> None:
         broker.is_ready = True
         gone = asyncio.Event()
-        disconnected = http._Exchange.disconnected
+        disconnected = http_port._Exchange.disconnected
 
-        def tell(exchange: http._Exchange, error: Exception | None) -> None:
+        def tell(exchange: http_port._Exchange, error: Exception | None) -> None:
             disconnected(exchange, error)
             gone.set()
 
-        monkeypatch.setattr(http._Exchange, "disconnected", tell)
+        monkeypatch.setattr(http_port._Exchange, "disconnected", tell)
         with socket.create_connection((server.address.host, server.address.port)) as peer:
             peer.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
             await asyncio.wait_for(gone.wait(), PATIENCE_S)
-        assert server.open_count == 0
+        assert server._port.open_count == 0
 
     serve(scenario, gauges)
 

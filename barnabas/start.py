@@ -1,7 +1,7 @@
-"""`barnabas start`: runs a broker.
+"""`barnabas start`: runs a broker, or with `--brokers` several on this machine.
 
-Rules: parsing only; `broker.process` runs the broker. Exit codes: 0 after a clean stop, 1 when the broker could not start or
-continue, 2 for invalid arguments and settings.
+Rules: parsing only; `broker.process` runs a broker in this process, `barnabas.supervisor` several in theirs. Exit codes: 0
+after a clean stop, 1 when a broker could not start or continue, 2 for invalid arguments and settings.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ when an option or a setting is wrong."""
 @click.command("start", epilog=f"{SOURCES} {_EXIT_CODES}")
 @click.argument("properties", required=False, type=click.Path())
 @override_option
+@click.option("--brokers", type=click.IntRange(0, 1000), metavar="N",
+              help="run N brokers on this machine, and the store that they need; 0: one a core")  # fmt: skip
+@click.option("--override-broker", multiple=True, metavar="ID:NAME=VALUE",
+              help="set a setting of one of these brokers; may be repeated")  # fmt: skip
+@click.option("--store-port", type=click.IntRange(0, 65_535), default=0, metavar="PORT",
+              help="where the store of these brokers listens, on loopback; by default a free port")  # fmt: skip
 @click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS[:REPLICAS]]",
               help="create this topic at the start if it is missing; may be repeated")  # fmt: skip
 @click.option("--log-level", metavar="LEVEL[,LOGGER=LEVEL...]",
@@ -42,12 +48,16 @@ when an option or a setting is wrong."""
 @click.option(
     "--faults-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="a socket over which faults are injected"
 )
+@click.option("--control-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="over which it is controlled")
 @click.option("--refuse-unknown", is_flag=True, hidden=True, help="an unknown setting is an error")
 @click.pass_context
 def command(
     context: click.Context,
     properties: str | None,
     override: tuple[str, ...],
+    brokers: int | None,
+    override_broker: tuple[str, ...],
+    store_port: int,
     topics: tuple[str, ...],
     log_level: str | None,
     log_format: str | None,
@@ -56,9 +66,10 @@ def command(
     lifeline_fd: int,
     discard: str | None,
     faults_fd: int,
+    control_fd: int,
     refuse_unknown: bool,
 ) -> int:
-    """Run a broker with the settings of PROPERTIES, a server.properties file."""
+    """Run a broker, or several, with the settings of PROPERTIES, a server.properties file."""
     INTERRUPTS.leave()  # the broker stops in order
     short = (("barnabas.log.level", log_level), ("barnabas.log.format", log_format))
     overrides = [*override, *(f"{name}={value}" for name, value in short if value is not None)]
@@ -70,14 +81,18 @@ def command(
         if unknown:
             raise ConfigError("; ".join(map(str, unknown)))
         asked = [*topics, os.environ.get(CREATE_TOPICS_VARIABLE, "")]
-        start = StartOptions(
-            tuple(topic for text in asked for topic in parse_topics(text)),
-            not no_banner,
-            ready_fd,
-            lifeline_fd,
-            discard,
-            faults_fd,
-        )
+        topics_at_start = tuple(topic for text in asked for topic in parse_topics(text))
+        if brokers is not None or control_fd != NO_DESCRIPTOR:
+            from barnabas.supervisor import command as supervised  # noqa: PLC0415  who starts one broker needs none of it
+
+            request = supervised.StartRequest(
+                properties, overrides, os.environ, brokers, override_broker, store_port, topics_at_start, not no_banner,
+                control_fd, discard, context.meta[BEGUN_MS],
+            )  # fmt: skip
+            return supervised.start_supervised(request, settings)
+        if override_broker or store_port:
+            raise ConfigError("--override-broker and --store-port are for several brokers: --brokers N")
+        start = StartOptions(topics_at_start, not no_banner, ready_fd, lifeline_fd, discard, faults_fd)
         from broker import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 
         return process.run(settings, start, context.meta[BEGUN_MS])

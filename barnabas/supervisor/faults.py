@@ -1,0 +1,44 @@
+"""The supervisor's end of the private socket over which a broker hears which faults to inject.
+
+Rules: the lines of JSON are those of `broker.network.faults.fault_socket`, one request at a time; the broker answers when the
+fault is in force. A broker that nobody controls has no
+such socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from barnabas.supervisor.control import ControlError
+
+_READ_BYTES = 4096
+
+
+class FaultChannel:
+    """To one process; the socket is its owner's to close."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._asking = asyncio.Lock()
+
+    async def ask(self, request: Mapping[str, Any]) -> None:
+        """Return when the broker has done it. Raises ControlError."""
+        loop = asyncio.get_running_loop()
+        async with self._asking:
+            try:
+                await loop.sock_sendall(self._socket, json.dumps(request).encode() + b"\n")
+                answer = b""
+                while not answer.endswith(b"\n"):
+                    got = await loop.sock_recv(self._socket, _READ_BYTES)
+                    if not got:
+                        raise ControlError("the broker has ended")
+                    answer += got
+            except OSError as error:
+                raise ControlError(f"the broker does not answer: {error.strerror}") from error
+        told = json.loads(answer)
+        if not told["ok"]:
+            raise ControlError(told["error"])
