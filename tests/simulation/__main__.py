@@ -1,4 +1,4 @@
-"""`python -m tests.simulation [--cluster] [--storage | --ranges | --transactions] [--seeds N] [--seed S] [--trace]
+"""`python -m tests.simulation [--cluster] [--storage | --ranges | --transactions | --store] [--seeds N] [--seed S] [--trace]
 [--mutants [NAME ...]]` runs histories.
 
 A seed knows nothing of the one before it, so seeds, and mutants, are shared out to as many processes as there are cores
@@ -32,6 +32,8 @@ from tests.simulation.mutants.catalogue import ALL, hunt
 from tests.simulation.storage import case as storage_case
 from tests.simulation.storage import coverage as storage_coverage
 from tests.simulation.storage import ranges
+from tests.simulation.store_server import coverage as store_coverage
+from tests.simulation.store_server import history as store_history
 from tests.simulation.transactions import coverage as transactions_coverage
 from tests.simulation.transactions import history as transactions_history
 
@@ -59,6 +61,7 @@ CLUSTER_TRANSACTIONS = Kind(
     " --cluster --transactions", transactions_history.run_cluster, transactions_coverage.CLUSTER_MINIMUMS
 )
 RANGES = Kind(" --ranges", ranges.run, ranges.MINIMUMS)
+STORE = Kind(" --store", store_history.run, store_coverage.MINIMUMS)
 STORAGE = Kind(" --storage", storage_case.run, storage_coverage.MINIMUMS)
 
 
@@ -67,6 +70,7 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="histories of clusters, not of one broker")
     parser.add_argument("--storage", action="store_true", help="crashes of the storage engine alone")
     parser.add_argument("--ranges", action="store_true", help="ranges of one log's files on their way to readers")
+    parser.add_argument("--store", action="store_true", help="histories of the store server and its clients")
     parser.add_argument("--transactions", action="store_true", help="histories of transactions, in a cluster or not")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
@@ -97,6 +101,8 @@ def main() -> int:
 def _kind(options: argparse.Namespace) -> Kind:
     if options.transactions:
         return CLUSTER_TRANSACTIONS if options.cluster else TRANSACTIONS
+    if options.store:
+        return STORE
     if options.ranges:
         return RANGES
     return CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER

@@ -30,7 +30,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.line import Unavailable
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.machine import End
-from tests.simulation.world import Violation, World, broker_log, quiet_logging
+from tests.simulation.world import BareWorld, Violation, World, broker_log, quiet_logging
 
 QUIET_S = 40.0  # everybody must have got through by then
 LEAST_RANGE_BYTES = 400
@@ -53,7 +53,7 @@ def run(seed: int) -> Outcome:
     return play(seed, BrokerWorld, watching, _story)
 
 
-W = TypeVar("W", bound=World)
+W = TypeVar("W", bound=BareWorld)
 
 
 def play(
@@ -96,7 +96,7 @@ def short_ranges() -> Iterator[None]:
         log_reader.RANGE_BYTES, response_queue.JOINED_WRITE_BYTES = before
 
 
-async def _watched(world: World, story: Coroutine[Any, Any, None]) -> None:
+async def _watched(world: BareWorld, story: Coroutine[Any, Any, None]) -> None:
     """Raises Violation."""
     telling = asyncio.ensure_future(story)
     ended, _ = await asyncio.wait((telling, world.broken), timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
@@ -144,7 +144,7 @@ async def _story(world: BrokerWorld) -> None:
     world.coverage["virtual seconds"] += round(loop.time())
 
 
-def raise_in(world: World) -> Callable[[asyncio.Future[None]], None]:
+def raise_in(world: BareWorld) -> Callable[[asyncio.Future[None]], None]:
     def done(task: asyncio.Future[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:

@@ -43,8 +43,37 @@ class Violation(AssertionError):
     """A history that must not be."""
 
 
-class World(ABC):
-    """What every history has, however many brokers. `logs` makes the checker of the logs."""
+class BareWorld:
+    """What every history has, whatever it is about."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        self.random = loop.random
+        self.coverage: Counter[str] = Counter()
+        self.broken: asyncio.Future[str] = loop.create_future()
+        self.network = SimNetwork(loop)
+        self.has_disk_fault = False  # in this life of the process that is tested
+
+    def report(self, what: str) -> None:
+        self.loop.note(f"VIOLATION {what}")
+        if not self.broken.done():
+            self.broken.set_result(f"{self.loop.time():.6f} s: {what}")
+
+    def count(self, what: str, by: int = 1) -> None:
+        self.coverage[what] += by
+
+    @contextmanager
+    def fault(self, what: str) -> Iterator[None]:
+        self.loop.note(f"fault {what}")
+        self.count("faults")
+        try:
+            yield
+        finally:
+            self.loop.note(f"fault over {what}")
+
+
+class World(BareWorld, ABC):
+    """What every history of brokers has, however many they are. `logs` makes the checker of the logs."""
 
     not_now = NOT_NOW
     pace = 1.0
@@ -53,18 +82,13 @@ class World(ABC):
     """Whether a leader may know less of what is committed than a client was told."""
 
     def __init__(self, loop: SimLoop, topics: list[TopicPlan], logs: Callable[[Report], LogChecker]) -> None:
-        self.loop = loop
-        self.random = loop.random
-        self.coverage: Counter[str] = Counter()
-        self.broken: asyncio.Future[str] = loop.create_future()
+        super().__init__(loop)
         self.topics = topics
         self.topic_ids: dict[str, bytes] = {}
-        self.network = SimNetwork(loop)
         self.logs = logs(self.report)
         self.commits = CommitChecker(self.report)
         self.groups = GroupChecker(self.report)
         self.liveness = LivenessChecker(self.report, loop.time)
-        self.has_disk_fault = False  # in this life of the broker
         self.power_cuts = 0
         self.is_quiet = False  # nobody begins anything new
         self.producers_are_done = False
@@ -114,32 +138,20 @@ class World(ABC):
     def name_of(self, topic_id: bytes) -> str:
         return next((name for name, known in self.topic_ids.items() if known == topic_id), topic_id.hex())
 
-    # --- reports ---
-
-    def report(self, what: str) -> None:
-        self.loop.note(f"VIOLATION {what}")
-        if not self.broken.done():
-            self.broken.set_result(f"{self.loop.time():.6f} s: {what}")
-
-    def count(self, what: str, by: int = 1) -> None:
-        self.coverage[what] += by
-
     @contextmanager
     def fault(self, what: str) -> Iterator[None]:
-        self.loop.note(f"fault {what}")
-        self.count("faults")
         self.liveness.fault_begins()
         try:
-            yield
+            with super().fault(what):
+                yield
         finally:
-            self.loop.note(f"fault over {what}")
             self.liveness.fault_ends()
 
 
 class BrokerLog(logging.Handler):
     """Listens to what the broker logs: counts messages, and reports exceptions that nobody expected."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: BareWorld) -> None:
         super().__init__(logging.INFO)
         self._world = world
 
@@ -171,7 +183,7 @@ def logging_to(handler: logging.Handler) -> Iterator[None]:
         root.setLevel(level)
 
 
-def broker_log(world: World) -> AbstractContextManager[None]:
+def broker_log(world: BareWorld) -> AbstractContextManager[None]:
     return logging_to(BrokerLog(world))
 
 

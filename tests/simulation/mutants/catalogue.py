@@ -1,6 +1,6 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
 the storage engine alone, those of ranges of files with one log and its readers, those of transactions and of producers in
-histories of transactions, the others with one broker."""
+histories of transactions, those of the store in histories of a store server, the others with one broker."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from tests.simulation.mutants.ranges import RANGES
 from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
 from tests.simulation.mutants.storage import STORAGE
+from tests.simulation.mutants.store import STORE
 from tests.simulation.mutants.transactions import CLUSTER_TRANSACTIONS, TRANSACTIONS
 from tests.simulation.storage import case, ranges
+from tests.simulation.store_server import history as store_history
 from tests.simulation.transactions import history as transactions_history
 
 ALL: tuple[Mutant, ...] = (
     *STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS, *PRODUCERS, *MEMBERS,
+    *STORE,
 )  # fmt: skip
 
 
@@ -43,6 +46,8 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = case.run
     elif mutant in RANGES:
         run = ranges.run
+    elif mutant in STORE:
+        run = store_history.run
     elif mutant in (*TRANSACTIONS, *PRODUCERS):
         run = transactions_history.run
     elif mutant in CLUSTER_TRANSACTIONS:

@@ -1,0 +1,1 @@
+"""What a store must keep, each in a file of its own."""
