@@ -52,6 +52,8 @@ async def _story(world: StoreWorld) -> None:
     except TimeoutError:
         world.report(f"{client.name} cannot finish, {QUIET_S} s after the last fault")
         await asyncio.Event().wait()
+    await world.machine.stop()
+    await world.machine.start()
     _reckon_disk(world)
     world.count("virtual seconds", round(world.loop.time()))
     disk = world.machine.disk
@@ -73,7 +75,7 @@ def _reckon_sessions(world: StoreWorld, clients: list[StoreClient]) -> None:
 
 
 def _reckon_disk(world: StoreWorld) -> None:
-    """All clients have closed their sessions; a start finds what they have read last."""
+    """All clients have closed their sessions; the disk has what they have read last."""
     disk = world.machine.disk
     if disk.sessions or any(path.startswith(f"{LIVE}/") for path in disk.nodes):
         world.report(f"sessions {list(disk.sessions)} are left, with {[p for p in disk.nodes if p.startswith(LIVE)]}")

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from metadata.store.committed_tree import CommittedTree
+from metadata.store.node_tree import Staged
 from metadata.store.server.server import ServedAddress, StoreServer
 from metadata.store.server.service import ServiceOptions
 from metadata.store.server.sessions import SessionLimits
-
-from metadata.store.committed_tree import CommittedTree
-from metadata.store.node_tree import Staged
 from runtime.network.transport import Address
 from runtime.tasks import TaskScope
 from tests.simulation.clock import SimClock

@@ -28,6 +28,7 @@ class ServerChecker:
                 f"the server starts at zxid {tree.zxid}, after {self._zxid}; clients have seen {self._seen_zxid}"
             )
         self._check_ephemerals()
+        self._check_children()
 
     def on_applied(self, staged: Staged) -> None:
         if staged.zxid <= self._zxid:
@@ -44,6 +45,15 @@ class ServerChecker:
         for path, owner in self._tree.tree.nodes.ephemerals.items():
             if owner not in self._tree.sessions:
                 self._report(f"{path} belongs to session {owner:#x}, which is not open")
+
+    def _check_children(self) -> None:
+        """A node knows how many children it has."""
+        assert self._tree is not None
+        nodes = self._tree.tree.nodes
+        for path, node in nodes.items():
+            count = len(list(nodes.names(path)))
+            if node.num_children != count:
+                self._report(f"{path} has {count} children, and says {node.num_children}")
 
     def on_seen(self, client: str, zxid: int) -> None:
         """A client was told of `zxid`."""
