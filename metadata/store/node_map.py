@@ -209,7 +209,8 @@ class Nodes(Mapping[str, Node]):
             return
         folder = self._root
         for each in above[1:]:
-            folder = _opened(folder, each)
+            below = folder.children[each]
+            folder = below if isinstance(below, _Folder) else _opened(folder, each)
         held = folder.children[parent]
         if isinstance(held, Node) or (isinstance(held, _Pair) and held.name == name):
             pair = _pair(_node_of(held), name, node)
