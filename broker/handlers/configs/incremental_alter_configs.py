@@ -13,28 +13,23 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 
+from broker.handlers.configs.altering import Alteration, unalterable
 from broker.handlers.configs.config_resources import (
     AUDIT,
-    ConfigAccess,
     ConfigResourceType,
     check_entries,
     check_loggers_of_this_broker,
-    check_names_this_broker,
-    config_refusal,
     refused,
-    repeated,
-    store_refusal,
 )
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
 from broker.observability.log_forms import LEVELS
+from broker.settings.dynamic_settings import Edit
 from config.definition import Setting, Type
-from config.errors import ConfigError
 from config.layers import broker_definition
 from config.topic import LogConfig
-from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -43,7 +38,6 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 
@@ -63,79 +57,31 @@ class AlterOperation(enum.IntEnum):
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
 ) -> IncrementalAlterConfigsResponse:
-    twice = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
-    rows: list[AlterConfigsResourceResponse] = []
-    access = ConfigAccess(may_on_cluster, may_on_topic)
-    async for resource in Slices(context.services.clock).over(request.resources):
-        code, message = ErrorCode.NONE, None
-        try:
-            if (resource.resource_type, resource.resource_name) in twice:
-                raise refused("Each resource must appear at most once.")
-            await _alter(resource, context, access, validate_only=request.validate_only)
-        except KafkaError as error:
-            code, message = error.code, error.own_message
-        rows.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-        )
+    alteration = Alteration.of(request, context, may_on_cluster, may_on_topic)
+    rows = await alteration.rows(request.resources, _alter, AlterConfigsResourceResponse)
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
-async def _alter(
-    resource: AlterConfigsResource, context: RequestContext, access: ConfigAccess, *, validate_only: bool
-) -> None:
-    """Raises KafkaError. Values for a broker are validated before access is checked, as in Kafka."""
-    name, services = resource.resource_name, context.services
-    check_entries(
-        [entry.name for entry in resource.configs],
-        [
-            entry.name
-            for entry in resource.configs
-            if entry.value is None and entry.config_operation != AlterOperation.DELETE
-        ],
-    )
-    resource_type = ConfigResourceType(resource.resource_type)
-    try:
-        match resource_type:
-            case ConfigResourceType.TOPIC:
-                access.check_topic(name)
-                if not name:
-                    raise refused("Default topic resources are not allowed.")
-                if name not in services.metadata.image.topics:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-                edit = _edit(resource.configs, LogConfig.definitions.get)
-                await services.dynamic_settings.alter_topic(name, edit, validate_only=validate_only)
-            case ConfigResourceType.BROKER:
-                if name:
-                    check_names_this_broker(name, services.broker_id)
-                edit = _edit(resource.configs, broker_definition)
-                await services.dynamic_settings.alter_broker(
-                    edit, per_broker=bool(name), validate_only=validate_only or not access.is_on_cluster
-                )
-                access.check_cluster()
-            case ConfigResourceType.BROKER_LOGGER:
-                access.check_cluster()
-                _alter_loggers(resource, services.broker_id, validate_only=validate_only)
-            case ConfigResourceType.CLIENT_METRICS:
-                raise refused(
-                    "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
-                )
-            case _:
-                raise refused(f"Unknown resource type {resource.resource_type}")
-    except ConfigError as error:
-        raise config_refusal(error, resource_type, name) from error
-    except StoreError as error:
-        raise store_refusal(error) from error
+async def _alter(resource: AlterConfigsResource, alteration: Alteration) -> None:
+    """Raises KafkaError, ConfigError, StoreError."""
+    entries, name = resource.configs, resource.resource_name
+    valueless = [each.name for each in entries if each.value is None and each.config_operation != AlterOperation.DELETE]
+    check_entries([each.name for each in entries], valueless)
+    match ConfigResourceType(resource.resource_type):
+        case ConfigResourceType.TOPIC:
+            await alteration.alter_topic(name, _edit(entries, LogConfig.definitions.get))
+        case ConfigResourceType.BROKER:
+            await alteration.alter_broker(name, _edit(entries, broker_definition))
+        case ConfigResourceType.BROKER_LOGGER:
+            alteration.access.check_cluster()
+            broker_id = alteration.context.services.broker_id
+            _alter_loggers(resource, broker_id, validate_only=alteration.validate_only)
+        case other:
+            raise unalterable(other, resource.resource_type)
 
 
-def _edit(
-    entries: Iterable[AlterableConfig], definition: Callable[[str], Setting | None]
-) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
-    """Return a function that applies the operations to the stored settings, and raises KafkaError."""
+def _edit(entries: Iterable[AlterableConfig], definition: Callable[[str], Setting | None]) -> Edit:
+    """Return a function that applies the operations to the stored settings."""
 
     def edit(stored: Mapping[str, str]) -> Mapping[str, str]:
         given = dict(stored)
