@@ -131,6 +131,7 @@ fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
 	$(PY) -m tests.fuzz.messages --cases $(CASES)
 	$(PY) -m tests.fuzz.records --cases $(CASES)
 	$(PY) -m tests.fuzz.key_stores --cases $(CASES)
+	$(PY) -m tests.fuzz.store_server --cases $(CASES)
 
 sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS) $(ARGS)

@@ -57,7 +57,7 @@ class StoreServerSettings(SettingTable):
         "secureClientPortAddress", STRING, "",
         doc="The address on which secureClientPort is opened; all if it is not set.")  # fmt: skip
     ssl_clientAuth: str = setting(
-        "ssl.clientAuth", STRING, "need", one_of_ignoring_case("need", "want", "none"),
+        "ssl.clientAuth", STRING, "need", one_of_ignoring_case("NEED", "WANT", "NONE"),
         doc="Whether clients must show a certificate.")  # fmt: skip
     ssl_enabledProtocols: tuple[str, ...] = setting(
         "ssl.enabledProtocols", LIST, ("TLSv1.2", "TLSv1.3"), doc="The versions of TLS.")  # fmt: skip

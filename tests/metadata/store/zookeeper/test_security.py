@@ -6,21 +6,26 @@ import asyncio
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from broker.cluster.zookeeper_tls import zookeeper_tls
 from config.broker import BrokerSettings
 from config.errors import ConfigError
-from metadata.store.port import AccessDeniedError
+from metadata.store.port import AccessDeniedError, Acl
+from metadata.store.zookeeper import wire
 from metadata.store.zookeeper.options import ZooKeeperOptions
-from metadata.store.zookeeper.sasl import DigestMd5, SaslCredentials
+from metadata.store.zookeeper.sasl import DigestMd5, DigestMd5Server, SaslCredentials
+from metadata.store.zookeeper.session import ZooKeeperRequest
+from metadata.store.zookeeper.wire import OpCode, Reader
 from protocol.primitives import DecodeError
 from runtime.disk.os_filesystem import OsFileSystem
 from tests.metadata.store.conformance import raises
-from tests.metadata.store.zookeeper_world import client_of, open_client
+from tests.metadata.store.zookeeper_world import Client, client_of, open_client
 from tests.oracle import java
 from tests.oracle.ports import lasting_port
+from tests.oracle.store_server import StoreServerProcess
 from tests.oracle.zookeeper import ZooKeeper
 
 # --- DIGEST-MD5 ---
@@ -46,6 +51,36 @@ def test_a_server_that_does_not_know_the_password_is_left() -> None:
     exchange.answer(CHALLENGE)
     with pytest.raises(DecodeError):
         exchange.answer(b"rspauth=ea40f60335c427b5527b84dbabcdfffe")
+
+
+def test_both_sides_prove_that_they_know_the_password() -> None:
+    for password, is_known in (("secret", True), ("wrong", False)):
+        client, server = DigestMd5(SaslCredentials("u", password), "cn"), DigestMd5Server({"u": "secret"}, "sn")
+        response = client.answer(server.answer(client.first()))
+        assert response is not None
+        if is_known:
+            assert client.answer(server.answer(response)) is None
+            assert server.username == "u"
+        with pytest.raises(DecodeError):
+            server.answer(response)
+        assert (server.username == "u") is is_known
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"username=\"u\"", b"username=\"v\""), (b"nonce=\"sn\"", b"nonce=\"other\""), (b"nc=00000001", b"nc=00000002"),
+        (b"zookeeper/", b"imap/"), (b"qop=auth", b"qop=auth-int"), (b"qop=auth", b"authzid=\"boss\",qop=auth"),
+        (b"realm=\"zk", b"realm=\"sk"), (b"response=", b"response=0"), (b"cnonce=\"cn\"", b"cnonce=\"\""),
+    ],
+)  # fmt: skip
+def test_a_response_that_is_not_to_the_challenge_proves_nothing(old: bytes, new: bytes) -> None:
+    client, server = DigestMd5(SaslCredentials("u", "secret"), "cn"), DigestMd5Server({"u": "secret", "v": "x"}, "sn")
+    response = client.answer(server.answer(b""))
+    assert response is not None and old in response
+    with pytest.raises(DecodeError):
+        server.answer(response.replace(old, new))
+    assert server.username is None
 
 
 @pytest.mark.parametrize("challenge", [b"", b"nonce=", b'nonce="a",qop="auth-conf"', b"\xff", b"=", b'nonce="a'])
@@ -88,7 +123,7 @@ def test_access_lists_need_an_identity() -> None:
         options(barnabas__zookeeper__sasl__username="u")
 
 
-# --- the real ones ---
+# --- the real one, and the store server ---
 
 
 @pytest.fixture
@@ -98,8 +133,17 @@ def needs_java() -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture
-def sasl_server(needs_java: None, tmp_path: Path) -> Iterator[ZooKeeper]:
+BOTH = [pytest.param("zookeeper", marks=pytest.mark.oracle), "store server"]
+
+
+@pytest.fixture(params=BOTH)
+def sasl_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ZooKeeper | StoreServerProcess]:
+    if request.param == "store server":
+        users = {"barnabas.sasl.user.broker": "secret", "barnabas.sasl.user.other": "word"}
+        with StoreServerProcess(tmp_path, users) as store:
+            yield store
+        return
+    request.getfixturevalue("needs_java")
     jaas = tmp_path / "jaas.conf"
     module = "org.apache.zookeeper.server.auth.DigestLoginModule"
     jaas.write_text(f'Server {{ {module} required user_broker="secret" user_other="word"; }};')
@@ -110,8 +154,7 @@ def sasl_server(needs_java: None, tmp_path: Path) -> Iterator[ZooKeeper]:
         yield server
 
 
-@pytest.mark.oracle
-async def test_sasl_lets_us_own_our_nodes(sasl_server: ZooKeeper) -> None:
+async def test_sasl_lets_us_own_our_nodes(sasl_server: ZooKeeper | StoreServerProcess) -> None:
     connect = sasl_server.connect
     broker = {"is_secure": True, "sasl": SaslCredentials("broker", "secret")}
     async with client_of(connect, **broker) as client:
@@ -159,25 +202,33 @@ def java_stores(folder: Path) -> tuple[Path, Path]:
     return folder / "trust.jks", folder / "client.jks"
 
 
-@pytest.fixture
-def tls_server(needs_java: None, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+async def acl_of(client: Client, path: str) -> list[Acl]:
+    request = ZooKeeperRequest(OpCode.GET_ACL, wire.path_body(path), path, Reader.acls, is_repeatable=True)
+    return cast(list[Acl], await client.store.session().client.call(request))
+
+
+@pytest.fixture(params=BOTH)
+def tls_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     certificates(tmp_path)
     port = lasting_port()
-    server = ZooKeeper(
-        properties={
-            "secureClientPort": str(port),
-            "secureClientPortAddress": "127.0.0.1",
-            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-            "ssl.keyStore.location": str(tmp_path / "server.pem"),
-            "ssl.trustStore.location": str(tmp_path / "ca.pem"),
-        }
-    )
+    properties = {
+        "secureClientPort": str(port),
+        "secureClientPortAddress": "127.0.0.1",
+        "ssl.keyStore.location": str(tmp_path / "server.pem"),
+        "ssl.trustStore.location": str(tmp_path / "ca.pem"),
+    }
+    server: ZooKeeper | StoreServerProcess
+    if request.param == "store server":
+        server = StoreServerProcess(properties={**properties, "X509AuthenticationProvider.superUser": "CN=boss"})
+    else:
+        request.getfixturevalue("needs_java")
+        netty = "org.apache.zookeeper.server.NettyServerCnxnFactory"
+        server = ZooKeeper(properties={**properties, "serverCnxnFactory": netty})
     with server:
         yield f"127.0.0.1:{port}", tmp_path
 
 
-@pytest.mark.oracle
-@pytest.mark.parametrize("kind", ["PEM", "JKS"])
+@pytest.mark.parametrize("kind", ["PEM", pytest.param("JKS", marks=pytest.mark.oracle)])  # keytool makes it
 def test_tls_proves_both_ends(tls_server: tuple[str, Path], kind: str) -> None:
     connect, folder = tls_server
     trust, own = (folder / "ca.pem", folder / "client.pem") if kind == "PEM" else java_stores(folder)
@@ -195,6 +246,8 @@ def test_tls_proves_both_ends(tls_server: tuple[str, Path], kind: str) -> None:
             client.store.session().client._link.abort()  # type: ignore[union-attr]
             assert await client.store.exists("/a") is not None
             await client.store.create("/a/b")
+            owner = [("x509", "CN=client"), ("world", "anyone")]
+            assert [(row.scheme, row.identity) for row in await acl_of(client, "/a")] == owner
         unknown = options(**tls)
         with pytest.raises(ConnectionError, match="no session within"):
             await open_client(connect, tls=unknown.tls, connection_timeout_ms=1_500)
