@@ -139,6 +139,7 @@ sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --storage --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --ranges --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --store --seeds $(SEEDS) $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --store --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --transactions --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --transactions --seeds $(SEEDS) $(ARGS)
 

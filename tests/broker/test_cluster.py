@@ -86,7 +86,7 @@ async def test_a_topic_that_was_deleted_while_a_broker_was_not_registered_is_for
     others = [broker_id for broker_id in world.live if broker_id != away]
     await world.create_topic("stays", partitions=3)
     await world.create_topic("passes", assignment=others)
-    session = world.machines[away]._store.session()  # type: ignore[union-attr]
+    session = world.machines[away]._access.store.session()  # type: ignore[union-attr]
     session.cut()
     await world.until(lambda: away not in world.live[others[0]].metadata.image.brokers)
     answer = await world.ask(world.controller_id, delete_request("passes"), 6, DeleteTopicsResponse)

@@ -48,7 +48,7 @@ async def test_brokers_stop_though_the_ensemble_is_gone(loop: SimLoop) -> None:
     await world.create_topic("orders", partitions=6)
     for machine in world.machines.values():
         assert machine.broker is not None
-        machine._store.session().cut()  # type: ignore[union-attr]
+        machine._access.store.session().cut()  # type: ignore[union-attr]
     first = world.controller_id
     for leaving in (first, *(broker_id for broker_id in world.live if broker_id != first)):
         began_s = loop.time()

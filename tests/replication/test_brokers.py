@@ -44,7 +44,7 @@ async def produce_to(
 
 
 def expire_session(world: ClusterWorld, broker_id: int) -> None:
-    store = world.machines[broker_id]._store
+    store = world.machines[broker_id]._access.store
     assert store is not None
     world.ensemble.expire(store.session().session_id)
 

@@ -61,6 +61,9 @@ CLUSTER_TRANSACTIONS = Kind(
     " --cluster --transactions", transactions_history.run_cluster, transactions_coverage.CLUSTER_MINIMUMS
 )
 RANGES = Kind(" --ranges", ranges.run, ranges.MINIMUMS)
+CLUSTER_STORE = Kind(
+    " --cluster --store", cluster_history.run_over_server, {**cluster.MINIMUMS, **cluster.SERVER_MINIMUMS}
+)
 STORE = Kind(" --store", store_history.run, store_coverage.MINIMUMS)
 STORAGE = Kind(" --storage", storage_case.run, storage_coverage.MINIMUMS)
 
@@ -70,7 +73,7 @@ def main() -> int:
     parser.add_argument("--cluster", action="store_true", help="histories of clusters, not of one broker")
     parser.add_argument("--storage", action="store_true", help="crashes of the storage engine alone")
     parser.add_argument("--ranges", action="store_true", help="ranges of one log's files on their way to readers")
-    parser.add_argument("--store", action="store_true", help="histories of the store server and its clients")
+    parser.add_argument("--store", action="store_true", help="histories of the store server, or of a cluster over it")
     parser.add_argument("--transactions", action="store_true", help="histories of transactions, in a cluster or not")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
@@ -102,7 +105,7 @@ def _kind(options: argparse.Namespace) -> Kind:
     if options.transactions:
         return CLUSTER_TRANSACTIONS if options.cluster else TRANSACTIONS
     if options.store:
-        return STORE
+        return CLUSTER_STORE if options.cluster else STORE
     if options.ranges:
         return RANGES
     return CLUSTER if options.cluster else STORAGE if options.storage else ONE_BROKER

@@ -32,7 +32,9 @@ from tests.simulation.filesystem import SimStorage
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import SimNetwork
 from tests.simulation.process import Process
-from tests.simulation.store import SimulatedEnsemble, SimulatedStore
+from tests.simulation.store import SimulatedEnsemble
+from tests.simulation.store_access import EnsembleAccess, ServerAccess
+from tests.simulation.store_server.machine import StoreMachine
 
 T = TypeVar("T")
 
@@ -105,13 +107,19 @@ class Machine:
         settings: Mapping[str, str],
         *,
         ensemble: SimulatedEnsemble | None = None,
+        server: StoreMachine | None = None,
     ) -> None:
+        """Of several machines: they share `ensemble`, or `server`."""
         self.loop = loop
         self.name = name
         self.clock = SimClock(loop)
         self.storage = SimStorage(loop, self.clock)
-        self._is_one_of_several = ensemble is not None
-        self.ensemble = ensemble or SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
+        self._is_one_of_several = ensemble is not None or server is not None
+        self._settings = BrokerSettings.from_sources({}, {}, settings)
+        own = ensemble or SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
+        self._access: EnsembleAccess | ServerAccess = (
+            EnsembleAccess(own) if server is None else ServerAccess(server, network, name, self._settings)
+        )
         self.topics: Sequence[TopicAtStart] = ()
         self.tune: Callable[[SimDisk], None] = lambda disk: None
         self.on_ended: Callable[[Ended], None] = lambda ended: None
@@ -122,11 +130,7 @@ class Machine:
         self.starts_count = 0
         self.boots_count = 1  # of the machine, which goes on when a process crashes
         self._network = network
-        self._settings = BrokerSettings.from_sources({}, {}, settings)
         self._process: Process | None = None
-        self._store: SimulatedStore | None = None
-        self._reachable = asyncio.Event()  # the ensemble is
-        self._reachable.set()
         self._stop = asyncio.Event()
         self._over: asyncio.Future[Ended] | None = None
         self._ends: list[Ended] = []
@@ -152,21 +156,18 @@ class Machine:
         with process.entered():
             self.disk = SimDisk(loop)
             self.tune(self.disk)
+            filesystem, network = self.storage.boot(), self._network.node(self.name)
+
+            async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
+                return await self._access.open(directory, queue, clock, tasks, network, filesystem, loop.random)
+
             doors = Dependencies(
-                self.clock, loop.random, self.storage.boot(), self.disk, self._network.node(self.name), self._open_store,
+                self.clock, loop.random, filesystem, self.disk, network, open_store,
                 boot_id=lambda: f"boot {self.boots_count} of {self.name}",
             )  # fmt: skip
             self.broker = Broker(self._settings, doors, topics=self.topics, on_fatal=self._on_fatal)
         process.spawn(self._live(self.broker, served), "main")
         return served
-
-    async def _open_store(self, _path: str, _queue: DiskQueue, _clock: Clock, _tasks: TaskScope) -> Store:
-        """The session of the life before is over."""
-        await self._reachable.wait()
-        if self._store is not None and not self._store.session().is_over:
-            self.ensemble.expire(self._store.session().session_id)
-        self._store = self.ensemble.connect()
-        return self._store
 
     async def _live(self, broker: Broker, served: asyncio.Future[bool]) -> None:
         """The process: see `broker.process.BrokerProcess`."""
@@ -216,35 +217,29 @@ class Machine:
         if self._process is not None:
             self.loop.note(f"pause {self.name}")
             self._process.pause()
-            if self._store is not None:
-                self._store.session().fall_silent()
+            self._access.stands_still()
 
     def resume(self) -> None:
         if self._process is not None and self._process.is_paused:
             self.loop.note(f"resume {self.name}")
-            if self._store is not None:
-                self._store.session().speak_again()
+            self._access.runs_again()
             self._process.resume()
             self._network.resumed(self.name)
 
     def cut_off(self) -> None:
         """The ensemble cannot be reached."""
         self.loop.note(f"cut off {self.name}")
-        self._reachable.clear()
-        if self._process is not None and self._store is not None:
-            self._store.session().cut()
+        self._access.cut()
 
     def reach_again(self) -> None:
         self.loop.note(f"reach again {self.name}")
-        self._reachable.set()
-        if self._process is not None and self._store is not None:
-            self._store.session().mend()
+        self._access.mend()
 
     def expire_session(self) -> None:
         """The ensemble gives up the session of a live process."""
-        if self._process is not None and self._store is not None and not self._store.session().is_over:
+        if self._process is not None:
             self.loop.note(f"expire {self.name}")
-            self.ensemble.expire(self._store.session().session_id)
+            self._access.expire()
 
     # --- the end ---
 
@@ -311,8 +306,7 @@ class Machine:
             ended.written, ended.durable = self._found(starts, durable=False), self._found(starts, durable=True)
         process.kill()
         self.disk.crash()
-        if self._store is not None and not self._store.session().is_over:
-            self._store.session().fall_silent()
+        self._access.is_gone()
         self._network.crash(self.name, silently=how is End.POWER_CRASH and self.loop.random.random() < 0.5)
         if how is End.POWER_CRASH:
             self.storage.crash_power()

@@ -13,8 +13,6 @@ import asyncio
 import contextlib
 from typing import Any
 
-from metadata.store.port import Delete, NoNodeError
-from metadata.store.znodes import CONTROLLER
 from protocol.errors import ErrorCode
 from tests.simulation.clients.wire import Wire
 from tests.simulation.cluster.victims import Victims
@@ -73,8 +71,7 @@ class Coincidences:
             world.machines[rng.choice(others)].expire_session()
             await asyncio.sleep(rng.uniform(0.0, AT_WORK_S))
             world.machines[broker_id].pause()
-            with contextlib.suppress(NoNodeError):
-                world.ensemble.transact(0, [Delete(CONTROLLER)])
+            world.depose()
             await asyncio.sleep(rng.choice((0.1, 0.5, 1.5)))
             world.machines[broker_id].resume()
         self._victims.release(victims)

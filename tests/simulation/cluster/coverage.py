@@ -38,3 +38,9 @@ MINIMUMS = {
     "unclean elections": 10,
     "ranges of files sent": 1_000,
 }
+SERVER_MINIMUMS = {
+    "fault: store_crash": 20,
+    "fault: store_full_disk": 15,
+    "fault: store_pause": 8,
+}
+"""With a store server."""

@@ -6,13 +6,15 @@ Faults overlap: each is drawn with some chance of another beside it. Those that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from tests.simulation.cluster.coincidences import Coincidences
 from tests.simulation.cluster.victims import Victims
 from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.machine import End
 from tests.simulation.store import Fault
+from tests.simulation.store_server.machine import StoreMachine
 
 SLOW_MS = (50.0, 300.0, 1_000.0)
 USUAL_DELAY_MS = (0.05, 1.0)
@@ -24,6 +26,7 @@ class ClusterFaults:
     def __init__(self, world: ClusterWorld, client_names: list[str]) -> None:
         self._world = world
         self._client_names = client_names
+        self._store_turn = asyncio.Lock()
         self._victims = victims = Victims(world)
         together = Coincidences(world, victims)
         power = 3 if world.plan.loses_power else 0
@@ -39,7 +42,11 @@ class ClusterFaults:
             (2, self._one_way_partition),
             (3, self._cut_off_from_ensemble),
             (2, self._expire_session),
-            (2, self._unreliable_ensemble),
+            (0 if world.server else 2, self._unreliable_ensemble),
+            (4 if world.server else 0, self._store_crash),
+            (2 if world.server else 0, self._store_restart),
+            (2 if world.server else 0, self._store_pause),
+            (3 if world.server else 0, self._store_full_disk),
             (2, self._slow_link),
             (1, self._resets),
             (1, self._slow_disk),
@@ -55,6 +62,8 @@ class ClusterFaults:
     async def start(self) -> None:
         """The whole cluster, at once or one by one."""
         rng = self._world.random
+        if self._world.server is not None:
+            await self._world.server.start()
         starting = []
         for machine in self._world.machines.values():
             starting.append(asyncio.ensure_future(self._victims.boot(machine)))
@@ -202,6 +211,39 @@ class ClusterFaults:
         world.ensemble.fault = oracle
         await asyncio.sleep(rng.uniform(0.5, 4))
         world.ensemble.fault = lambda _session_id, _operations: None
+
+    # --- the store server ---
+
+    async def _store_crash(self) -> None:
+        async with self._server() as server:
+            server.crash(power=self._world.random.random() < 0.5)
+            await self._victims.down_time()
+            await server.start()
+
+    async def _store_restart(self) -> None:
+        async with self._server() as server:
+            await server.stop()
+            await self._victims.down_time()
+            await server.start()
+
+    async def _store_pause(self) -> None:
+        async with self._server() as server:
+            server.pause()
+            await self._victims.down_time()
+            server.resume()
+
+    async def _store_full_disk(self) -> None:
+        async with self._server() as server:
+            server.disk.is_full = True
+            await asyncio.sleep(self._world.random.uniform(0.2, 3.0))
+            server.disk.is_full = False
+
+    @asynccontextmanager
+    async def _server(self) -> AsyncIterator[StoreMachine]:
+        """One thing at a time happens to it."""
+        assert self._world.server is not None
+        async with self._store_turn:
+            yield self._world.server
 
     # --- the network and the disks ---
 

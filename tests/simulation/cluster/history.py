@@ -37,6 +37,11 @@ def run(seed: int) -> Outcome:
     return play(seed, ClusterWorld, observing, _story)
 
 
+def run_over_server(seed: int) -> Outcome:
+    """The history of `seed`, of brokers that have a store server."""
+    return play(seed, lambda loop: ClusterWorld(loop, has_server=True), observing, _story)
+
+
 async def _story(world: ClusterWorld) -> None:
     rng, loop = world.random, world.loop
     admin = Admin(world, "admin")

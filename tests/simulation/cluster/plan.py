@@ -73,7 +73,8 @@ def _plan_topics(rng: Random) -> list[TopicPlan]:
 
 def _plan_settings(rng: Random, session_timeout_s: float) -> dict[str, str]:
     return {
-        "zookeeper.connect": "ensemble:2181",
+        "zookeeper.connect": "store:2181",
+        "zookeeper.connection.timeout.ms": "60000",
         "zookeeper.session.timeout.ms": str(round(session_timeout_s * 1000)),
         "log.dirs": "/data/a" if rng.random() < 0.7 else "/data/a,/data/b",
         "auto.create.topics.enable": "false",

@@ -45,7 +45,7 @@ SESSION_TIMEOUT_S = 3.0
 def world_of(loop: SimLoop, brokers_count: int, replicas: int, **configs: str) -> ClusterWorld:
     """Brokers 1 to `brokers_count`, and one partition of `t` to come."""
     settings = {
-        "zookeeper.connect": "ensemble:2181",
+        "zookeeper.connect": "store:2181",
         "zookeeper.session.timeout.ms": str(round(SESSION_TIMEOUT_S * 1000)),
         "log.dirs": "/data",
         "auto.create.topics.enable": "false",

@@ -18,6 +18,7 @@ from tests.simulation.coverage import shortfalls
 
 ROOT = Path(__file__).parents[3]
 SEEDS = 100
+STORE_SEEDS = 12
 # What all of them together must have met at least.
 PROMISED = {
     "elections": 50,
@@ -39,6 +40,12 @@ def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.timeout(900)
 def test_histories_hold() -> None:
     ran = simulation("--seeds", str(SEEDS))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.timeout(400)
+def test_histories_hold_over_the_store_server() -> None:
+    ran = simulation("--store", "--seeds", str(STORE_SEEDS))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

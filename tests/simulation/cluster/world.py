@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from controller.requests.request_batch import ControlRequest
 from coordinator.runtime.partitioner import partition_for
-from metadata.store.znodes import BROKER_IDS, TopicRegistration, topic_path
+from metadata.store.committed_tree import NO_SESSION
+from metadata.store.node_tree import NodeTree
+from metadata.store.port import Delete, NoNodeError
+from metadata.store.znodes import BROKER_IDS, CONTROLLER, TopicRegistration, topic_path
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
 from tests.simulation.clock import SimClock
@@ -28,6 +32,9 @@ from tests.simulation.line import NOT_NOW, Line
 from tests.simulation.loop import SimLoop
 from tests.simulation.machine import End, Ended, Machine, Started
 from tests.simulation.store import SimulatedEnsemble
+from tests.simulation.store_server.checkers.server import ServerChecker
+from tests.simulation.store_server.file import SimStoreFile
+from tests.simulation.store_server.machine import StoreMachine
 from tests.simulation.world import World
 
 GROUP_TOPIC = "__consumer_offsets"
@@ -60,8 +67,9 @@ class ClusterWorld(World):
     pace = 6.0  # a cluster does several times the work of one broker for each request
     watermark_may_lag = True
 
-    def __init__(self, loop: SimLoop, plan: ClusterPlan | None = None) -> None:
-        """`plan` is the seed's unless given."""
+    def __init__(self, loop: SimLoop, plan: ClusterPlan | None = None, *, has_server: bool = False) -> None:
+        """`plan` is the seed's unless given. With `has_server` brokers have the store server on a machine of its own, and not
+        the simulated ensemble."""
         self.plan = plan = plan or plan_cluster(loop.random)
         super().__init__(loop, list(plan.topics), ClusterLogChecker)
         self.clock = SimClock(loop)
@@ -73,6 +81,12 @@ class ClusterWorld(World):
         self.promises = PromiseChecker(self.report, self.log_end, self._is_unsure, self._on_promise_fallen)
         self.states = StateChecker(self.report, self.count, self.is_unclean_allowed, self._on_state)
         ensemble.observe = self.states.on_transaction
+        self.server = StoreMachine(loop, self.network) if has_server else None
+        if self.server is not None:
+            self.server.disk.on_kept = self.states.on_transaction
+            checker = ServerChecker(self.report, self.count, lambda: self.server.disk)  # type: ignore[union-attr]
+            self.server.on_started, self.server.on_applied = checker.on_started, checker.on_applied
+            self.server.on_failed = lambda error: self.report(f"the store gave up: {error}")
         self.machines = {broker_id: self._machine(broker_id) for broker_id in plan.broker_ids}
         self.broker_ids = {node_name(broker_id): broker_id for broker_id in plan.broker_ids}
         self.control_requests: dict[int, deque[Sent]] = {
@@ -84,7 +98,12 @@ class ClusterWorld(World):
     def _machine(self, broker_id: int) -> Machine:
         rng = self.random
         machine = Machine(
-            self.loop, self.network, node_name(broker_id), broker_settings(self.plan, broker_id), ensemble=self.ensemble
+            self.loop,
+            self.network,
+            node_name(broker_id),
+            broker_settings(self.plan, broker_id),
+            ensemble=self.ensemble,
+            server=self.server,
         )
         machine.storage.cold_probability = rng.choice((0.0, 0.05, 0.3))
         machine.tune = self._tune_disk
@@ -115,6 +134,21 @@ class ClusterWorld(World):
         return self.clock.wall_ms()
 
     # --- looking inside ---
+
+    @property
+    def tree(self) -> NodeTree:
+        """What the store has."""
+        if self.server is None:
+            return self.ensemble.tree
+        return self.server.tree.tree if self.server.tree is not None else SimStoreFile(self.server.disk).load()
+
+    def depose(self) -> None:
+        """Somebody deletes /controller by hand."""
+        if self.server is None:
+            with suppress(NoNodeError):
+                self.ensemble.transact(NO_SESSION, [Delete(CONTROLLER)])
+        elif self.server.tree is not None:
+            self.server.tree.write([Delete(CONTROLLER)], session_id=NO_SESSION, on_done=lambda outcome: None)
 
     def running(self) -> list[int]:
         return [broker_id for broker_id, machine in self.machines.items() if machine.is_running]
@@ -182,7 +216,7 @@ class ClusterWorld(World):
             replicas = set(self.replicas_of(key))
             if state.leader < 0 or set(state.isr) != replicas:
                 found.append(f"{key}: leader {state.leader}, isr {list(state.isr)}, replicas {sorted(replicas)}")
-        live = {int(name) for name in self.ensemble.tree.children(BROKER_IDS)}
+        live = {int(name) for name in self.tree.children(BROKER_IDS)}
         for broker_id, machine in self.machines.items():
             if machine.broker is not None:
                 image = machine.broker.metadata.image
@@ -190,7 +224,7 @@ class ClusterWorld(World):
         return found
 
     def replicas_of(self, key: TopicPartition) -> list[int]:
-        node = self.ensemble.tree.nodes.get(topic_path(key[0]))
+        node = self.tree.nodes.get(topic_path(key[0]))
         if node is None:
             return []
         return list(TopicRegistration.decode(key[0], node.data).assignments[key[1]].replicas)

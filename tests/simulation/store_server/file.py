@@ -7,7 +7,7 @@ told of a commit that the process did not live to hear of. A full disk refuses.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from metadata.store.node_map import ROOT, Node, Nodes
 from metadata.store.node_tree import NodeTree, Staged, StoredSession
@@ -24,6 +24,8 @@ class StoreDisk:
         self.commits_count = self.shared_commits_count = self.refused_count = 0
         self.written: set[bytes] = set()
         """The data of every node that there has ever been."""
+        self.on_kept: Callable[[Staged], None] = lambda staged: None
+        """Told of each transaction when it is durable."""
 
     def keep(self, staged: Staged) -> None:
         self.zxid = staged.zxid
@@ -37,6 +39,7 @@ class StoreDisk:
             self.sessions[staged.opened_session.session_id] = staged.opened_session
         if staged.closed_session_id is not None:
             del self.sessions[staged.closed_session_id]
+        self.on_kept(staged)
 
     def copied(self) -> StoreDisk:
         """As a backup has it."""

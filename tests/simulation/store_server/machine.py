@@ -26,6 +26,7 @@ from tests.simulation.store_server.file import SimStoreFile, StoreDisk
 NAME = "store"
 PORT = 2181
 TICK_MS = 200
+TIMEOUT_MAX_MS = 60_000
 CONNECT = f"{NAME}:{PORT}"
 
 
@@ -43,6 +44,7 @@ class StoreMachine:
         self.on_failed: Callable[[OSError], None] = lambda error: None
         self.tree: CommittedTree | None = None
         """Of the running process."""
+        self._server: StoreServer | None = None
         self.queue: SimDisk | None = None
         self.starts_count = 0
         self._network = network
@@ -78,8 +80,8 @@ class StoreMachine:
             self.tree = tree
             self.on_started(tree)
             tree.subscribe(self.on_applied)
-            limits = SessionLimits(tick_ms=TICK_MS, connections_max=0)
-            server = await StoreServer.open(
+            limits = SessionLimits(tick_ms=TICK_MS, timeout_max_ms=TIMEOUT_MAX_MS, connections_max=0)
+            server = self._server = await StoreServer.open(
                 tree,
                 [ServedAddress(Address(NAME, PORT))],
                 self._network.node(NAME),
@@ -124,6 +126,11 @@ class StoreMachine:
             self._process.resume()
             self._network.resumed(NAME)
 
+    def expire(self, session_id: int) -> None:
+        """The server gives up a session, as if nothing had been heard of its client for too long."""
+        if self._server is not None and self.tree is not None and session_id in self.tree.sessions:
+            self._server.service.sessions._expire(self.tree.sessions[session_id])
+
     def _end(self, *, silently: bool) -> None:
         process = self._process
         assert process is not None and self.queue is not None
@@ -131,6 +138,6 @@ class StoreMachine:
         process.kill()
         self.queue.crash()
         self._network.crash(NAME, silently=silently)
-        self._process = self.tree = None
+        self._process = self.tree = self._server = None
         self.loop.outside(process.bury)
         self.loop.outside(self._over.set)
