@@ -68,11 +68,24 @@ $(RUN)/.cli: requirements/cli.txt $(RUN)/.stamp
 cli: $(RUN)/.cli ## The command line for any cluster: .venv-run/bin/barnabas topics list
 	@$(RUN)/bin/barnabas --help
 
-cluster: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## Three brokers and a ZooKeeper, without Docker (needs Java; ZOOKEEPER=host:port takes yours)
-	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
+# Three brokers that answer as a cluster of several machines does. A broker that was killed is missed after 6 s.
+CLUSTER := --brokers 3 --override default.replication.factor=3 --override min.insync.replicas=2 \
+  --override barnabas.internal.topics.create.enable=true --override zookeeper.session.timeout.ms=6000 \
+  --override zookeeper.connection.timeout.ms=45000 --override barnabas.http.port=8092 \
+  --override-broker 0:broker.rack=rack1 --override-broker 1:broker.rack=rack2 --override-broker 2:broker.rack=rack3
+AUTHORIZER := kafka.security.authorizer.AclAuthorizer
+SECURED ?= ./cluster-secure-data
+USERS ?= alice bob
 
-cluster-secure: $(if $(ZOOKEEPER),$(RUN)/.stamp,$(DEV)/.spark) ## The same with SASL over TLS, ACLs, generated certificates and users
-	@exec $(if $(ZOOKEEPER),$(RUN),$(DEV))/bin/python -m barnabas.cluster --secure --folder cluster-secure-data $(if $(ZOOKEEPER),--zookeeper $(ZOOKEEPER)) $(ARGS)
+cluster: $(RUN)/.stamp ## Three brokers on localhost:9092 to 9094 and their store, data in ./cluster-data (ZOOKEEPER=host:port/chroot takes a real one)
+	@exec $(RUN)/bin/python -m barnabas.cli start $(CLUSTER) --override log.dirs=./cluster-data \
+	  $(if $(ZOOKEEPER),--override zookeeper.connect=$(ZOOKEEPER)) $(ARGS)
+
+cluster-secure: $(RUN)/.stamp ## The same with SASL over TLS, ACLs, generated certificates and users (USERS="carol dave")
+	@$(RUN)/bin/python -m barnabas.security $(SECURED)/security $(addprefix --user ,$(USERS)) --bootstrap-server localhost:9092
+	@exec $(RUN)/bin/python -m barnabas.cli start $(SECURED)/security/broker.properties $(CLUSTER) --override log.dirs=$(SECURED) \
+	  --override listeners=SASL_SSL://localhost:9092 --override authorizer.class.name=$(AUTHORIZER) \
+	  $(if $(ZOOKEEPER),--override zookeeper.connect=$(ZOOKEEPER)) $(ARGS)
 
 spark-cluster: $(DEV)/.spark ## A Spark master and two workers, without Docker (needs Java)
 	@exec $(DEV)/bin/python -m pipelines.spark_cluster $(ARGS)

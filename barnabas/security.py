@@ -189,13 +189,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--protocol", choices=PROTOCOLS, default=SASL_SSL)
     parser.add_argument("--host", action="append", default=[], help="a name or address of the brokers; may be repeated")
     parser.add_argument("--listener", action="append", default=[], help="of the brokers; the first is for themselves")
+    parser.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT", help="of the brokers: print how clients sign in there"
+    )
     parser.add_argument("--user", action="append", default=[], help="a user beside admin; may be repeated")
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     security = GeneratedSecurity(options.protocol, options.folder, options.user, options.host or HOSTS)
     security.write_properties(options.listener)
     print(f"broker.properties and those of {', '.join(security.users)} are in {options.folder}")  # noqa: T201  the answer
+    if options.bootstrap_server is not None:
+        print(f"\n{signing_in(security, options.bootstrap_server)}\n", flush=True)  # noqa: T201  the same
     return 0
+
+
+def signing_in(security: GeneratedSecurity, bootstrap_server: str) -> str:
+    """Return how clients sign in; passwords stay in their files."""
+    lines = [f"{user:<12} {security.path(f'{user}.properties')}" for user in security.users]
+    as_admin = f"--bootstrap-server {bootstrap_server} --command-config {security.path('admin.properties')}"
+    examples = [f"barnabas topics list {as_admin}", f"barnabas cluster health {as_admin}"]
+    return "\n".join(["user         client properties, also for the kafka-*.sh tools", *lines, "", *examples])
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.start_options import VERSION
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -19,17 +17,21 @@ class Row:
 
 
 def banner(
+    release: str,
     cluster_id: str,
     rows: Sequence[Row],
     http: str | None,
     directories: Sequence[str],
     took_ms: int,
     hints: Sequence[str],
+    *,
+    has_login: bool = False,
 ) -> str:
-    """Return the text. `hints` are lines about data that has moved."""
+    """Return the text. `release` is this program's, `hints` are lines about data that has moved; `has_login`: clients need more
+    than an address."""
     brokers = sum(row.name.startswith("broker ") for row in rows)
     lines = [
-        f"Barnabas {VERSION} is ready, after {took_ms / 1000:.2f} s: {brokers} brokers of cluster {cluster_id}",
+        f"Barnabas {release} is ready, after {took_ms / 1000:.2f} s: {brokers} brokers of cluster {cluster_id}",
         "",
     ]
     table = [
@@ -42,14 +44,14 @@ def banner(
     if http is not None:
         lines.append(f"  http      http://{http}/metrics, of all")
     first = rows[0].address
-    lines += [*(f"  {hint}" for hint in hints)]
-    lines += [
-        "",
-        f"  try it    kcat -b {first} -L",
-        f"            barnabas cluster health --bootstrap-server {first}",
-        "",
-    ]
-    return "\n".join(lines)
+    health = f"barnabas cluster health --bootstrap-server {first}"
+    lines += [*(f"  {hint}" for hint in hints), ""]
+    lines += (
+        [f"  try it    {health} --command-config FILE"]
+        if has_login
+        else [f"  try it    kcat -b {first} -L", f"            {health}"]
+    )
+    return "\n".join([*lines, ""])
 
 
 def bootstrap_servers(rows: Sequence[Row]) -> str:

@@ -25,6 +25,7 @@ from barnabas.supervisor.ports import ReservedPorts, require_free
 from barnabas.supervisor.supervised_process import SupervisedProcess
 from barnabas.supervisor.supervisor import Plan, Supervisor
 from broker.commands.settings_sources import given_overrides, settings_of
+from broker.composition import listener_plans
 from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import VERSION, StartOptions
 from config.broker import BrokerSettings
@@ -69,7 +70,7 @@ def start_supervised(request: StartRequest, settings: BrokerSettings) -> int:
     ports = ReservedPorts()
     try:
         if request.count is None:
-            layout = layout_of_one(settings, free_port=ports.free_port)
+            layout = layout_of_one(settings, listener_plans(settings), free_port=ports.free_port)
             return _run(request, settings, layout, [])
         return _start_many(request, settings, request.count or usable_cores(), ports)
     except (DirectoryRefused, OSError) as error:
@@ -89,7 +90,7 @@ def _start_many(request: StartRequest, settings: BrokerSettings, count: int, por
         stored = directories.first_broker()
         _refuse_other_id(settings, stored)
         layout = layout_of_many(
-            settings, count, first_id=stored.broker_id, store_port=request.store_port,
+            settings, listener_plans(settings), count, first_id=stored.broker_id, store_port=request.store_port,
             host_name=socket.gethostname(), free_port=ports.free_port,
         )  # fmt: skip
         require_free(layout.ports)
@@ -132,6 +133,7 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
         directories=settings.log_directories,
         hints=hints,
         show_banner=request.show_banner,
+        has_login=listener_plans(each[0])[0].security_protocol != "PLAINTEXT",
         control_fd=request.control_fd,
         discard=request.discard,
         began_ms=request.began_ms,

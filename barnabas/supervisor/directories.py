@@ -4,8 +4,9 @@
     <dir>/broker_0, ...      of each broker, in each of log.dirs
     <first dir>/barnabas_store
 
-A lone broker's data moves once: what is in a directory goes into `broker_0` beside it by renames, and the file of its embedded
-store into `barnabas_store`, by a copy where that is on another disk. Topics, records, ids and the cluster id stay.
+A lone broker's data moves once: what is in a directory with a `meta.properties`, which moves last, goes into `broker_0` beside
+it by renames, and the file of its embedded store into `barnabas_store`, by a copy where that is on another disk. Topics,
+records, ids and the cluster id stay.
 
 Rules: blocking, before anything starts. Nothing is moved until all of it is known to be possible. Every step can be the last
 one before a crash: the next start goes on from there, and finds what is left by what is not where it belongs. A folder
@@ -18,7 +19,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from barnabas.listening import names_of, processes_with
 from barnabas.supervisor.layout import STORE_FOLDER, broker_folder
 from metadata.store.store_file import FILE_NAME as STORE_FILE
 from runtime.disk.filesystem import FileLock, FileSystem
@@ -84,9 +87,10 @@ class DataDirectories:
             files.sync_directory(parent_of(directory))
         lock = files.lock(f"{directory}/{LOCK_FILE}")
         if lock is None:
+            others = names_of(processes_with(Path(directory, LOCK_FILE)))
             raise DirectoryRefused(
-                f"Failed to acquire the lock {directory}/{LOCK_FILE}: another broker, or several that one command has "
-                f"started, use {directory}, or log.dirs names it twice, through a link."
+                f"Failed to acquire the lock {directory}/{LOCK_FILE}: {directory} is used by {others}. For other brokers name "
+                "other log.dirs, each once."
             )
         self._locks.append(lock)
         there = len(broker_folders(files, directory))
@@ -135,7 +139,9 @@ class DataDirectories:
             )
         folders = set(broker_folders(self._filesystem, directory))
         stays = _STAYS | folders | (set(_STORE_FILES) if self._has_store else set())
-        for name in sorted(set(names) - stays):
+        if META_PROPERTIES_FILE not in names:
+            return  # no lone broker's
+        for name in sorted(set(names) - stays, key=lambda name: (name == META_PROPERTIES_FILE, name)):
             yield Move(f"{directory}/{name}", f"{broker_folder(directory, 0)}/{name}")
 
     def _refuse_lost_store(self, moves: Sequence[Move]) -> None:

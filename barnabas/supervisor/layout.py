@@ -19,7 +19,6 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from broker.composition import listener_plans
 from broker.network.listening.listeners import HIGHEST_PORT, Endpoint, ListenerPlan
 from config.broker import BrokerSettings
 from config.errors import ConfigError
@@ -79,11 +78,18 @@ class Layout:
 
 
 def layout_of_many(
-    settings: BrokerSettings, count: int, *, first_id: int | None, store_port: int, host_name: str, free_port: FreePort
+    settings: BrokerSettings,
+    plans: Sequence[ListenerPlan],
+    count: int,
+    *,
+    first_id: int | None,
+    store_port: int,
+    host_name: str,
+    free_port: FreePort,
 ) -> Layout:
-    """Return the places of `count` brokers. `first_id` is that of the data in the first broker's folder, `store_port` 0 is any
-    free one, `host_name` that of this machine. Raises ConfigError."""
-    plans, first = listener_plans(settings), first_broker_id(settings, first_id)
+    """Return the places of `count` brokers. `plans` are the listeners of the settings, `first_id` is that of the data in the
+    first broker's folder, `store_port` 0 is any free one, `host_name` that of this machine. Raises ConfigError."""
+    first = first_broker_id(settings, first_id)
     has_store = settings.zookeeper_connect is None
     store = Address(STORE_HOST, store_port or free_port(STORE_HOST)) if has_store else None
     http = _http(settings, 0, free_port)
@@ -110,10 +116,10 @@ def layout_of_many(
     return layout
 
 
-def layout_of_one(settings: BrokerSettings, *, free_port: FreePort) -> Layout:
+def layout_of_one(settings: BrokerSettings, plans: Sequence[ListenerPlan], *, free_port: FreePort) -> Layout:
     """Return the place of a lone broker, whose settings stay as they are but for ports of 0. Raises ConfigError."""
     broker_id = max(settings.effective_broker_id, 0)
-    own, uses = _listening(settings, listener_plans(settings), broker_id, 0, free_port)
+    own, uses = _listening(settings, plans, broker_id, 0, free_port)
     page = _http(settings, 0, free_port)
     if page is not None:
         own["barnabas.http.port"] = str(page.port)

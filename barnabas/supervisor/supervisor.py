@@ -30,6 +30,7 @@ from barnabas.supervisor.http_pages import TYPES, HttpPages, numeric_address
 from barnabas.supervisor.merged_log import LogOutput
 from barnabas.supervisor.supervised_process import SupervisedProcess
 from broker.observability.http_port import HttpPort
+from broker.start_options import VERSION
 from runtime.clock import Clock
 from runtime.command_line.output import discard_output
 from runtime.disk.os_filesystem import OsFileSystem
@@ -58,6 +59,7 @@ class Plan:
     directories: Sequence[str] = ()
     hints: Sequence[str] = ()
     show_banner: bool = True
+    has_login: bool = False
     control_fd: int = NO_DESCRIPTOR
     discard: str | None = None
     began_ms: int = 0
@@ -176,7 +178,18 @@ class Supervisor:
             if self._store is not None and self._store.facts is not None:
                 rows.append(Row("store", self._store.facts["address"], None, self._store.process_id))
             cluster_id = str(facts.get("cluster_id"))
-            _show(banner(cluster_id, rows, own, self._plan.directories, took_ms, self._plan.hints))
+            _show(
+                banner(
+                    VERSION,
+                    cluster_id,
+                    rows,
+                    own,
+                    self._plan.directories,
+                    took_ms,
+                    self._plan.hints,
+                    has_login=self._plan.has_login,
+                )
+            )
 
     def _rows(self) -> list[Row]:
         return [

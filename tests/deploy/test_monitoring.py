@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.embedded import EmbeddedBroker
+from barnabas.supervisor.pages import own_lines
 from broker.observability.metric_table import METRICS
 from tests.deploy.promql import grouping_labels, selectors
 
@@ -63,8 +64,8 @@ EXPRESSIONS = {
 
 @functools.cache
 def labels_of_the_table() -> dict[str, set[str]]:
-    """Samples' names with their labels, of the broker's own table."""
-    found: dict[str, set[str]] = {"up": set()}
+    """Samples' names with their labels, of the broker's own table, and of the command that starts several."""
+    found: dict[str, set[str]] = {"up": set(), **_labels_of_page("\n".join([*own_lines({0: (True, 0)}), ""]))}
     for metric in METRICS:
         labels = set(metric.label_names)
         for name, _ in metric.families:
@@ -112,9 +113,10 @@ def _labels_of_page(text: str) -> dict[str, set[str]]:
     return found
 
 
-# Of a member of a cluster, and of clients that there are none of here.
+# Of a member of a cluster, of a command that starts several, and of clients that there are none of here.
 ONLY_ELSEWHERE = re.compile(
-    "kafka_server_(sessionexpirelistener|replicafetchermanager|zookeeperclientmetrics|authorizer_metrics|quota)_.*"
+    "barnabas_supervisor_.*"
+    "|kafka_server_(sessionexpirelistener|replicafetchermanager|zookeeperclientmetrics|authorizer_metrics|quota)_.*"
     "|kafka_server_socket_server_metrics_failed_.*"
     "|kafka_network_requestmetrics_errors_total"
 )

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from barnabas.launch import command
 
 PATIENCE_S = 60.0
+ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
@@ -41,9 +42,11 @@ class Several:
         *arguments: str,
         settings: dict[str, str] | None = None,
         environment: dict[str, str] | None = None,
+        line: Sequence[str] = (),
     ) -> None:
+        """`line` is another command line."""
         self.log = folder / "log"
-        self._line = start_line(folder, "--brokers", str(count), *arguments, settings=settings)
+        self._line = list(line) or start_line(folder, "--brokers", str(count), *arguments, settings=settings)
         self._environment = environment
         self.addresses: dict[str, str] = {}
         self.processes: dict[str, int] = {}
@@ -52,7 +55,13 @@ class Several:
     def __enter__(self) -> Self:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self._line, stdout=subprocess.PIPE, stderr=log, text=True, env=self._environment, start_new_session=True
+                self._line,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self._environment,
+                start_new_session=True,
+                cwd=ROOT,
             )
         assert self.process.stdout is not None
         for line in self.process.stdout:

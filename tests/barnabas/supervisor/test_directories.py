@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,12 @@ def test_a_lone_brokers_data_becomes_that_of_the_first_broker(tmp_path: Path) ->
     assert directories.moves() == [], "nothing is left to do"
 
 
+def test_what_is_no_lone_brokers_stays(tmp_path: Path) -> None:
+    files = {"a/security/broker.properties": "x", "b/broker1/meta.properties": META, "b/notes.txt": ""}
+    write(tmp_path, files)
+    assert take(tmp_path).moves() == []
+
+
 def test_with_a_zookeeper_only_folders_move(tmp_path: Path) -> None:
     write(tmp_path, {"a/meta.properties": META, "a/orders-0/x": "y"})
     convert(tmp_path, has_store=False)
@@ -137,7 +144,9 @@ def test_fewer_brokers_than_there_are_and_a_second_command_are_refused(tmp_path:
     with pytest.raises(DirectoryRefused, match=r"has the data of 3 brokers, .*: barnabas start --brokers 3, with"):
         take(tmp_path, 2)
     first = take(tmp_path, 4)
-    with pytest.raises(DirectoryRefused, match=r"Failed to acquire the lock .*/a/.lock"):
+    with pytest.raises(
+        DirectoryRefused, match=rf"Failed to acquire the lock .*/a/.lock: .* is used by process {os.getpid()} "
+    ):
         take(tmp_path, 4)
     with pytest.raises(DirectoryRefused, match="barnabas start --brokers 3"):
         LogDirectory(OsFileSystem(), str(tmp_path / "a")).lock()
@@ -180,6 +189,7 @@ def test_a_directory_that_is_offline_keeps_nobody_from_starting_but_a_move_from_
     directories = take(tmp_path, files=files)
     assert directories.moves() == []
     directories.release()
-    write(tmp_path, {"a/orders-9/x": "y"})
+    write(tmp_path, {"a/orders-9/x": "y", "a/meta.properties": META})
+    (tmp_path / "a/broker_0/meta.properties").unlink()
     with pytest.raises(OSError, match="Input/output error"):
         take(tmp_path, files=files).moves()

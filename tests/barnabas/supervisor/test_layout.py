@@ -8,6 +8,7 @@ from itertools import count as counting
 import pytest
 
 from barnabas.supervisor.layout import FreePort, Layout, layout_of_many, layout_of_one
+from broker.composition import listener_plans
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 
@@ -18,7 +19,13 @@ ZOOKEEPER = {"zookeeper.connect": "zk:2181/x"}
 def laid_out(given: dict[str, str], count: int = 3, *, first_id: int | None = None, store_port: int = 2181) -> Layout:
     settings = BrokerSettings.from_sources(DATA | given, {}, {})
     return layout_of_many(
-        settings, count, first_id=first_id, store_port=store_port, host_name="here", free_port=free_ports()
+        settings,
+        listener_plans(settings),
+        count,
+        first_id=first_id,
+        store_port=store_port,
+        host_name="here",
+        free_port=free_ports(),
     )
 
 
@@ -159,6 +166,6 @@ def test_a_lone_broker_stays_as_it_is_but_for_free_ports() -> None:
     settings = BrokerSettings.from_sources(
         {**DATA, "listeners": "PLAINTEXT://127.0.0.1:0", "barnabas.http.port": "0"}, {}, {}
     )
-    (place,) = layout_of_one(settings, free_port=free_ports()).brokers
+    (place,) = layout_of_one(settings, listener_plans(settings), free_port=free_ports()).brokers
     assert place.overrides == {"listeners": "PLAINTEXT://127.0.0.1:30000", "barnabas.http.port": "30001"}
     assert place.log_directories == ("/a", "/b")

@@ -48,7 +48,7 @@ NOT_RUN = {
     "docker compose stop": "the same",
     "docker compose --profile secure up --build --detach --wait secure1 secure2 secure3": "the same",
     "docker compose --profile secure cp secure1:/security/admin.properties .": "the same",
-    "make cluster-secure": "test_cluster_command.py starts it, with a client that can log in",
+    "make cluster-secure": "tests/barnabas/supervisor/test_make_cluster.py starts it, with a client that can log in",
     "barnabas users": "the name of a group of commands, which tests/interop/security/test_page.py runs",
     "docker kill": "the same",
     "barnabas balance": "test_reassignment.py evens out clusters with it",
@@ -66,7 +66,7 @@ NOT_RUN = {
     "npm install kafkajs": "npm ci installs it from clients/js/package-lock.json",
     "go mod init hello && go get github.com/twmb/franz-go/pkg/kgo": "clients/go/go.mod pins it",
     "make cluster ZOOKEEPER=host:2181/chroot": "test_make_cluster_with_a_running_zookeeper, with an address that exists",
-    "kill -9": "test_cluster_command.py kills a broker of the table that `make cluster` prints",
+    "kill -9": "tests/barnabas/supervisor/test_several_brokers.py kills a broker of the table that `make cluster` prints",
     "kafka-leader-election.sh --election-type preferred": "part of a command; the whole is in a block",
     "kafka-topics.sh --describe --under-replicated-partitions": "the same",
 }
@@ -346,14 +346,17 @@ def test_make_run(command: str, tmp_path: Path) -> None:
         assert (tmp_path / "data" / "orders-2").exists() == ("orders:3" in command)
 
 
+def of_a_made_cluster(port: int, folder: Path) -> str:
+    settings = {
+        "listeners": f"PLAINTEXT://localhost:{port}", "barnabas.http.port": lasting_port(count=4), "log.dirs": folder / "data",
+    }  # fmt: skip
+    return " ".join(f"--override {name}={value}" for name, value in settings.items())
+
+
 @pytest.mark.parametrize("command", MAKE_CLUSTER)
 def test_make_cluster(command: str, tmp_path: Path) -> None:
-    need_java()
     port = lasting_port(count=3)
-    line = as_make(
-        command,
-        f"--port {port} --zookeeper-port {lasting_port()} --http-port {lasting_port(count=3)} --folder {tmp_path / 'data'}",
-    )
+    line = as_make(command, of_a_made_cluster(port, tmp_path))
     with running(line, range(port, port + 3), tmp_path, dict(os.environ)):
         pass
 
@@ -364,7 +367,7 @@ def test_make_cluster_with_a_running_zookeeper(tmp_path: Path) -> None:
     with ZooKeeper() as zookeeper:
         line = as_make(
             f"make cluster ZOOKEEPER={zookeeper.connect}/chroot",
-            f"--port {port} --http-port {lasting_port(count=3)} --folder {tmp_path / 'data'}",
+            of_a_made_cluster(port, tmp_path),
         )
         with running(line, range(port, port + 3), tmp_path, dict(os.environ)):
             pass
