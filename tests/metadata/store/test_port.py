@@ -26,11 +26,8 @@ from metadata.store.port import (
 from metadata.store.store_file import FILE_NAME, StoreFileError
 from runtime.clock import SystemClock
 from runtime.disk.os_disk_queue import OsDiskQueue
-from runtime.network.os_transport import OsNetwork
 from runtime.tasks import TaskScope
 from tests.metadata.store.conformance import CASES, Case, Seen, raises, settle
-from tests.metadata.store.memory_zookeeper import MemoryZooKeeper
-from tests.metadata.store.zookeeper_world import client_of
 from tests.simulation.store import Fault, SimulatedEnsemble
 
 Adapter = Callable[[Path], AbstractAsyncContextManager[Store]]
@@ -57,17 +54,8 @@ async def simulated(_folder: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-@asynccontextmanager
-async def zookeeper(_folder: Path) -> AsyncIterator[Store]:
-    """The wire and the session are real; the server is in memory."""
-    server = MemoryZooKeeper(OsNetwork(), SystemClock())
-    async with client_of(await server.listen()) as client:
-        yield client.store
-    await server.close()
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("adapter", [embedded, simulated, zookeeper], ids=lambda adapter: adapter.__name__)
+@pytest.mark.parametrize("adapter", [embedded, simulated], ids=lambda adapter: adapter.__name__)
 async def test_conformance(adapter: Adapter, case: Case, tmp_path: Path) -> None:
     async with adapter(tmp_path) as store:
         await case(store)

@@ -19,7 +19,7 @@ from runtime.clock import Clock, SystemClock
 from runtime.network.os_transport import OsNetwork
 from runtime.network.transport import Network
 from runtime.tasks import TaskScope
-from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
+from tests.metadata.store.faulty_server import Fate, FaultyServer
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
@@ -122,7 +122,7 @@ class Sim:
         self.loop = loop
         self.network = SimNetwork(loop)
         self.clock = SimClock(loop)
-        self.server = MemoryZooKeeper(self.network.node(FAR), self.clock)
+        self.server = FaultyServer(self.network.node(FAR), self.clock)
         self.servers: list[str] = []
 
     async def listen(self, count: int = 1) -> str:
@@ -142,7 +142,7 @@ class Sim:
 
 
 @asynccontextmanager
-async def simulated_client(loop: SimLoop, **options: object) -> AsyncIterator[tuple[MemoryZooKeeper, Client]]:
+async def simulated_client(loop: SimLoop, **options: object) -> AsyncIterator[tuple[FaultyServer, Client]]:
     sim = Sim(loop)
     await sim.listen()
     client = await sim.open(**options)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ async def simulated_client(loop: SimLoop, **options: object) -> AsyncIterator[tu
     await sim.server.close()
 
 
-Story = Callable[[MemoryZooKeeper, Client], Awaitable[None]]
+Story = Callable[[FaultyServer, Client], Awaitable[None]]
 
 
 def tell(story: Story, **options: object) -> None:

@@ -27,7 +27,7 @@ from runtime.clock import SystemClock
 from runtime.network.os_transport import OsNetwork
 from tests.async_tests import played_by, simulated
 from tests.metadata.store.conformance import Seen, raises, settle
-from tests.metadata.store.memory_zookeeper import Fate, MemoryZooKeeper
+from tests.metadata.store.faulty_server import Fate, FaultyServer
 from tests.metadata.store.zookeeper_world import (
     CONNECTED,
     SUSPENDED,
@@ -49,7 +49,7 @@ def tell_on_loopback(story: Story) -> None:
     """The same in real time, for what moves many bytes."""
 
     async def run() -> None:
-        server = MemoryZooKeeper(OsNetwork(), SystemClock())
+        server = FaultyServer(OsNetwork(), SystemClock())
         async with client_of(await server.listen()) as client:
             await story(server, client)
         await server.close()
@@ -65,7 +65,7 @@ def tell_on_loopback(story: Story) -> None:
 )
 @played_by(tell, gives=2)
 async def test_a_write_without_an_answer_is_told_as_that_and_the_next_read_knows(
-    server: MemoryZooKeeper, client: Client, fate: Fate, is_applied: bool
+    server: FaultyServer, client: Client, fate: Fate, is_applied: bool
 ) -> None:
     server.decide = once(fate, OpCode.CREATE)
     await raises(ConnectionLossError, client.store.create("/a"))
@@ -75,7 +75,7 @@ async def test_a_write_without_an_answer_is_told_as_that_and_the_next_read_knows
 
 
 @played_by(tell, gives=2)
-async def test_a_read_without_an_answer_is_asked_again(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_read_without_an_answer_is_asked_again(server: FaultyServer, client: Client) -> None:
     await client.store.create("/a", b"one")
     server.decide = once(Fate.REPLY_LOST, OpCode.GET_DATA)
     seen = Seen()
@@ -86,7 +86,7 @@ async def test_a_read_without_an_answer_is_asked_again(server: MemoryZooKeeper, 
 
 @played_by(tell, gives=2)
 async def test_a_cut_fails_the_writes_before_it_and_keeps_the_reads_in_order(
-    server: MemoryZooKeeper, client: Client
+    server: FaultyServer, client: Client
 ) -> None:
     store = client.store
     server.decide = once(Fate.REQUEST_LOST, OpCode.CREATE)
@@ -121,7 +121,7 @@ async def test_operations_wait_for_a_connection_and_no_longer_than_a_session_las
 
 @played_by(tell, gives=2)
 async def test_an_answer_that_is_none_costs_the_connection_and_not_the_read(
-    server: MemoryZooKeeper, client: Client
+    server: FaultyServer, client: Client
 ) -> None:
     server.decide = once(Fate.GARBAGE, OpCode.EXISTS)
     assert await client.store.exists("/a") is None
@@ -129,7 +129,7 @@ async def test_an_answer_that_is_none_costs_the_connection_and_not_the_read(
 
 
 def test_a_read_that_kills_every_connection_is_given_up() -> None:
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
+    async def story(server: FaultyServer, client: Client) -> None:
         asked = 0
 
         def decide(code: OpCode, path: str) -> Fate:
@@ -146,7 +146,7 @@ def test_a_read_that_kills_every_connection_is_given_up() -> None:
 
 
 @played_by(tell_on_loopback, gives=2)
-async def test_a_request_that_no_server_takes_is_refused_here(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_request_that_no_server_takes_is_refused_here(server: FaultyServer, client: Client) -> None:
     await raises(RefusedError, client.store.create("/a", bytes(1_100_000)))
     await client.store.create("/a", bytes(1_000_000))
     assert len((await client.store.get("/a"))[0]) == 1_000_000
@@ -234,7 +234,7 @@ def test_a_second_cut_between_the_parts_of_set_watches_swallows_no_change(monkey
 
 
 @played_by(tell, gives=2)
-async def test_a_watch_left_twice_is_told_once(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_watch_left_twice_is_told_once(server: FaultyServer, client: Client) -> None:
     await client.store.create("/a")
     seen = Seen()
     for _ in range(3):
@@ -248,9 +248,7 @@ async def test_a_watch_left_twice_is_told_once(server: MemoryZooKeeper, client: 
 
 
 @played_by(tell_on_loopback, gives=2)
-async def test_the_caller_of_an_answer_runs_before_a_later_watch_is_told(
-    server: MemoryZooKeeper, client: Client
-) -> None:
+async def test_the_caller_of_an_answer_runs_before_a_later_watch_is_told(server: FaultyServer, client: Client) -> None:
     """Answer and watch arrive in one piece; whoever asked still sees his answer first."""
     store, heard = client.store, []
     await store.create("/a")
@@ -269,7 +267,7 @@ async def test_the_caller_of_an_answer_runs_before_a_later_watch_is_told(
 
 
 @played_by(tell, gives=2)
-async def test_a_watch_may_ask_the_store_from_inside(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_watch_may_ask_the_store_from_inside(server: FaultyServer, client: Client) -> None:
     store = client.store
     await store.create("/a")
     answers: list[asyncio.Task[tuple[bytes, object]]] = []
@@ -282,7 +280,7 @@ async def test_a_watch_may_ask_the_store_from_inside(server: MemoryZooKeeper, cl
 
 
 @played_by(tell, gives=2, chroot="/kafka/one")
-async def test_a_chroot_is_made_and_never_seen(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_chroot_is_made_and_never_seen(server: FaultyServer, client: Client) -> None:
     store, seen = client.store, Seen()
     await store.exists("/a", seen)
     assert await store.create("/a") == "/a"
@@ -305,7 +303,7 @@ async def test_a_chroot_is_made_and_never_seen(server: MemoryZooKeeper, client: 
 def test_a_pipeline_is_in_order_and_bounded() -> None:
     count = 5_000
 
-    async def story(server: MemoryZooKeeper, client: Client) -> None:
+    async def story(server: FaultyServer, client: Client) -> None:
         session = client.store.session().client.session
         most_under_way = 0
 
@@ -328,7 +326,7 @@ def test_a_pipeline_is_in_order_and_bounded() -> None:
 
 
 @played_by(tell_on_loopback, gives=2)
-async def test_a_pipeline_stops_at_a_write_without_an_answer(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_pipeline_stops_at_a_write_without_an_answer(server: FaultyServer, client: Client) -> None:
     server.decide = lambda _code, path: Fate.REPLY_LOST if path == "/n100" else Fate.ANSWERED
     with pytest.raises(ConnectionLossError):
         await client.store.write_many([[Create(f"/n{number}")] for number in range(5_000)])
@@ -339,7 +337,7 @@ async def test_a_pipeline_stops_at_a_write_without_an_answer(server: MemoryZooKe
 
 
 @played_by(tell_on_loopback, gives=2)
-async def test_a_pipeline_of_reads_outlives_cuts(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_pipeline_of_reads_outlives_cuts(server: FaultyServer, client: Client) -> None:
     await client.store.write_many([[Create(f"/n{number}", b"x")] for number in range(3_000)])
     cut_at = {"/n10", "/n1500", "/n2999"}
 
@@ -361,7 +359,7 @@ async def test_a_pipeline_of_reads_outlives_cuts(server: MemoryZooKeeper, client
 
 
 @played_by(tell_on_loopback, gives=2)
-async def test_a_caller_who_leaves_a_pipeline_ends_it(server: MemoryZooKeeper, client: Client) -> None:
+async def test_a_caller_who_leaves_a_pipeline_ends_it(server: FaultyServer, client: Client) -> None:
     last = 19_999
     writing = client.tasks.spawn(
         client.store.write_many([[Create(f"/n{number}")] for number in range(last + 1)]), name="write"
@@ -409,9 +407,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_cut(seed: int) -> None:
 
 
 @played_by(tell, gives=2)
-async def test_a_server_that_greets_and_cuts_is_not_asked_without_a_pause(
-    server: MemoryZooKeeper, client: Client
-) -> None:
+async def test_a_server_that_greets_and_cuts_is_not_asked_without_a_pause(server: FaultyServer, client: Client) -> None:
     server.decide = lambda code, _path: Fate.REQUEST_LOST if code is OpCode.SYNC else Fate.ANSWERED
     before = len(server.greetings)
     server.cut()
