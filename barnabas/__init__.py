@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from barnabas.embedded import BrokerStartError, EmbeddedBroker, UnknownUserError
+    from barnabas.embedded import BrokerRequestError, BrokerStartError, EmbeddedBroker, UnknownUserError
 
-__all__ = ["BrokerStartError", "EmbeddedBroker", "UnknownUserError"]
+__all__ = ["BrokerRequestError", "BrokerStartError", "EmbeddedBroker", "UnknownUserError"]
 __version__ = "0.1.0"
 
 

@@ -15,10 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import secrets
+import ssl
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from barnabas.certificates import Authority
 from barnabas.properties import write_private, write_properties
@@ -33,6 +36,7 @@ _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _MADE = "made.json"
 _CERTIFICATE = "-----BEGIN CERTIFICATE"
+_NAME = re.compile(r"""[^\s;=/"']+""")
 
 
 def require_protocol(protocol: str) -> None:
@@ -45,20 +49,38 @@ class UnknownUserError(LookupError):
     """A user that was not asked for; the text says who was."""
 
 
+def require_users(users: Iterable[str], passwords: Mapping[str, str]) -> None:
+    """Raises ValueError for a name or a password that a login configuration cannot have."""
+    for user in users:
+        if not _NAME.fullmatch(user):
+            raise ValueError(f"user {user!r}: a name has no spaces, and none of ; = / and quotes")
+    for user, password in passwords.items():
+        if not password or not password.isprintable():
+            raise ValueError(f"the password of {user} must be one printable line")
+
+
 class GeneratedSecurity:
-    """`folder` must exist. `users` are those beside `admin`, `hosts` the names and addresses of the brokers. Raises ValueError
-    for an unknown protocol."""
+    """`folder` must exist. `users` are those beside `admin`, `hosts` the names and addresses of the brokers. `passwords` are
+    those of users, which are generated otherwise. Raises ValueError for an unknown protocol, and as `require_users`."""
 
     def __init__(
-        self, protocol: str, folder: str | os.PathLike[str], users: Iterable[str] = (), hosts: Iterable[str] = HOSTS
+        self,
+        protocol: str,
+        folder: str | os.PathLike[str],
+        users: Iterable[str] = (),
+        hosts: Iterable[str] = HOSTS,
+        *,
+        passwords: Mapping[str, str] | None = None,
     ) -> None:
         require_protocol(protocol)
+        given = passwords or {}
+        wanted = tuple(dict.fromkeys((ADMIN, BROKER, *users, *given)))
+        require_users(wanted, given)
         self.protocol = protocol
         self.folder = Path(folder)
-        wanted = tuple(dict.fromkeys((ADMIN, BROKER, *users)))
         made = self._made()
-        if made is None or not made.keys() >= set(wanted):
-            made = self._make(wanted, tuple(hosts))
+        if made is None or not made.keys() >= set(wanted) or not made.items() >= given.items():
+            made = self._make(wanted, given, tuple(hosts))
         self.passwords: Mapping[str, str] = made
         """By user."""
 
@@ -93,8 +115,8 @@ class GeneratedSecurity:
                 "ssl.client.auth": "requested", "ssl.principal.mapping.rules": "RULE:^CN=([^,]*)$/$1/,DEFAULT",
             }  # fmt: skip
         if self.has_sasl:
-            known = " ".join(f'user_{user}="{password}"' for user, password in self.passwords.items())
-            own = f'username="{BROKER}" password="{self.passwords[BROKER]}"'
+            known = " ".join(f"user_{user}={_quoted(password)}" for user, password in self.passwords.items())
+            own = f"username={BROKER} password={_quoted(self.passwords[BROKER])}"
             settings |= {
                 "sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM_MECHANISMS)),
                 "sasl.mechanism.inter.broker.protocol": "PLAIN",
@@ -125,10 +147,23 @@ class GeneratedSecurity:
         self._require(user)
         settings = {"security.protocol": self.protocol.upper()}
         if self.has_sasl:
-            login = f'{_PLAIN} required username="{user}" password="{self.passwords[user]}";'
+            login = f'{_PLAIN} required username="{user}" password={_quoted(self.passwords[user])};'
             settings |= {"sasl.mechanism": "PLAIN", "sasl.jaas.config": login}
             return settings | (self._trust(in_line=in_line) if self.has_tls else {})
         return settings | self._stores(user, in_line=in_line)
+
+    def python_settings(self, user: str = ADMIN) -> dict[str, Any]:
+        """Return the arguments of a user's clients of kafka-python and aiokafka. Raises UnknownUserError."""
+        self._require(user)
+        settings: dict[str, Any] = {"security_protocol": self.protocol.upper()}
+        if self.has_tls:
+            settings["ssl_context"] = context = ssl.create_default_context(cafile=self.path("authority.pem"))
+            if not self.has_sasl:
+                context.load_cert_chain(self.path(f"{user}.pem"))
+        if self.has_sasl:
+            login = {"sasl_plain_username": user, "sasl_plain_password": self.passwords[user]}
+            settings |= {"sasl_mechanism": "PLAIN", **login}
+        return settings
 
     def write_properties(self, listeners: Sequence[str] = ()) -> None:
         """Write broker.properties (`listeners` as in `broker_settings`), and USER.properties of each user: all that their
@@ -152,14 +187,14 @@ class GeneratedSecurity:
             return None
         return passwords if protocol == self.protocol else None
 
-    def _make(self, users: Sequence[str], hosts: Sequence[str]) -> dict[str, str]:
+    def _make(self, users: Sequence[str], given: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
         if self.has_tls:
             authority = Authority.create("barnabas")
             write_private(self.folder / "authority.pem", authority.certificate)
             for user in users:
                 issued = authority.issue(user, hosts=hosts if user == BROKER else ())
                 write_private(self.folder / f"{user}.pem", issued.both)
-        passwords = {user: secrets.token_urlsafe(24) for user in users}
+        passwords = {user: given.get(user) or secrets.token_urlsafe(24) for user in users}
         write_private(self.folder / _MADE, json.dumps([self.protocol, passwords]))  # the last: the others are there
         return passwords
 
@@ -178,6 +213,12 @@ class GeneratedSecurity:
             text = Path(authority).read_text(encoding="ascii")
             return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": text}
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": authority}
+
+
+def _quoted(text: str) -> str:
+    """Return a value of a login configuration."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,9 +45,6 @@ when an option or a setting is wrong."""
 @click.option("--ready-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="where it says in JSON that it is ready")
 @click.option("--lifeline-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="it ends when this one is closed")
 @click.option("--discard", hidden=True, help="a folder that it deletes then")
-@click.option(
-    "--faults-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="a socket over which faults are injected"
-)
 @click.option("--control-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="over which it is controlled")
 @click.option("--refuse-unknown", is_flag=True, hidden=True, help="an unknown setting is an error")
 @click.pass_context
@@ -65,7 +62,6 @@ def command(
     ready_fd: int,
     lifeline_fd: int,
     discard: str | None,
-    faults_fd: int,
     control_fd: int,
     refuse_unknown: bool,
 ) -> int:
@@ -92,7 +88,7 @@ def command(
             return supervised.start_supervised(request, settings)
         if override_broker or store_port:
             raise ConfigError("--override-broker and --store-port are for several brokers: --brokers N")
-        start = StartOptions(topics_at_start, not no_banner, ready_fd, lifeline_fd, discard, faults_fd)
+        start = StartOptions(topics_at_start, not no_banner, ready_fd, lifeline_fd, discard)
         from broker import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 
         return process.run(settings, start, context.meta[BEGUN_MS])

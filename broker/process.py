@@ -56,8 +56,8 @@ from storage.directories.log_directory import DirectoryRefused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.network.faults.fault_socket import FaultSocket
     from broker.network.faults.fault_table import FaultTable
+    from broker.owner_socket import OwnerSocket
     from config.broker import BrokerSettings
     from metadata.store.port import Store
     from runtime.disk.disk_queue import DiskQueue
@@ -144,10 +144,11 @@ class BrokerProcess:
         tls_threads = _tls_threads()
         documents = OsDocuments(self._clock)
         dependencies = replace(self._dependencies(disk, network), tls_work=TlsWork(*tls_threads), documents=documents)
-        faults, fault_socket = self._fault_injection()
+        faults = self._faults()
         broker = self._broker = Broker(
             self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail, faults=faults
         )
+        owner = None if faults is None else self._owner_socket(faults, broker)
         watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
         watchdog.start()
         http = self._http_server(broker, dependencies, watchdog)
@@ -160,8 +161,8 @@ class BrokerProcess:
             await self._run(broker, http, http_network)
         finally:
             self._close_notices(manager)
-            if fault_socket is not None:
-                fault_socket.close()
+            if owner is not None:
+                await owner.close()
             watchdog.close()
             http_network.close()
             await network.drain()  # the files that they send from are closed by the disk's threads
@@ -172,16 +173,19 @@ class BrokerProcess:
             await disk.close()
         return self._report_stopped()
 
-    def _fault_injection(self) -> tuple[FaultTable | None, FaultSocket | None]:
-        """Return the faults that a test may inject, and what listens to it; None without `faults_fd`."""
+    def _faults(self) -> FaultTable | None:
+        """Return the faults that a test may inject; None without `faults_fd`."""
         if self._options.faults_fd < 0:
-            return None, None
+            return None
         from broker.handlers import ALL  # noqa: PLC0415  for tests alone
-        from broker.network.faults.fault_socket import FaultSocket  # noqa: PLC0415
         from broker.network.faults.fault_table import FaultTable  # noqa: PLC0415
 
-        faults = FaultTable(ALL)
-        return faults, FaultSocket(self._options.faults_fd, faults, asyncio.get_running_loop())
+        return FaultTable(ALL)
+
+    def _owner_socket(self, faults: FaultTable, broker: Broker) -> OwnerSocket:
+        from broker.owner_socket import OwnerSocket  # noqa: PLC0415  for tests alone
+
+        return OwnerSocket(self._options.faults_fd, faults, broker, asyncio.get_running_loop())
 
     def _http_server(self, broker: Broker, dependencies: Dependencies, watchdog: Watchdog) -> HttpServer | None:
         if self._settings.barnabas_http_port is None:

@@ -1,8 +1,8 @@
 """The private channel of a program that has started the command as its child: lines of JSON over a socket pair.
 
-    -> {"id": 1, "do": "kill" | "stop" | "restart" | "pause" | "resume" | "inject" | "clear_faults",
-        "broker": 0, ...}
-    <- {"id": 1, "ok": true, ...}  or  {"id": 1, "ok": false, "error": "text"}
+    -> {"id": 1, "do": "kill" | "stop" | "restart" | "pause" | "resume", "broker": 0}
+    -> {"id": 2, "do": "inject" | ..., "broker": 0 | null, ...}    what brokers do (`broker.owner_socket`); null: all that run
+    <- {"id": 1, "ok": true, ...}  or  {"id": 1, "ok": false, "error": "text", "is_invalid": false}
     <- {"event": "ready", ...}, {"event": "ended", "broker": 0, "exit_code": -9}
 
 Rules: requests are carried out side by side, each is answered when it is done. The end of the channel is the end of its owner.
@@ -22,7 +22,11 @@ _READ_BYTES = 64 * 1024
 
 
 class ControlError(Exception):
-    """A request that cannot be done; the text says why."""
+    """A request that cannot be done; the text says why. `is_invalid`: because the request itself is wrong."""
+
+    def __init__(self, text: str, *, is_invalid: bool = False) -> None:
+        super().__init__(text)
+        self.is_invalid = is_invalid
 
 
 Handler = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
@@ -69,7 +73,7 @@ class ControlChannel:
             request_id = request["id"]
             answer = {"ok": True, **await self._handle(request)}
         except ControlError as error:
-            answer = {"ok": False, "error": str(error)}
+            answer = {"ok": False, "error": str(error), "is_invalid": error.is_invalid}
         except (ValueError, KeyError, TypeError) as error:
             answer = {"ok": False, "error": f"not a request: {error!r}"}
         await self._write({"id": request_id, **answer})

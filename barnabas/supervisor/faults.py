@@ -1,8 +1,7 @@
-"""The supervisor's end of the private socket over which a broker hears which faults to inject.
+"""The supervisor's end of the private socket over which a broker hears which faults to inject, and what else its owner wants.
 
-Rules: the lines of JSON are those of `broker.network.faults.fault_socket`, one request at a time; the broker answers when the
-fault is in force. A broker that nobody controls has no
-such socket.
+Rules: the lines of JSON are those of `broker.owner_socket`, one request at a time; the broker answers when it has done it. A
+broker that nobody controls has no such socket.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class FaultChannel:
         self._socket = end
         self._asking = asyncio.Lock()
 
-    async def ask(self, request: Mapping[str, Any]) -> None:
-        """Return when the broker has done it. Raises ControlError."""
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the broker's answer, when it has done it. Raises ControlError."""
         loop = asyncio.get_running_loop()
         async with self._asking:
             try:
@@ -39,6 +38,7 @@ class FaultChannel:
                     answer += got
             except OSError as error:
                 raise ControlError(f"the broker does not answer: {error.strerror}") from error
-        told = json.loads(answer)
+        told: dict[str, Any] = json.loads(answer)
         if not told["ok"]:
-            raise ControlError(told["error"])
+            raise ControlError(told["error"], is_invalid=told["is_invalid"])
+        return told

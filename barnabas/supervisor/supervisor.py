@@ -46,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 _STARTING_REFUSED = (1, 2)
+CREATE_TOPIC = "create_topic"
+PASSED_ON = frozenset({"inject", "clear_faults", "faults_left", "await_metadata", "create_acls", CREATE_TOPIC})
+"""Requests that the brokers carry out (`broker.owner_socket`)."""
 NO_DESCRIPTOR = -1
 
 
@@ -86,7 +89,6 @@ class Supervisor:
     def run(self, brokers: Sequence[SupervisedProcess], store: SupervisedProcess | None) -> int:
         """Raises OSError if the HTTP port cannot be opened."""
         self._brokers, self._store = list(brokers), store
-        gc.collect()
         gc.freeze()  # what children inherit is never visited, and its memory stays shared
         life = self._loop.create_task(self._live())
         life.add_done_callback(lambda _: self._loop.stop())
@@ -165,13 +167,14 @@ class Supervisor:
         facts = self._brokers[0].facts or {}
         took_ms = self._clock.monotonic_ms() - self._plan.began_ms
         own = None if self._plan.http is None else str(self._plan.http)
+        is_lone = self._store is None and len(rows) == 1
         logger.info("brokers ready: brokers=%d cluster=%s duration_ms=%d", len(rows), facts.get("cluster_id"), took_ms)
         if self._control is not None:
             self._control.tell(
                 "ready",
                 bootstrap_servers=bootstrap_servers(rows),
                 cluster_id=facts.get("cluster_id"),
-                http=own,
+                http=facts.get("http") if is_lone else own,
                 brokers=[self._row_for_owner(member) for member in self._brokers],
             )
         if self._plan.show_banner:
@@ -342,8 +345,8 @@ class Supervisor:
             "resume": self._resume,
         }
         action = request["do"]
-        if action in ("inject", "clear_faults"):
-            return await self._inject(request)
+        if action in PASSED_ON:
+            return await self._pass_on(request)
         if action not in actions:
             raise ControlError(f"unknown request {action!r}")
         answer: Mapping[str, Any] | None = await actions[action](self._asked_for(request["broker"]))
@@ -389,14 +392,21 @@ class Supervisor:
         self._require_running(member)
         member.signal(signal.SIGCONT)
 
-    async def _inject(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _pass_on(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ask the broker, or all that run, or one of them for what concerns the whole cluster. Raises ControlError."""
         asked = request.get("broker")
-        members = [member for member in self._brokers if member.child] if asked is None else [self._asked_for(asked)]
+        running = [member for member in self._brokers if member.child is not None and not member.paused.is_set()]
+        members = running if asked is None else [self._asked_for(asked)]
+        if asked is None and request["do"] == CREATE_TOPIC:
+            members = running[:1]
+        if not members:
+            raise ControlError("no broker runs")
         passed_on = {name: value for name, value in request.items() if name != "broker"}
+        answers = []
         for member in members:
             self._require_running(member)
-            await self._faults[member].ask(passed_on)
-        return {}
+            answers.append(await self._faults[member].ask(passed_on))
+        return {"brokers": answers}
 
     @staticmethod
     def _require_running(member: SupervisedProcess) -> None:

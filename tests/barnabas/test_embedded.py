@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -11,12 +10,12 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
-from barnabas import BrokerStartError, EmbeddedBroker
+from barnabas import BrokerRequestError, BrokerStartError, EmbeddedBroker
 from tests.barnabas.wire import topics_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,8 +53,9 @@ def test_topics_are_there_and_nothing_is_left() -> None:
 
 def test_it_tells_where_its_metrics_are() -> None:
     with EmbeddedBroker(settings={"barnabas.http.port": 0}) as broker:
-        assert urllib.request.urlopen(f"http://{broker.http}/ready", timeout=30).read()
-    assert broker.http is None
+        assert broker.http == broker.http_address
+        assert urllib.request.urlopen(f"http://{broker.http_address}/ready", timeout=30).read()
+    assert broker.http_address is None
 
 
 def test_names_alone_make_topics_of_one_partition() -> None:
@@ -109,36 +109,94 @@ def test_a_bad_setting_is_told_and_nothing_is_left(settings: dict[str, object], 
     assert _folders() == set()
 
 
+def test_topics_are_created_while_it_runs() -> None:
+    with EmbeddedBroker(["a"], {"auto.create.topics.enable": False}) as broker:
+        broker.create_topic("b", 3, settings={"retention.ms": 60_000, "unclean.leader.election.enable": True})
+        assert topics_of(broker.bootstrap_servers) == {"a": 1, "b": 3}
+        with pytest.raises(BrokerRequestError, match="TOPIC_ALREADY_EXISTS: Topic 'a' already exists"):
+            broker.create_topic("a")
+        with pytest.raises(BrokerRequestError, match=r"INVALID_CONFIG: .*retentio\.ms"):
+            broker.create_topic("c", settings={"retentio.ms": 1})
+
+
+def test_a_broker_ends_in_every_way_and_goes_on_with_its_data() -> None:
+    with EmbeddedBroker(["t"]) as broker:
+        settings, address = broker.client_settings(), broker.bootstrap_servers
+        producer = Producer({**settings, "log_level": 0})
+        sent = [b"first", b"killed", b"stopped", b"restarted", b"paused"]
+        for value in sent:
+            match value:
+                case b"killed":
+                    process_id = broker.process_id
+                    broker.kill()
+                    assert not _is_running(process_id)
+                case b"stopped":
+                    broker.stop()
+                case b"paused":
+                    broker.pause()
+            producer.produce("t", value)
+            if value == b"paused":
+                assert producer.flush(0.5) == 1, "it hangs"
+                broker.resume()
+            elif value != b"first":
+                broker.restart()
+                assert broker.bootstrap_servers == address
+            assert producer.flush(PATIENCE_S) == 0
+        assert _read(broker, len(sent)) == sent
+
+
+def _read(broker: EmbeddedBroker, count: int) -> list[bytes | None]:
+    """Return the values of the only partition of `t`."""
+    consumer = Consumer({**broker.client_settings(), "group.id": "g", "auto.offset.reset": "earliest", "log_level": 0})
+    consumer.subscribe(["t"])
+    values = [record.value() for record in consumer.consume(count, PATIENCE_S)]
+    consumer.close()
+    return values
+
+
+def test_restore_undoes_everything() -> None:
+    with EmbeddedBroker(["t"]) as broker:
+        for undone in (lambda: None, broker.kill, broker.stop, broker.pause, lambda: _crash(broker)):
+            undone()
+            broker.restore()
+            assert topics_of(broker.bootstrap_servers) == {"t": 1}
+        broker.inject("Metadata", delay_ms=600_000, times=3)
+        assert broker.faults_left() == 3
+        broker.restore()
+        assert topics_of(broker.bootstrap_servers) == {"t": 1}
+
+
+def _crash(broker: EmbeddedBroker) -> None:
+    """End a broker, not by its own methods, and wait until it is known."""
+    os.kill(broker.process_id, signal.SIGKILL)
+    process = broker._process
+    assert process is not None
+    while not process.ended:
+        process.take_events()
+
+
 PARENT = """
 import json, sys, time
 from barnabas import EmbeddedBroker
-broker = EmbeddedBroker(["a"])
+broker = EmbeddedBroker(["a"], brokers={brokers})
 broker.start()
-print(json.dumps([broker.process_id, broker._folder]), flush=True)
+broker.pause(0)
+print(json.dumps([[*broker.process_ids.values(), broker._process.process_id], broker._folder]), flush=True)
 time.sleep(600)
 """
 
 
-@contextlib.contextmanager
-def _parent(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
-    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment)
-    try:
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_everything_goes_with_a_parent_that_is_killed(tmp_path: Path, brokers: int) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PARENT.format(brokers=brokers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as parent:
         assert parent.stdout is not None
-        yield parent, *json.loads(parent.stdout.readline())
-    finally:
-        parent.kill()
-        parent.wait()
-        assert parent.stdout is not None
-        parent.stdout.close()
-
-
-def test_it_goes_with_a_parent_that_is_killed(tmp_path: Path) -> None:
-    with _parent(tmp_path) as (parent, process_id, folder):
-        assert _is_running(process_id)
+        process_ids, folder = json.loads(parent.stdout.readline())
+        assert all(map(_is_running, process_ids))
         parent.send_signal(signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE_S
-        while _is_running(process_id) and time.monotonic() < deadline:
+        while (any(map(_is_running, process_ids)) or os.path.exists(folder)) and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert not _is_running(process_id)
-        assert not os.path.exists(folder)
+    assert not any(map(_is_running, process_ids))
+    assert not os.path.exists(folder)

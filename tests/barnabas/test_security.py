@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
+from kafka import KafkaConsumer
 
 from barnabas import EmbeddedBroker
+from barnabas.embedded import AUTHORIZER
 from barnabas.launch import command
+from barnabas.properties import write_properties
 from barnabas.security import PROTOCOLS, GeneratedSecurity, UnknownUserError, main
 from config.sources import read_properties
 from tests.oracle.ports import lasting_port
@@ -31,11 +36,11 @@ def test_a_secured_broker_serves_its_users_and_nobody_else(protocol: str) -> Non
             assert secret not in broker.log
 
 
-def test_with_an_authorizer_users_see_what_they_may() -> None:
-    acls = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
-    with EmbeddedBroker(["orders"], acls, security="ssl", users=["alice"]) as broker:
-        assert "orders" in AdminClient(broker.client_settings()).list_topics(timeout=PATIENCE_S).topics
-        assert "orders" not in AdminClient(broker.client_settings("alice")).list_topics(timeout=PATIENCE_S).topics
+@pytest.mark.parametrize("acls", [{"acls": True}, {"settings": {"authorizer.class.name": AUTHORIZER}}])
+def test_with_an_authorizer_users_see_what_they_may(acls: dict[str, Any]) -> None:
+    with EmbeddedBroker(["orders"], security="ssl", users=["alice"], **acls) as broker:
+        assert topics_of(broker, "admin") == {"orders"}
+        assert topics_of(broker, "alice") == set()
 
 
 def test_without_an_authorizer_every_user_may_do_everything() -> None:
@@ -45,11 +50,86 @@ def test_without_an_authorizer_every_user_may_do_everything() -> None:
         assert producer.flush(PATIENCE_S) == 0
 
 
-def test_an_unknown_protocol_and_users_of_a_broker_without_security_are_refused() -> None:
-    with pytest.raises(ValueError, match="security 'tls' must be one of ssl, sasl_plaintext, sasl_ssl"):
-        EmbeddedBroker(security="tls")
-    with pytest.raises(ValueError, match="users need security: one of ssl, sasl_plaintext, sasl_ssl"):
-        EmbeddedBroker(users=["alice"])
+@pytest.mark.parametrize(
+    ("wanted", "protocol"),
+    [
+        ({"tls": True}, "ssl"),
+        ({"users": ["alice"]}, "sasl_plaintext"),
+        ({"tls": True, "users": {"alice": 'a "word" with \\ and ;'}}, "sasl_ssl"),
+        ({"acls": True, "tls": True}, "sasl_ssl"),
+    ],
+)
+def test_each_argument_is_enough(wanted: dict[str, Any], protocol: str) -> None:
+    with EmbeddedBroker(["orders"], **wanted) as broker:
+        assert broker.security.protocol == protocol
+        for user in broker.security.users:
+            assert "orders" in AdminClient(broker.client_settings(user)).list_topics(timeout=PATIENCE_S).topics
+        if isinstance(wanted.get("users"), dict):
+            assert broker.security.passwords.items() >= wanted["users"].items()
+
+
+def test_acls_say_what_their_users_may_do() -> None:
+    acls: list[str | tuple[str, ...]] = [
+        "writer write topic orders-*", ("reader", "read", "topic", "orders-1"), "* read group *", "deny reader read group g2",
+    ]  # fmt: skip
+    with EmbeddedBroker(["orders-1", "bills"], acls=acls) as broker:
+        assert broker.security.users == ["admin", "writer", "reader"]
+        assert topics_of(broker, "admin") == {"orders-1", "bills"}
+        for user in ("writer", "reader"):
+            assert topics_of(broker, user) == {"orders-1"}
+        denied = {**broker.client_settings("reader"), "group.id": "g2", "log_level": 0}
+        consumer = Consumer(denied)
+        consumer.subscribe(["orders-1"])
+        record = consumer.poll(PATIENCE_S)
+        assert record is not None
+        error = record.error()
+        assert error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        consumer.close()
+
+
+def topics_of(broker: EmbeddedBroker, user: str) -> set[str]:
+    return set(AdminClient(broker.client_settings(user)).list_topics(timeout=PATIENCE_S).topics)
+
+
+@pytest.mark.parametrize("wanted", [{"tls": True}, {"users": ["alice"]}, {"tls": True, "users": ["alice"]}, {}])
+def test_clients_of_other_libraries_have_settings_too(wanted: dict[str, Any], tmp_path: Path) -> None:
+    with EmbeddedBroker(["orders"], **wanted) as broker:
+        consumer = KafkaConsumer(**broker.python_client_settings(), request_timeout_ms=PATIENCE_S * 1000)
+        assert consumer.topics() == {"orders"}
+        consumer.close()
+        write_properties(tmp_path / "admin.properties", broker.java_client_settings())
+        options = [
+            "--bootstrap-server",
+            broker.bootstrap_servers,
+            "--command-config",
+            str(tmp_path / "admin.properties"),
+        ]
+        listed = subprocess.run(
+            command("topics", "list", *options), capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        )
+        assert listed.stdout.split() == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"security": "tls"}, "security 'tls' must be one of ssl, sasl_plaintext, sasl_ssl"),
+        ({"security": "ssl", "tls": True}, "security says the protocol: tls cannot be given as well"),
+        ({"users": ["alice;"]}, "user 'alice;': a name has no spaces, and none of"),
+        ({"users": {"alice": ""}}, "the password of alice must be one printable line"),
+        ({"brokers": 0}, "brokers=0: at least 1"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(wanted: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        EmbeddedBroker(**wanted)
+
+
+def test_an_acl_that_is_none_is_told_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(ValueError, match=r"there is no operation 'red': did you mean read\?"):
+        EmbeddedBroker(acls=["alice red topic orders"]).start()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -63,7 +143,7 @@ def test_an_unknown_user_is_named_with_those_that_there_are(protocol: str, tmp_p
 def test_a_broker_without_security_has_no_users() -> None:
     with EmbeddedBroker() as broker:
         assert broker.client_settings() == {"bootstrap.servers": broker.bootstrap_servers}
-        with pytest.raises(UnknownUserError, match="there is no user 'alice': the broker was made without security"):
+        with pytest.raises(UnknownUserError, match="there is no user 'alice': the broker was made without users"):
             broker.client_settings("alice")
 
 

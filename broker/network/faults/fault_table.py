@@ -76,6 +76,11 @@ class FaultTable:
         """End all faults. Requests that are late stay so."""
         self._faults.clear()
 
+    @property
+    def left(self) -> int:
+        """For how many requests there are faults, without those that are in force until they are cleared."""
+        return sum(fault.remaining or 0 for faults in self._faults.values() for fault in faults)
+
     def of(self, api_key: int, *, is_follower: bool) -> InjectedFault | None:
         """Return the fault of the next request, which counts once `use` is called."""
         faults = self._faults.get((api_key, is_follower))

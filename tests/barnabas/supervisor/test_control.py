@@ -45,6 +45,10 @@ class Owner:
         return row
 
 
+def refused(reason: str) -> dict[str, Any]:
+    return {"ok": False, "error": reason, "is_invalid": False}
+
+
 @contextmanager
 def owning(folder: Path, *arguments: str) -> Iterator[tuple[Owner, subprocess.Popen[bytes]]]:
     own, theirs = socket.socketpair()
@@ -88,8 +92,8 @@ def test_brokers_are_killed_stopped_paused_and_started_again(folder: Path) -> No
         assert owner.ask("restart", 0)["ok"]
         kill(again["process_id"])
         assert owner.read() == {"event": "ended", "broker": 1, "exit_code": -signal.SIGKILL}
-        assert owner.ask("pause", 1) == {"ok": False, "error": "broker 1 does not run"}
-        assert owner.ask("kill", 7) == {"ok": False, "error": "there is no broker 7; there are 0, 1"}
+        assert owner.ask("pause", 1) == refused("broker 1 does not run")
+        assert owner.ask("kill", 7) == refused("there is no broker 7; there are 0, 1")
         assert owner.ask("dance", 0)["error"] == "unknown request 'dance'"
         assert owner.ask("restart", 1)["ok"]
         assert read(servers, "orders", 3) == ["0", "1", "2"]
@@ -107,8 +111,10 @@ def test_the_end_of_the_owner_is_the_end_of_all(folder: Path) -> None:
 def test_a_lone_broker_is_controlled_likewise(folder: Path) -> None:
     with owning(folder) as (owner, process):
         assert (owner.ready["http"], [row["broker"] for row in owner.ready["brokers"]]) == (None, [1001])
-        assert owner.ask("inject", None, api="Metadata", error="NOT", times=1)["error"] == "there is no error 'NOT'"
-        assert owner.ask("inject", 1001, api="CreateTopics", error="POLICY_VIOLATION", times=1) == {"ok": True}
+        wrong = owner.ask("inject", None, api="Metadata", error="NOT", times=1)
+        assert wrong == {"ok": False, "error": "there is no error 'NOT'", "is_invalid": True}
+        assert owner.ask("inject", 1001, api="CreateTopics", error="POLICY_VIOLATION", times=1)["ok"]
+        assert [row["left"] for row in owner.ask("faults_left", None)["brokers"]] == [1]
         assert owner.ask("restart", 1001)["bootstrap_server"] == owner.ready["bootstrap_servers"]
         assert os.listdir(folder / "data")
         process.send_signal(signal.SIGTERM)
