@@ -22,6 +22,8 @@ from broker.network.responses.response_queue import ResponseQueue, StartedReques
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.network.connections.connection_life import ConnectionLife
     from broker.network.connections.connection_shared import ConnectionShared
     from broker.network.dispatch import FastPath, Frame, Outcome
@@ -34,7 +36,7 @@ class RequestStarter:
 
     __slots__ = (
         "_admit",
-        "_fast_path",
+        "_fast_paths",
         "_in_flight",
         "_life",
         "_meter",
@@ -53,7 +55,8 @@ class RequestStarter:
         self._admit = shared.dispatch.gate.admit
         self._meter = shared.dispatch.gate.meter
         self._read_header = HeaderReader().read
-        self._fast_path: FastPath | None = None  # since the first request of an API that has one
+        # Of each API that has one, since its first request, by what makes it.
+        self._fast_paths: dict[Callable[[], FastPath], FastPath] = {}
 
     def start(
         self, route: Route, frame: Buffer, correlation_id: int, client_id_bytes: int, reserved_bytes: int
@@ -87,14 +90,17 @@ class RequestStarter:
             self._wait_for(outcome, started)
         else:
             self._responses.respond(outcome, started)
-        if route.fast_path is not None:
-            if self._fast_path is None:
-                self._fast_path = route.fast_path()
-            self._fast_path.learn(route, frame, position, request, context, outcome)
+        make = route.fast_path
+        if make is not None:
+            path = self._fast_paths.get(make)
+            if path is None:
+                path = self._fast_paths[make] = make()
+            path.learn(route, frame, position, request, context, outcome)
 
     def start_repeated(self, route: Route, frame: Frame, correlation_id: int) -> bool:
         """Start a request on the fast path. False, and nothing is done, when it has to take the slow one."""
-        path = self._fast_path
+        make = route.fast_path
+        path = None if make is None else self._fast_paths.get(make)
         if path is None or path.route is not route:
             return False
         new = path.recognise(frame)

@@ -259,7 +259,7 @@ async def test_records_are_sent_and_not_kept(tmp_path: Path, repeats: Counted, h
         assert repeats.count == 2
         assert [len(row.records or b"") > 0 for row in again.responses[0].partitions][-1]
         assert while_waiting.responses[0].partitions[-1].records == again.responses[0].partitions[-1].records
-        path = both.peers[0].handler.intake._starter._fast_path
+        [path] = both.peers[0].handler.intake._starter._fast_paths.values()
         assert isinstance(path, RepeatedFetch)
         assert path._kept is None or not path._kept._reads
 
