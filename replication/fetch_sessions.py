@@ -211,19 +211,23 @@ class FetchSession:
         """Whether the session is kept for a next fetch, to which it has nothing to tell by now."""
         return self.is_kept and not (self._is_busy or self.touched or self._in_progress)
 
-    def begin_again(self) -> None:
-        """Begin another fetch of a session at rest."""
+    def begin_again(self) -> bool:
+        """Begin another fetch, of a session at rest; False, and nothing is done, of another."""
+        if self._is_busy or self.touched or self._in_progress or not self.is_kept:
+            return False
         self._is_busy = True
         if self.session_id == NO_SESSION:  # its responses tell all
             self._in_progress = dict.fromkeys(self.items.values())
+        return True
 
     def end_without_news(self) -> bool:
-        """Note that the fetch that has begun again has ended, and has looked at nothing. False if there is something to look
-        at."""
+        """Note that the fetch that has begun again has ended, and has looked at nothing; False, and nothing is done, if there
+        is something to look at."""
         if self.touched or not self.is_kept:
             return False
         self._in_progress.clear()
-        self.end()
+        self.parked = None
+        self._is_busy = False
         return True
 
     def keep_apart(self) -> None:
@@ -387,25 +391,16 @@ class FetchSessions:
         return resolved.session.epoch == resolved.expected_epoch
 
     def repeat(self, resolved: ResolvedFetch, epoch: int, now_ms: int) -> bool:
-        """Begin another fetch with the session of `resolved`: the next request of its client, with this epoch, names no
-        partition, or has no session and names the same. False, and nothing is done, unless the session is at rest."""
+        """Begin another fetch with the session of `resolved`, which its client knows: the next request, with this epoch, names
+        no partition. False, and nothing is done, unless the session is at rest."""
         session = resolved.session
-        if not session.is_at_rest:
+        if session.epoch != epoch or self._sessions.get(session.session_id) is not session or not session.begin_again():
             return False
-        if session.session_id != NO_SESSION:
-            if self._sessions.get(session.session_id) is not session or session.epoch != epoch:
-                return False
-            session.last_used_ms = now_ms
-            self._advance(session)
-            resolved.expected_epoch = session.epoch
-            resolved.is_incremental, resolved.items = True, []
-        session.begin_again()
+        session.last_used_ms = now_ms
+        self._advance(session)
+        resolved.expected_epoch = session.epoch
+        resolved.is_incremental = True
         return True
-
-    def rest(self, resolved: ResolvedFetch) -> bool:
-        """Note that a fetch that has begun again has its response, without news. False, and nothing is done, if there may be
-        news."""
-        return self.is_current(resolved) and resolved.session.end_without_news()
 
     def end(self, resolved: ResolvedFetch) -> None:
         """Note that the fetch has its response, or that its client has disconnected."""

@@ -1,14 +1,16 @@
-"""Timers: a hierarchical timing wheel, so that a parked request costs one list entry and no timer of the event loop.
+"""Timers: a hierarchical timing wheel, so that a parked request costs one entry and no timer of the event loop.
 
 Rules: `schedule` and `cancel` take constant time; the whole wheel owns at most one `call_later`, set to the nearest
 bucket that is not empty. Callbacks run on the loop, never from inside `schedule`. Resolution is one millisecond: a
 callback never runs early by the clock's milliseconds. Callbacks that may be late share a wake-up of the loop.
-Invariants: a callback runs at most once, and never after `cancel`. Entries due at different milliseconds run in order.
+Invariants: a callback runs at most once, and never after `cancel`. Entries due at different milliseconds run in order, those of
+the same millisecond in the order in which they were scheduled.
 
-A level holds 64 buckets of 64^level ms. An entry goes to the level of the highest six-bit group in which its deadline
-differs from the present, so each bucket lies ahead of the present in the same turn of its level, the nearest bucket is
-the first one of the lowest level that has any, and a bucket of a higher level is redistributed to lower ones when its
-time comes.
+The wheel holds deadlines, and a deadline all entries of its millisecond: the waits of many idle clients, which may be late,
+move through the wheel as one. A level holds 64 buckets of 64^level ms. A deadline goes to the level of the highest six-bit
+group in which it differs from the present, so each bucket lies ahead of the present in the same turn of its level, the nearest
+bucket is the first one of the lowest level that has any, and a bucket of a higher level is redistributed to lower ones when
+its time comes.
 Source: Varghese and Lauck 1987; Kafka SystemTimer, TimingWheel.
 """
 
@@ -46,16 +48,17 @@ def _nothing() -> None:
 class TimerEntry:
     """One scheduled callback."""
 
-    __slots__ = ("_bucket", "callback", "deadline_tick")
+    __slots__ = ("_deadline", "callback", "deadline_tick")
 
-    def __init__(self, deadline_tick: int, callback: Callable[[], None]) -> None:
+    def __init__(self, deadline_tick: int, callback: Callable[[], None], deadline: _Deadline | None) -> None:
+        """`deadline`: None when it will never run."""
         self.deadline_tick = deadline_tick
         self.callback = callback
-        self._bucket: _Bucket | None = None
+        self._deadline = deadline
 
     @property
     def is_pending(self) -> bool:
-        return self._bucket is not None
+        return self._deadline is not None
 
     def cancel(self) -> None:
         """Cancel the callback. No effect when it has run or was cancelled.
@@ -64,33 +67,51 @@ class TimerEntry:
         whole request, until the garbage collector runs.
         """
         self.callback = _nothing
-        bucket = self._bucket
-        if bucket is not None:
-            self._bucket = None
-            bucket.remove(self)
+        deadline = self._deadline
+        if deadline is not None:
+            self._deadline = None
+            entries = deadline.entries
+            del entries[self]
+            if not entries:
+                deadline.drop()
 
-    def _move_to(self, bucket: _Bucket | None) -> None:
-        self._bucket = bucket
+
+class _Deadline:
+    """The entries of one millisecond, in the order they were scheduled. It is in the wheel while it has any."""
+
+    __slots__ = ("_wheel", "bucket", "entries", "tick")
+
+    def __init__(self, tick: int, wheel: dict[int, _Deadline]) -> None:
+        self.tick = tick
+        self._wheel = wheel
+        self.bucket: _Bucket | None = None
+        self.entries: dict[TimerEntry, None] = {}
+
+    def drop(self) -> None:
+        """It has no entries any more."""
+        del self._wheel[self.tick]
+        if self.bucket is not None:
+            self.bucket.remove(self)
 
 
 class _Bucket:
-    """The entries of one slot, in the order they were scheduled."""
+    """The deadlines of one slot."""
 
-    __slots__ = ("_bit", "_level", "entries")
+    __slots__ = ("_bit", "_level", "deadlines")
 
     def __init__(self, level: _Level, slot: int) -> None:
         self._level = level
         self._bit = 1 << slot
-        self.entries: dict[TimerEntry, None] = {}
+        self.deadlines: dict[_Deadline, None] = {}
 
-    def add(self, entry: TimerEntry) -> None:
-        self.entries[entry] = None
+    def add(self, deadline: _Deadline) -> None:
+        self.deadlines[deadline] = None
         self._level.occupied |= self._bit
-        entry._move_to(self)  # noqa: SLF001 - only the bucket sets the entry's bucket
+        deadline.bucket = self
 
-    def remove(self, entry: TimerEntry) -> None:
-        del self.entries[entry]
-        if not self.entries:
+    def remove(self, deadline: _Deadline) -> None:
+        del self.deadlines[deadline]
+        if not self.deadlines:
             self._level.occupied &= ~self._bit
 
 
@@ -113,6 +134,7 @@ class Timer:
         self._started_ms = clock.monotonic_ms()
         self._now_tick = 0  # every earlier tick has been processed
         self._levels = [_Level() for _ in range(LEVELS)]
+        self._deadlines: dict[int, _Deadline] = {}  # all that are in the wheel, by tick
         self._armed_tick = NEVER_TICK  # no bucket begins earlier
         self._handle: Cancellable | None = None
         self._is_closed = False
@@ -133,10 +155,14 @@ class Timer:
         if slack_ms:
             mask = (1 << (slack_ms + 1).bit_length() - 1) - 1
             deadline_tick = (deadline_tick + mask) & ~mask
-        entry = TimerEntry(deadline_tick, callback)
         if self._is_closed:
-            return entry
-        self._place(entry)
+            return TimerEntry(deadline_tick, callback, None)
+        deadline = self._deadlines.get(deadline_tick)
+        if deadline is None:
+            deadline = self._deadlines[deadline_tick] = _Deadline(deadline_tick, self._deadlines)
+            self._place(deadline)
+        entry = TimerEntry(deadline_tick, callback, deadline)
+        deadline.entries[entry] = None
         if deadline_tick < self._armed_tick:
             self._arm(now_tick)
         return entry
@@ -147,18 +173,17 @@ class Timer:
 
     def close(self) -> None:
         self._is_closed = True
-        for level in self._levels:
-            for bucket in level.buckets:
-                for entry in list(bucket.entries):
-                    entry.cancel()
+        for deadline in list(self._deadlines.values()):
+            for entry in list(deadline.entries):
+                entry.cancel()
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def _place(self, entry: TimerEntry) -> None:
-        difference = self._now_tick ^ entry.deadline_tick
+    def _place(self, deadline: _Deadline) -> None:
+        difference = self._now_tick ^ deadline.tick
         index = (difference.bit_length() - 1) // LEVEL_BITS
-        self._levels[index].buckets[entry.deadline_tick >> (index * LEVEL_BITS) & SLOT_MASK].add(entry)
+        self._levels[index].buckets[deadline.tick >> (index * LEVEL_BITS) & SLOT_MASK].add(deadline)
 
     def _nearest(self) -> tuple[int, int, _Bucket] | None:
         """Return (first tick, level, bucket) of the first bucket that is not empty."""
@@ -196,8 +221,10 @@ class Timer:
         while (nearest := self._nearest()) is not None and nearest[0] <= until_tick:
             self._now_tick, level, bucket = nearest
             if level == 0:
-                while bucket.entries:
-                    entry = next(iter(bucket.entries))
+                [deadline] = bucket.deadlines  # a bucket of this level is a millisecond
+                entries = deadline.entries
+                while entries:
+                    entry = next(iter(entries))
                     callback = entry.callback
                     entry.cancel()
                     callback()
@@ -206,10 +233,10 @@ class Timer:
         self._now_tick = max(self._now_tick, until_tick)
 
     def _redistribute(self, bucket: _Bucket) -> None:
-        """Move the bucket's entries to finer levels, because its time has come."""
-        for entry in list(bucket.entries):
-            bucket.remove(entry)
-            if entry.deadline_tick == self._now_tick:
-                self._levels[0].buckets[entry.deadline_tick & SLOT_MASK].add(entry)  # due now
+        """Move the bucket's deadlines to finer levels, because its time has come."""
+        for deadline in list(bucket.deadlines):
+            bucket.remove(deadline)
+            if deadline.tick == self._now_tick:
+                self._levels[0].buckets[deadline.tick & SLOT_MASK].add(deadline)  # due now
             else:
-                self._place(entry)
+                self._place(deadline)

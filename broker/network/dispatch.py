@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from broker.network.gate import Gate, OpenGate
 from broker.network.request_context import RequestContext
 from broker.network.requests.large_requests import Undecoded
-from broker.network.responses.deferred import CloseConnection, Deferred
+from broker.network.responses.deferred import CloseConnection, Deferred, EncodedResponse
 from broker.network.responses.error_responses import TOP_LEVEL, Errors
 from broker.network.routes import DispatchTable, Handler, Route
 from protocol.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ R = TypeVar("R", bound=Request)
 S = TypeVar("S", bound=Response)
 
 # What a handler, and so `Dispatch.handle`, returns. None: nothing is sent.
-Outcome = Response | CloseConnection | None
+Outcome = Response | EncodedResponse | CloseConnection | None
 HandlerFunction = Callable[..., Any]
 # Of a whole request, behind its length: of one with records it may be changed.
 Frame = bytes | bytearray
@@ -119,7 +119,9 @@ class RequestObserver(Protocol):
     def waits(self) -> int:
         """The handler of a request has returned, and the response comes later; returns another stamp."""
 
-    def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
+    def answered(
+        self, route: Route, stamp: int, response: Response | EncodedResponse | None, waiting_since: int = 0
+    ) -> None:
         """Its response is ready to be sent; None: it has none. `waiting_since` is what `waits` returned."""
 
     def answered_encoded(self, route: Route, stamp: int) -> None:
@@ -147,9 +149,8 @@ class Dispatch:
             return refuse(route, request, refusal.error, refusal.message)
         try:
             if route.overlaps:
-                return cast(
-                    "Outcome | Deferred[Outcome]", route.function(request, context, *context.rights(route.filtered))
-                )
+                outcome: Outcome | Deferred[Outcome] = route.function(request, context, *context.rights(route.filtered))
+                return outcome
             return self._drive(route, request, context)
         except KafkaError as error:
             return refuse(route, request, error.code, error.own_message)
@@ -194,7 +195,8 @@ class Dispatch:
         try:
             awaited = coroutine.send(None)
         except StopIteration as stop:
-            return cast("Outcome | Deferred[Outcome]", stop.value)
+            outcome: Outcome | Deferred[Outcome] = stop.value
+            return outcome
         deferred: Deferred[Outcome] = Deferred(keeps_request=route.keeps_request)
         rest: Generator[Any, Any, Outcome | Deferred[Outcome]] = _resume(coroutine, awaited)
         meter = self.gate.meter

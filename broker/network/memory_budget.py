@@ -82,7 +82,12 @@ class MemoryBudget:
         return bool(self._queue)
 
     def has_room(self, size_bytes: int) -> bool:
-        return not self._queue and self._fits(size_bytes)
+        if self._queue:
+            return False
+        if self._begun_frames or self._new_frames:
+            return self._fits(size_bytes)
+        used_bytes = self.used_bytes  # as `_fits`, without a call: it is asked for each small produce
+        return used_bytes + size_bytes <= self.limit_bytes or used_bytes == 0
 
     def reserve(self, size_bytes: int) -> bool:
         return not self._queue and self._take(size_bytes)

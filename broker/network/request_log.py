@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.network.requests.large_requests import Undecoded
-from broker.network.responses.deferred import CloseConnection, Deferred
+from broker.network.responses.deferred import CloseConnection, Deferred, EncodedResponse
 from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, follow_levels
 from broker.observability.message_text import message_text
@@ -130,6 +130,8 @@ class LoggedDispatch:
 
     def _log(self, asked: _LoggedRequest, outcome: Outcome) -> None:
         contents = ""
+        if isinstance(outcome, EncodedResponse):
+            outcome = outcome.response
         match outcome:
             case Response():
                 code = getattr(outcome, "error_code", ErrorCode.NONE)

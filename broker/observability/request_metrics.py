@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from operator import add
 from typing import TYPE_CHECKING
 
+from broker.network.responses.deferred import EncodedResponse
 from broker.observability import metric_table as table
 from broker.observability.error_counts import error_counter
 from broker.observability.metric import Metric, Sample, summary_samples
@@ -160,7 +161,9 @@ class RequestMetrics:
     def waits(self) -> int:
         return self._now_ns()
 
-    def answered(self, route: Route, stamp: int, response: Response | None, waiting_since: int = 0) -> None:
+    def answered(
+        self, route: Route, stamp: int, response: Response | EncodedResponse | None, waiting_since: int = 0
+    ) -> None:
         counters = self._routes[route]
         if waiting_since:
             late = counters.late
@@ -172,8 +175,17 @@ class RequestMetrics:
             counters.time_ns += time_ns
             units = time_ns >> UNIT_BITS
             counters.times[UNIT_BUCKETS[units] if units < TABLE_SIZE else bisect_left(BOUNDS, time_ns)] += 1
-        if response is not None and counters.count_errors is not None:
+        if response is None or counters.count_errors is None:
+            return
+        if not isinstance(response, EncodedResponse):
             counters.count_errors(response, counters.errors)
+            return
+        if response.error_counts is None:
+            errors: Counter[int] = Counter()
+            counters.count_errors(response.response, errors)
+            response.error_counts = tuple(errors.items())
+        for code, count in response.error_counts:
+            counters.errors[code] += count
 
     def answered_encoded(self, route: Route, stamp: int) -> None:
         counters = self._routes[route]

@@ -60,6 +60,10 @@ EVERYBODY: FetchRights = ()
 """The rights of all clients, where everybody may do everything."""
 
 
+def slack_ms(max_wait_ms: int) -> int:
+    return min(max_wait_ms // 64, LONGEST_SLACK_MS)
+
+
 def rights_of(context: RequestContext) -> FetchRights:
     """Return what the client is and may, as far as it can change."""
     return context.principal, context.client_host, context.services.authorizer.changes_count
@@ -270,9 +274,7 @@ class ParkedFetch:
     def park(self, max_wait_ms: int) -> None:
         self._watch_for_more(self._reads.values())
         self._resolved.session.parked = self
-        self._timer = self._services.timer.schedule(
-            max_wait_ms, self._on_deadline, min(max_wait_ms // 64, LONGEST_SLACK_MS)
-        )
+        self._timer = self._services.timer.schedule(max_wait_ms, self._on_deadline, slack_ms(max_wait_ms))
         self.deferred.on_abandon(self._abandon)
         self.deferred.on_expedite(self._on_deadline)
 

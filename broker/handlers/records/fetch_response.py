@@ -8,7 +8,7 @@ Source: KIP-227, 320, 392, 951; Kafka KafkaApis.handleFetchRequest (processRespo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from broker.handlers.partition_lookup import known_leader
 from protocol.errors import ErrorCode
@@ -27,7 +27,6 @@ from replication.fetch_sessions import NO_SESSION, TOPIC_IDS_VERSION, ResolvedFe
 
 if TYPE_CHECKING:
     from broker.network.request_context import RequestContext
-    from runtime.disk.filesystem import Buffer
 
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 16
@@ -199,7 +198,7 @@ def _row(read: PartitionRead) -> PartitionData:
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
         aborted_transactions=aborted,
-        records=cast("Buffer | None", read.records),  # a range goes where a buffer goes, by its length
+        records=read.records,  # type: ignore[arg-type]  # a range goes where a buffer goes, by its length
     )
     if read.preferred_read_replica != NO_REPLICA:
         row.preferred_read_replica = read.preferred_read_replica

@@ -15,13 +15,14 @@ Source: none in Kafka.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from struct import Struct
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from broker.handlers.records.fetch import EVERYBODY, ParkedFetch, fetch_all, rights_of
+from broker.handlers.records.fetch import EVERYBODY, ParkedFetch, fetch_all, rights_of, slack_ms
 from broker.network.request_context import RequestContext, Rights
-from broker.network.responses.deferred import Deferred
+from broker.network.responses.deferred import Deferred, EncodedResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from replication.fetch_read import CONSUMER_ID, NO_ERROR
 from replication.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, ResolvedFetch
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from broker.network.dispatch import Frame, Outcome
     from broker.network.routes import Route
     from replication.fetch_read import PartitionRead
-    from replication.fetch_sessions import FetchRights
     from runtime.disk.filesystem import Buffer
 
 LARGEST_FRAME_BYTES = 2048
@@ -45,16 +45,24 @@ _unpack_epoch = _EPOCH.unpack_from
 class KeptFetch(ParkedFetch):
     """A fetch that may begin again once its wait has ended without news. After another end it keeps nothing."""
 
-    __slots__ = ("_max_wait_ms", "_rights", "_unchanged")
+    __slots__ = ("_encode", "_has_session", "_max_wait_ms", "_rights", "_slack_ms", "_unchanged")
 
     def __init__(
-        self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch, may_act: Rights, may_read: Rights
+        self,
+        encode: Callable[[FetchResponse, bytes], list[Buffer]],
+        request: FetchRequest,
+        context: RequestContext,
+        resolved: ResolvedFetch,
+        may_act: Rights,
+        may_read: Rights,
     ) -> None:
         super().__init__(request, context, resolved, may_act, may_read)
-        self._max_wait_ms = request.max_wait_ms
-        self._rights = self._rights_now()
-        self._unchanged: FetchResponse | None = None  # the response while its session has no news
-        if resolved.session_id == NO_SESSION:
+        self._encode = encode
+        self._max_wait_ms, self._slack_ms = request.max_wait_ms, slack_ms(request.max_wait_ms)
+        self._rights = EVERYBODY if may_read.are_open else rights_of(context)
+        self._unchanged: EncodedResponse | None = None  # the response while its session has no news
+        self._has_session = resolved.session_id != NO_SESSION
+        if not self._has_session:
             resolved.session.keep_apart()
 
     @property
@@ -63,21 +71,27 @@ class KeptFetch(ParkedFetch):
 
     def repeat(self, epoch: int) -> bool:
         """Wait again, for a request with this session epoch. False, and nothing is done, if there may be news."""
-        if self._unchanged is None or self.is_waiting or self._rights != self._rights_now():
+        if self._unchanged is None or self._timer is not None:
+            return False
+        if self._may_read is not None and self._rights != rights_of(self._context):
             return False
         services, resolved = self._services, self._resolved
-        if not services.fetch_sessions.repeat(resolved, epoch, services.clock.monotonic_ms()):
-            return False
-        if resolved.is_incremental:
+        if not self._has_session:
+            if not resolved.session.begin_again():
+                return False
+        elif services.fetch_sessions.repeat(resolved, epoch, services.clock.monotonic_ms()):
             self._reads.clear()  # the client knows what they say
-        self.deferred = Deferred()
-        self.park(self._max_wait_ms)
+        else:
+            return False
+        resolved.session.parked = self
+        self.deferred = Deferred(abandoned=self._abandon, expedited=self._on_deadline)
+        self._timer = services.timer.schedule(self._max_wait_ms, self._on_deadline, self._slack_ms)
         return True
 
     def drop(self) -> None:
         """It will not begin again. A session that its client knows remains."""
         self._unchanged = None
-        if self._resolved.session_id == NO_SESSION:
+        if not self._has_session:
             self._resolved.session.drop()
 
     def on_progress(self) -> None:
@@ -85,19 +99,21 @@ class KeptFetch(ParkedFetch):
         super().on_progress()
 
     def _on_deadline(self) -> None:
-        response, services = self._unchanged, self._services
+        encoded, timer, services, resolved = self._unchanged, self._timer, self._services, self._resolved
         if (
-            response is None
-            or not self.is_waiting
+            encoded is None
+            or timer is None
             or services.quotas.counts_fetches
-            or not services.fetch_sessions.rest(self._resolved)
+            or resolved.session.epoch != resolved.expected_epoch
+            or not resolved.session.end_without_news()
         ):
             self._unchanged = None
             super()._on_deadline()
             return
         services.metrics.fetch_expired(is_replica=False)
-        self._stop_waiting()
-        self.deferred.complete(response)
+        timer.cancel()
+        self._timer = None
+        self.deferred.complete(encoded)  # type: ignore[arg-type]  # the connection knows it
 
     def _response(self, reads: list[PartitionRead]) -> FetchResponse:
         response = super()._response(reads)
@@ -108,14 +124,11 @@ class KeptFetch(ParkedFetch):
             and not self._services.quotas.counts_fetches
             and not (resolved.is_incremental and response.responses)
         ):
-            self._unchanged = response
+            self._unchanged = EncodedResponse(response, b"".join(self._encode(response, b"")))
         else:
             self._reads.clear()  # with their records
             self.drop()
         return response
-
-    def _rights_now(self) -> FetchRights:
-        return EVERYBODY if self._may_read is None else rights_of(self._context)
 
 
 class RepeatedFetch:
@@ -177,7 +190,7 @@ class RepeatedFetch:
 
     # --- repeating ---
 
-    def recognise(self, frame: Frame) -> int | None:
+    def recognise(self, frame: Frame) -> Any:
         """Recognise a request of `route`, and return its session epoch; None if it differs in more than that."""
         if (
             len(frame) != self._size_bytes
@@ -188,23 +201,22 @@ class RepeatedFetch:
         (epoch,) = _unpack_epoch(frame, self._epoch_position)
         if epoch <= INITIAL_EPOCH if self._has_session else epoch != FINAL_EPOCH:
             return None
-        if self.context.services.quotas.counts_fetches or (self._kept is not None and self._kept.is_waiting):
-            return None
-        return cast(int, epoch)
+        return None if self.context.services.quotas.counts_fetches else epoch
 
     def handle(self, _frame: Frame, epoch: int, _correlation_id: int) -> Outcome | Deferred[Outcome]:
         """Answer a request that was recognised."""
         kept = self._kept
         if kept is not None and kept.repeat(epoch):
-            return cast("Deferred[Outcome]", kept.deferred)
-        self._forget()
+            return kept.deferred  # type: ignore[return-value]  # to cast it is a call
         request, context, route = self.request, self.context, self.route
         assert route is not None
         request.session_epoch = epoch
-        return cast(
-            "Outcome | Deferred[Outcome]",
-            fetch_all(request, context, *context.rights(route.filtered), parked_type=self._keep),
-        )
+        parked_type: Callable[..., ParkedFetch] = ParkedFetch
+        if kept is None or not kept.is_waiting:  # else the client does not wait for the response before
+            self._forget()
+            parked_type = partial(self._keep, route)
+        rights = context.rights(route.filtered)
+        return cast("Outcome | Deferred[Outcome]", fetch_all(request, context, *rights, parked_type=parked_type))
 
     def throttled(self, _frame: bytes, _throttle_time_ms: int) -> bytes:
         raise AssertionError("no response of a fetch is encoded here")
@@ -217,10 +229,8 @@ class RepeatedFetch:
             context.api_version, correlation_id, context.client_id, context.connection, context.services
         )
 
-    def _keep(
-        self, request: FetchRequest, context: RequestContext, resolved: ResolvedFetch, may_act: Rights, may_read: Rights
-    ) -> KeptFetch:
-        kept = self._kept = KeptFetch(request, context, resolved, may_act, may_read)
+    def _keep(self, route: Route, request: FetchRequest, context: RequestContext, *more: Any) -> KeptFetch:
+        kept = self._kept = KeptFetch(route.encode, request, context, *more)
         if not self._follows_close:
             self._follows_close = True
             context.on_close(self._forget)

@@ -1,4 +1,5 @@
-"""A handler's outcome that is not a response: one that comes later, or the wish to close the connection.
+"""A handler's outcome that is not a response: one that comes later, one that is encoded already, or the wish to close the
+connection.
 
 Rules: no IO. Source: Kafka DelayedOperation, RequestChannel.CloseConnectionResponse.
 """
@@ -6,13 +7,30 @@ Rules: no IO. Source: Kafka DelayedOperation, RequestChannel.CloseConnectionResp
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+if TYPE_CHECKING:
+    from protocol.schema import Response
 
 T = TypeVar("T")
 
 
 class CloseConnection(Exception):
     """A handler asks for the connection to be closed: no response can say what is wrong. The text goes to the log."""
+
+
+class EncodedResponse:
+    """A response that a connection gets again and again: its message is encoded, and its errors are counted, once.
+
+    `message` is `response` without a throttle time. `error_counts` is the observer's: how often each error occurs in it.
+    """
+
+    __slots__ = ("error_counts", "message", "response")
+
+    def __init__(self, response: Response, message: bytes) -> None:
+        self.response = response
+        self.message = message
+        self.error_counts: tuple[tuple[int, int], ...] | None = None
 
 
 class _Waiting:
@@ -38,17 +56,24 @@ class Deferred(Generic[T]):
 
     __slots__ = ("_abandoned", "_callback", "_expedited", "_value", "frame_owner", "is_barrier", "keeps_request")
 
-    def __init__(self, *, is_barrier: bool = False, keeps_request: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        is_barrier: bool = False,
+        keeps_request: bool = True,
+        abandoned: Callable[[], None] | None = None,
+        expedited: Callable[[], None] | None = None,
+    ) -> None:
         """`is_barrier`: no later request of the connection starts before this one has its response. `keeps_request`: the
         frame stays in memory until the response, or until it is released; if not, little is left, or another component
-        counts it."""
+        counts it. `abandoned` and `expedited` as for `on_abandon` and `on_expedite`."""
         self.is_barrier = is_barrier
         self.keeps_request = keeps_request
         self.frame_owner: FrameOwner | None = None
         self._value: Any = _WAITING
         self._callback: Callable[[T], None] | None = None
-        self._abandoned: Callable[[], None] | None = None
-        self._expedited: Callable[[], None] | None = None
+        self._abandoned = abandoned
+        self._expedited = expedited
 
     def complete(self, value: T) -> None:
         if self._value is not _WAITING:

@@ -18,12 +18,13 @@ from __future__ import annotations
 import logging
 import struct
 from collections import deque
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.network.dispatch import FastPath, Outcome
 from broker.network.memory_budget import LEAST_WAITING_BYTES
-from broker.network.responses.deferred import CloseConnection, Deferred
+from broker.network.responses.deferred import CloseConnection, Deferred, EncodedResponse
 from broker.network.responses.error_responses import unsupported_api_versions
 from broker.network.responses.response_memory import SMALL_RESPONSE_BYTES, BufferedResponses
 from broker.network.routes import THROTTLE_TIME, Route
@@ -271,7 +272,7 @@ class ResponseQueue:
 
     # --- encoding and sending ---
 
-    def _encode(self, started: StartedRequest, response: Response | None, out: list[Piece]) -> int:
+    def _encode(self, started: StartedRequest, response: Response | EncodedResponse | None, out: list[Piece]) -> int:
         """Append the frame of a response to `out`, charge it, and return its size: 0 when nothing is to be sent, -1 when it
         cannot be expressed, which is a bug and closes the connection. Of one that is not small `_range_bytes` are in files."""
         route = started.route
@@ -281,7 +282,11 @@ class ResponseQueue:
                 self._life.mute(throttle_time_ms)
             return 0
         try:
-            chunks = route.encode(response, b"")
+            chunks: list[Buffer]
+            if isinstance(response, EncodedResponse):
+                chunks, response = [response.message], response.response
+            else:
+                chunks = route.encode(response, b"")
             size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
             throttle_time_ms = self._charge(route, started.context, started.size_bytes, size, response)
             if throttle_time_ms:
@@ -301,6 +306,7 @@ class ResponseQueue:
         """Mute the client, and encode the response with its throttle time where it has one. Raises EncodeError."""
         self._life.mute(throttle_time_ms)
         if route.has_throttle_time:
+            response = copy(response)  # it may be sent again
             setattr(response, THROTTLE_TIME, throttle_time_ms)
         return route.encode(response, b"")
 
@@ -320,7 +326,8 @@ class ResponseQueue:
             self._buffered.wrote(sum(map(len, out)), self._counted_out_bytes)
             self._counted_out_bytes = 0
         if self.out_bytes <= JOINED_WRITE_BYTES:
-            self.stream.write([b"".join(cast("list[Buffer]", out))])  # a range would be longer
+            piece = out[0] if len(out) == 1 else b"".join(out)  # type: ignore[arg-type]  # a range would be longer
+            self.stream.write([piece])
             out.clear()
         else:
             self._out = []
