@@ -1,4 +1,8 @@
-"""`python -m benchmarks [--pairs 7] [--only NAME,...] [--cluster]`: measure both brokers in turn and print the ratios.
+"""`python -m benchmarks [--pairs 7] [--only NAME,...] [--processes N] [--against ours] [--cluster]`: measure both brokers in
+turn and print the ratios.
+
+With `--processes N`, ours are N brokers by one command (`barnabas start --brokers N`), whose costs are added up, with those of
+their store and supervisor; `--against ours` puts one broker of ours in the place of Apache Kafka.
 
 Both brokers run all the time and are loaded alternately, ours first in even pairs and second in odd ones, so that what
 the machine does meanwhile meets both. Each measurement has a client process of its own: what an earlier load left behind
@@ -15,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import transactions, workloads
-from benchmarks.brokers import Running, kafka, ours, start_ours, three_brokers, wait_for_produce
+from benchmarks.brokers import Running, kafka, ours, several, start_ours, three_brokers, wait_for_produce
 from benchmarks.crowd import PARTITIONS, crowd_latency
 from benchmarks.process import usage
 from benchmarks.workloads import Target
@@ -47,7 +52,7 @@ class Workload:
     smaller_is_better: bool = False
     transactions: int = 0
     prepare: Callable[[Target], object] | None = None
-    results: dict[str, list[Figures]] = field(default_factory=lambda: {"ours": [], "kafka": []})
+    results: dict[str, list[Figures]] = field(default_factory=lambda: defaultdict(list))
 
     def run_apart(self, target: Target) -> Figures:
         """`run` in a process of its own, forked: this one has no threads."""
@@ -96,6 +101,8 @@ class Workload:
         figures["broker cpu share"] = cpu_seconds / elapsed
         if self.megabytes:
             figures["broker cpu s/GB"] = cpu_seconds / self.megabytes * 1000
+        elif "per second" in figures:
+            figures["broker cpu us a request"] = cpu_seconds / elapsed / figures["per second"] * 1e6
         if self.transactions:
             figures["broker cpu ms a transaction"] = cpu_seconds / self.transactions * 1000
         figures["rss MB"] = after.rss_bytes / 1e6
@@ -151,6 +158,7 @@ def all_workloads() -> list[Workload]:
         Workload("latency at 10000/s", _latency(per_second=10_000), smaller_is_better=True),
         Workload("200 producers, 200 consumers, 5 MB/s", _crowd, smaller_is_better=True),
         Workload("1000 idle consumers", _rate(workloads.idle_consumers)),
+        Workload("1000 idle consumers with sessions", _rate(workloads.idle_sessions)),
         *tls_workloads(),
         *transaction_workloads(),
     ]
@@ -194,6 +202,19 @@ def transaction_workloads() -> list[Workload]:
     ]
 
 
+def of_several_processes() -> frozenset[str]:
+    """The loads that several brokers share."""
+    return frozenset(
+        {
+            "produce 1 KB",
+            "produce 100 B",
+            "one-record requests, 1000 connections",
+            "1000 idle consumers",
+            "1000 idle consumers with sessions",
+        }
+    )
+
+
 def cluster_workloads() -> list[Workload]:
     return [
         Workload("replicated produce 1 KB", _produce(1000, "none", acks="all"), MEGABYTES),
@@ -226,9 +247,9 @@ def _spread(values: list[float]) -> str:
     return f"{middle:,.4g} ({low:,.4g} to {high:,.4g})"
 
 
-def report(load: Workload) -> None:
+def report(load: Workload, other: str = "Apache Kafka") -> None:
     print(f"\n### {load.name}{' (smaller is better)' if load.smaller_is_better else ''}\n")
-    print("| figure | ours | Apache Kafka | ours / Kafka |\n|---|---|---|---|")
+    print(f"| figure | ours | {other} | ours / {other.split()[-1]} |\n|---|---|---|---|")
     mine, theirs = load.results["ours"], load.results["kafka"]
     for name in mine[0]:
         left = [figures[name] for figures in mine]
@@ -243,29 +264,39 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=7, help="alternating measurements of each load")
     parser.add_argument("--only", default="", help="names of loads, comma separated, or parts of them")
     parser.add_argument("--cluster", action="store_true", help="three brokers each, three replicas, acks=all")
+    parser.add_argument("--processes", type=int, default=0, help="ours are so many brokers by one command")
+    parser.add_argument("--against", choices=("kafka", "ours"), default="kafka", help="ours: one broker of ours")
     options = parser.parse_args()
     wanted = [part.strip() for part in options.only.split(",") if part.strip()]
     every = cluster_workloads() if options.cluster else all_workloads()
     loads = [load for load in every if not wanted or any(part in load.name for part in wanted)]
+    if options.processes:
+        loads = [load for load in loads if load.name in of_several_processes()]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
     print(
         f"{time.strftime('%Y-%m-%d')} commit {commit.strip()} Python {platform.python_version()}, {options.pairs} pairs"
     )
-    if not options.cluster and (not wanted or "start" in wanted):
+    if not (options.cluster or options.processes) and (not wanted or "start" in wanted):
         starts = [start_seconds() for _ in range(options.pairs)]
         print(f"\nstart to first acknowledged produce, s: {_spread([start for start, _ in starts])}")
         print(f"idle memory, MB: {_spread([idle for _, idle in starts])}", flush=True)
     if not loads:
         return
     left, right = (three_brokers(OURS), three_brokers(KAFKA)) if options.cluster else (ours(), kafka())
+    other = "Apache Kafka"
+    if options.processes:
+        left = several(options.processes)
+    if options.against == "ours":
+        right, other = ours(), "one process"
     with left as mine, right as theirs:
+        theirs = replace(theirs, name="kafka")
         for load in loads:
             for broker in (mine, theirs):
                 load.run_apart(load.prepared(broker.target))  # unmeasured: a JVM's code is compiled while it runs
             for pair in range(options.pairs):
                 for broker in (mine, theirs) if pair % 2 == 0 else (theirs, mine):
                     load.measure(broker)
-            report(load)
+            report(load, other)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from barnabas.listening import listens
 from benchmarks.process import Usage, usage
 from benchmarks.wire import produce_answer
 from benchmarks.workloads import Target
+from tests.barnabas.supervisor.several import Several
 from tests.oracle.cluster import OURS, Cluster
 from tests.oracle.kafka import ApacheKafka, KafkaServer
 from tests.oracle.ports import lasting_port
@@ -89,6 +90,16 @@ def ours(*settings: str) -> Iterator[Running]:
         finally:
             process.terminate()
             process.wait(STOP_TIMEOUT_S)
+
+
+@contextmanager
+def several(processes: int) -> Iterator[Running]:
+    """So many brokers of ours by one command. What they cost includes the store and the supervisor."""
+    settings = {"offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "3000"}
+    with TemporaryDirectory(prefix="bench-") as folder, Several(Path(folder), processes, settings=settings) as brokers:
+        target = Target(brokers.bootstrap_servers, processes=processes)
+        yield Running("ours", target, (brokers.process.pid, *brokers.processes.values()))
+        brokers.stop()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from barnabas.listening import free_port, wait_until_listening
-from benchmarks.wire import FetchSession, connect, fetch_frame, join_alone, produce_frame
+from benchmarks.wire import connect, fetch_frame, join_alone, polls, produce_frame, sends
 from protocol.header import encode_request
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
@@ -80,22 +80,21 @@ def park_a_fetch(address: tuple[str, int], count: int) -> None:
 def wait_in_vain(address: tuple[str, int], count: int, *, has_session: bool) -> None:
     """Fetches of many consumers that wait side by side, and end without records; the next follows at once."""
     streams = [connect(address) for _ in range(IDLE_CONSUMERS)]
-    sessions = {stream.fileno(): FetchSession(stream, "t", 0) for stream in streams} if has_session else {}
-    frame = fetch_frame("t", 0, offset=0, max_wait_ms=IDLE_WAIT_MS)
-
-    def frame_of(stream: socket.socket) -> bytes:
-        return sessions[stream.fileno()].next_frame(IDLE_WAIT_MS) if has_session else frame
-
+    if has_session:
+        client = polls(address, "t", 0, IDLE_WAIT_MS)
+    else:
+        client = sends(address, fetch_frame("t", 0, offset=0, max_wait_ms=IDLE_WAIT_MS))
     poll = select.epoll()
-    waiting = {stream.fileno(): stream for stream in streams}
-    for stream in streams:
+    waiting = {stream.fileno(): (stream, client.begin(stream)) for stream in streams}
+    for stream, next_frame in waiting.values():
         poll.register(stream.fileno(), select.EPOLLIN)
-        stream.sendall(frame_of(stream))
+        stream.sendall(next_frame())
     left = count
     while left:
         for number, _ in poll.poll():
-            receive(waiting[number])
-            waiting[number].sendall(frame_of(waiting[number]))
+            stream, next_frame = waiting[number]
+            receive(stream)
+            stream.sendall(next_frame())
             left -= 1
             if not left:
                 break

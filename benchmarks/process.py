@@ -32,6 +32,14 @@ def usage(pid: int) -> Usage:
     return Usage((int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND, kib["VmRSS"] * 1024, kib["VmHWM"] * 1024)
 
 
+def pss_bytes(pid: int) -> int:
+    """The memory of a process, of which what it shares with others counts in parts."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"process {pid} has ended")
+
+
 def pin(pid: int, cores: set[int]) -> None:
     """Keep a process, and what it begins from now on, to these cores."""
     for thread in os.listdir(f"/proc/{pid}/task"):

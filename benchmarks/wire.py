@@ -6,6 +6,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ JOIN_VERSION = 5
 HEARTBEAT_VERSION = 4
 WARM_UP_S = 1.0
 CONNECT_STEP = 25
+_EPOCH = struct.Struct(">i")
 ANSWER_BYTES = 512  # more than an answer to one record has
 
 
@@ -48,18 +50,40 @@ def fetch_frame(topic: str, partition: int, *, offset: int, max_wait_ms: int) ->
     return _fetch_of_session(0, -1, max_wait_ms, [_asked(topic, partition, offset)])
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A connection of a load with many: to whom, and what makes its frames once it is connected."""
+
+    address: tuple[str, int]
+    begin: Callable[[socket.socket], Callable[[], bytes | bytearray]]
+
+
+def sends(address: tuple[str, int], frame: bytes) -> Client:
+    """A client that sends one frame again and again."""
+    return Client(address, lambda _: lambda: frame)
+
+
+def polls(address: tuple[str, int], topic: str, partition: int, max_wait_ms: int) -> Client:
+    """A consumer with a fetch session that has read everything."""
+    return Client(address, lambda stream: FetchSession(stream, topic, partition, max_wait_ms).next_frame)
+
+
 class FetchSession:
     """An incremental session (KIP-227) of a consumer that has everything of one partition, from its first request on."""
 
-    def __init__(self, stream: socket.socket, topic: str, partition: int) -> None:
+    def __init__(self, stream: socket.socket, topic: str, partition: int, max_wait_ms: int) -> None:
         stream.sendall(_fetch_of_session(0, 0, 0, [_asked(topic, partition, 0)]))
-        self._id = decode_response(_answer(stream), FetchResponse, FETCH_VERSION)[1].session_id
+        session_id = decode_response(_answer(stream), FetchResponse, FETCH_VERSION)[1].session_id
+        frame, other = (_fetch_of_session(session_id, epoch, max_wait_ms, []) for epoch in (0, -1))
+        self._frame = bytearray(frame)
+        self._position = next(at for at in range(len(frame)) if frame[at] != other[at])
         self._epoch = 0
 
-    def next_frame(self, max_wait_ms: int) -> bytes:
+    def next_frame(self) -> bytearray:
         """The request for what is new."""
         self._epoch += 1
-        return _fetch_of_session(self._id, self._epoch, max_wait_ms, [])
+        _EPOCH.pack_into(self._frame, self._position, self._epoch)
+        return self._frame
 
 
 def _fetch_of_session(session_id: int, epoch: int, max_wait_ms: int, topics: list[FetchTopic]) -> bytes:
@@ -144,32 +168,33 @@ def pipelined_rate(
         return answered / (time.perf_counter() - started)
 
 
-def many_connections_rate(address: tuple[str, int], frames: list[bytes], seconds: float) -> float:
+def many_connections_rate(clients: list[Client], seconds: float) -> float:
     """Requests a second when each connection has one request on its way; a second to warm up.
 
     A step of the loop costs this client about as much as the two system calls in it.
     """
-    streams = [connect(address)]
-    for _ in frames[1:]:
-        streams.append(connect(address))
-        if len(streams) % CONNECT_STEP == 0:  # a listener's backlog is 50 by default, in Apache Kafka as here
+    streams: list[socket.socket] = []
+    for number, client in enumerate(clients):
+        streams.append(connect(client.address))
+        if number % CONNECT_STEP == 0:  # a listener's backlog is 50 by default, in Apache Kafka as here
             _wait_until_served(streams[-1])
     calls = {}
     poll = select.epoll()
-    for stream, frame in zip(streams, frames, strict=True):
-        calls[stream.fileno()] = (stream.recv, stream.send, frame)
+    for stream, client in zip(streams, clients, strict=True):
+        next_frame = client.begin(stream)
+        calls[stream.fileno()] = (stream.recv, stream.send, next_frame)
         poll.register(stream.fileno(), select.EPOLLIN)
-        stream.sendall(frame)
+        stream.sendall(next_frame())
     answered, started = 0, time.perf_counter() + WARM_UP_S
     is_warm = False
     while (now := time.perf_counter()) - started < seconds:
         if not is_warm and now >= started:
             is_warm, answered, started = True, 0, now
         for number, _ in poll.poll(1.0):
-            receive, send, frame = calls[number]
+            receive, send, next_frame = calls[number]
             if not receive(ANSWER_BYTES):
                 raise ConnectionError("the broker closed a connection")
-            send(frame)
+            send(next_frame())
             answered += 1
     rate = answered / (time.perf_counter() - started)
     for stream in streams:

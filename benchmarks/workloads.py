@@ -18,7 +18,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.raw_consumer import RawConsumer
-from benchmarks.wire import fetch_frame, many_connections_rate, pipelined_rate, produce_frame
+from benchmarks.wire import fetch_frame, many_connections_rate, pipelined_rate, polls, produce_frame, sends
+
+MANY_PARTITIONS = 20
+"""Of a load with many connections: as many for each of two or four brokers, and for each of five."""
 
 # Names differ between runs and between the processes of one run, so that a broker may be measured twice.
 _topic_numbers = count()
@@ -36,6 +39,8 @@ class Target:
     authority: str = ""
     client: Mapping[str, str] = field(default_factory=dict)
     """Settings of every client."""
+    processes: int = 1
+    """Brokers on this machine that share the partitions, each a process."""
 
     def over_tls(self) -> Target:
         """The same broker, whose clients use TLS."""
@@ -62,6 +67,14 @@ class Target:
                 return name
         raise TimeoutError(name)
 
+    def leaders(self, topic: str) -> list[tuple[str, int]]:
+        """The addresses of the leaders of its partitions."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
+        metadata = admin.list_topics(topic, 10)
+        found = metadata.topics[topic].partitions
+        brokers = [metadata.brokers[found[index].leader] for index in sorted(found)]
+        return [(broker.host, broker.port) for broker in brokers]
+
     def delete_topics(self) -> None:
         """A whole run writes some 50 GB to each broker: more than a disk may have."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **self.client})
@@ -73,8 +86,8 @@ class Target:
 def produce(
     target: Target, *, value_bytes: int, codec: str, megabytes: int, acks: str = "1", idempotent: bool = False
 ) -> float:
-    """Records a second through librdkafka in full batches."""
-    topic = target.topic()
+    """Records a second through librdkafka in full batches. Several processes lead a partition each."""
+    topic = target.topic(target.processes)
     records = megabytes * 1_000_000 // value_bytes
     producer = Producer(
         {
@@ -172,16 +185,28 @@ def one_record_requests(target: Target, *, seconds: float = 3.0) -> float:
 
 def many_connections(target: Target, *, connections: int = 1000, seconds: float = 3.0) -> float:
     """Requests of one 100 B record a second, over many connections with one request on its way each."""
-    topic = target.topic(10)
-    frames = [produce_frame(topic, partition, 100) for partition in range(10)]
-    return many_connections_rate(target.address, [frames[number % 10] for number in range(connections)], seconds)
+    topic = target.topic(MANY_PARTITIONS)
+    leaders = target.leaders(topic)
+    each = [sends(leader, produce_frame(topic, partition, 100)) for partition, leader in enumerate(leaders)]
+    return many_connections_rate([each[number % MANY_PARTITIONS] for number in range(connections)], seconds)
 
 
 def idle_consumers(target: Target, *, consumers: int = 1000, seconds: float = 10.0) -> float:
-    """Long polls a second of consumers that wait 500 ms on topics without records (its cost is the figure)."""
-    topic = target.topic(10)
-    frames = [fetch_frame(topic, number % 10, offset=0, max_wait_ms=500) for number in range(consumers)]
-    return many_connections_rate(target.address, frames, seconds)
+    """Long polls a second of consumers that wait 500 ms on topics without records (its cost is the figure). They have no
+    sessions, as librdkafka's."""
+    topic = target.topic(MANY_PARTITIONS)
+    each = [
+        sends(leader, fetch_frame(topic, partition, offset=0, max_wait_ms=500))
+        for partition, leader in enumerate(target.leaders(topic))
+    ]
+    return many_connections_rate([each[number % MANY_PARTITIONS] for number in range(consumers)], seconds)
+
+
+def idle_sessions(target: Target, *, consumers: int = 1000, seconds: float = 10.0) -> float:
+    """As `idle_consumers`, with fetch sessions, as the Java client's: requests and responses name nothing."""
+    topic = target.topic(MANY_PARTITIONS)
+    each = [polls(leader, topic, partition, 500) for partition, leader in enumerate(target.leaders(topic))]
+    return many_connections_rate([each[number % MANY_PARTITIONS] for number in range(consumers)], seconds)
 
 
 def latency(
