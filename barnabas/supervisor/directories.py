@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barnabas.listening import names_of, processes_with
-from barnabas.supervisor.layout import STORE_FOLDER, broker_folder
+from barnabas.supervisor.layout import broker_folder
 from metadata.store.store_file import FILE_NAME as STORE_FILE
 from runtime.disk.filesystem import FileLock, FileSystem
 from storage.directories.log_directory import (
     LOCK_FILE,
     META_PROPERTIES_FILE,
+    STORE_FOLDER,
     DirectoryRefused,
     MetaProperties,
     broker_folders,

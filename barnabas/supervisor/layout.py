@@ -23,10 +23,9 @@ from broker.network.listening.listeners import HIGHEST_PORT, Endpoint, ListenerP
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from runtime.network.transport import Address, is_every_interface
-from storage.directories.log_directory import BROKER_FOLDER
+from storage.directories.log_directory import BROKER_FOLDER, STORE_FOLDER
 
 STORE_HOST = "127.0.0.1"
-STORE_FOLDER = "barnabas_store"
 INTERNAL_REPLICAS = 3
 # What the layout decides for each broker: --override-broker may not.
 DECIDED = frozenset({

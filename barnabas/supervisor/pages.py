@@ -20,14 +20,13 @@ def merged_page(pages: Mapping[int, str], own: Iterable[str]) -> str:
 
 
 def _take(families: dict[str, tuple[list[str], list[str]]], page: str, label: str) -> None:
-    head: list[str] = []
-    samples: list[str] = []
-    is_first = True
+    head, samples = families.setdefault("", ([], []))  # of a page that does not say what they are
+    current, is_first = "", False
     for line in page.split("\n"):
         if line.startswith("# "):
-            _, kind, name, *_ = line.split(" ", 3)
-            if kind == "HELP":
-                is_first = name not in families
+            _, _, name, *_ = line.split(" ", 3)
+            if name != current:
+                current, is_first = name, name not in families
                 head, samples = families.setdefault(name, ([], []))
             if is_first:
                 head.append(line)

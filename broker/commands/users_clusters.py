@@ -59,6 +59,7 @@ from runtime.network.transport import Network
 from runtime.randomness import system_randomness
 from runtime.tasks import TaskScope
 from security.sasl.scram import MECHANISMS, MECHANISMS_BY_CODE, ScramCredential, ScramMechanism
+from storage.directories.log_directory import STORE_FOLDER
 
 R = TypeVar("R", bound=Response)
 
@@ -278,7 +279,10 @@ async def _zookeeper(given: Mapping[str, str], network: Network, tasks: TaskScop
 
 @asynccontextmanager
 async def _embedded(directory: str, tasks: TaskScope) -> AsyncIterator[Store]:
-    os.makedirs(directory, exist_ok=True)
+    files = OsFileSystem()
+    files.make_directory(directory)
+    if files.is_directory(f"{directory}/{STORE_FOLDER}"):  # of several brokers that one command starts
+        directory = f"{directory}/{STORE_FOLDER}"
     disk = OsDisk()
     try:
         path = os.path.join(directory, FILE_NAME)

@@ -57,6 +57,8 @@ _CUT_SHORT = frozenset(
 BROKER_FOLDER = "broker_"
 """What the folders of several brokers begin with that one command has started (`barnabas start --brokers`): then the directory
 is theirs together, and no broker's own. No partition's folder has such a name, which would end in a dash and a number."""
+STORE_FOLDER = "barnabas_store"
+"""Beside them, in the first directory: the folder of their store's file."""
 _BROKER_FOLDER = re.compile(rf"{BROKER_FOLDER}[0-9]+")
 UNKNOWN_BROKER_EPOCH = -1
 DELETE_SUFFIX = "-delete"

@@ -16,6 +16,7 @@ import uvloop
 from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from broker.commands import users
+from metadata.store.store_file import FILE_NAME
 from tests.broker.test_sasl_start import logged_in, running, scram
 
 SECRET = "bob-secret"
@@ -46,6 +47,13 @@ def barnabas(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str
 
 Run = Callable[..., tuple[int, str, str]]
 CREATE = ("create", "bob", "--mechanism", "SCRAM-SHA-256", "--password-file")
+
+
+def test_the_store_of_several_brokers_is_found(tmp_path: Path, password_file: str, barnabas: Run) -> None:
+    (tmp_path / "barnabas_store").mkdir()
+    assert barnabas(*CREATE, password_file, "--data-dir", str(tmp_path))[0] == 0
+    assert (tmp_path / "barnabas_store" / FILE_NAME).exists()
+    assert not (tmp_path / FILE_NAME).exists()
 
 
 def test_users_are_there_before_the_first_start(tmp_path: Path, password_file: str, barnabas: Run) -> None:

@@ -13,6 +13,8 @@ from urllib.error import HTTPError
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 from prometheus_client.parser import text_string_to_metric_families
 
 from barnabas.listening import free_port
@@ -115,6 +117,23 @@ def test_a_lone_brokers_topics_go_on(tmp_path: Path) -> None:
         assert (done.returncode, told in done.stderr) == (1, True)
 
 
+def test_the_store_knows_the_brokers_by_their_login(tmp_path: Path) -> None:
+    login = {"barnabas.zookeeper.sasl.username": "kafka", "barnabas.zookeeper.sasl.password": "its-secret"}
+    with Several(tmp_path, 1, settings={"zookeeper.set.acl": "true", **login}) as brokers:
+        produce(brokers.bootstrap_servers, "orders", SIX)
+        stranger = KazooClient(brokers.addresses["store"], randomize_hosts=False)
+        stranger.start(PATIENCE_S)
+        try:
+            rights, _ = stranger.get_acls("/brokers/topics/orders")
+            assert {(one.id.scheme, one.id.id) for one in rights} == {("sasl", "kafka"), ("world", "anyone")}
+            with pytest.raises(NoAuthError):
+                stranger.set("/brokers/topics/orders", b"")
+        finally:
+            stranger.stop()
+            stranger.close()
+        assert "its-secret" not in brokers.log.read_text()
+
+
 def refused_start(folder: Path, *arguments: str, settings: dict[str, str]) -> tuple[int, str]:
     done = subprocess.run(
         start_line(folder, *arguments, settings=settings), capture_output=True, text=True, timeout=PATIENCE_S
@@ -161,6 +180,8 @@ def test_the_service_manager_hears_of_all(tmp_path: Path) -> None:
 def test_one_broker_may_have_settings_of_its_own(form: str, tmp_path: Path) -> None:
     arguments = ["--log-format", form, "--override-broker", "1:barnabas.log.level=DEBUG"]
     with Several(tmp_path, 2, *arguments) as brokers:
+        brokers.process.send_signal(signal.SIGHUP)
+        until(lambda: brokers.log.read_text().count("there is no log file to open anew") == 2)
         assert brokers.stop() == 0
     names = {"json": '"process":"broker {}"', "text": "broker {} | "}[form]
     debug = [line for line in brokers.log.read_text().splitlines() if re.search(r"level\W+debug", line)]
