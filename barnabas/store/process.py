@@ -1,8 +1,9 @@
 """The life of a store server's process: event loop, file, listeners, signals, and the notice that it serves.
 
 Rules: SIGTERM and SIGINT stop it in order: sessions stay in the file, for clients that come back within their timeouts. A
-second signal of another kind ends it at once. A server whose file cannot be written any more stops with exit code 1; on a full
-disk it refuses writes and goes on. One process, no replicas: it says so when it starts.
+second signal of another kind ends it at once. SIGUSR1 makes a copy of the file, beside it, for a backup. A server whose file
+cannot be written any more stops with exit code 1; on a full disk it refuses writes and goes on. One process, no replicas: it
+says so when it starts.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from runtime.tls.stream import TlsWork, reason_of_failure
 from security.tls.distinguished_name import subject_name
 from security.tls.store_settings import StoreSettings, read_certificates, read_keys
 
+COPY_NAME = "barnabas-store.backup.sqlite"
 NO_DESCRIPTOR = -1
 EXIT_FAILED = 1
 BACKLOG = 1024
@@ -71,6 +73,7 @@ class StoreProcess:
         self._stop = asyncio.Event()
         self._stop_signal: signal.Signals | None = None
         self._failure: str | None = None
+        self._tls_threads: OsThreads | None = None
 
     async def serve(self, last_descriptor: int) -> int:
         """Raises ConfigError."""
@@ -78,6 +81,8 @@ class StoreProcess:
         endpoints = self._endpoints(loop)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
+        # Before there is a file, there is nothing to copy.
+        loop.add_signal_handler(signal.SIGUSR1, lambda: None)
         network = OsNetwork(SocketOptions(backlog=BACKLOG, last_descriptor=last_descriptor))
         path = os.path.join(options.folder, FILE_NAME)
         queue = OsDiskQueue(options.folder, loop)
@@ -85,7 +90,16 @@ class StoreProcess:
         try:
             os.makedirs(options.folder, exist_ok=True)
             async with TaskScope("store", self._on_task_failed) as tasks:
-                tree = await CommittedTree.open(lambda: StoreFile(path), queue, clock, tasks, self._on_file_failed)
+                files: list[StoreFile] = []
+
+                def open_file() -> StoreFile:
+                    files.append(StoreFile(path))
+                    return files[-1]
+
+                tree = await CommittedTree.open(open_file, queue, clock, tasks, self._on_file_failed)
+                loop.add_signal_handler(
+                    signal.SIGUSR1, lambda: tasks.spawn(self._copy(files[-1], queue), name="copy the store")
+                )
                 try:
                     server = await StoreServer.open(
                         tree, endpoints, network, clock, system_randomness(), tasks, self._service_options()
@@ -102,6 +116,8 @@ class StoreProcess:
         finally:
             await queue.close()
             network.close()
+            if self._tls_threads is not None:
+                self._tls_threads.close()
         if self._failure is not None:
             logger.critical("store server stopped, it could not continue: reason=%s", self._failure)
             return EXIT_FAILED
@@ -132,8 +148,9 @@ class StoreProcess:
         options = self._options
         endpoints = [] if options.port is None else [ServedAddress(Address(options.host, options.port))]
         if options.tls is not None:
-            threads = OsThreads(loop, TLS_THREADS, "TLS handshake")
-            tls = Tls(_context(options.tls), subject_name, TlsWork(threads))
+            context = _context(options.tls)
+            self._tls_threads = OsThreads(loop, TLS_THREADS, "TLS handshake")
+            tls = Tls(context, subject_name, TlsWork(self._tls_threads))
             endpoints.append(ServedAddress(Address(options.tls.host, options.tls.port), tls))
         return endpoints
 
@@ -148,6 +165,15 @@ class StoreProcess:
         if self._ready_fd >= 0:
             os.write(self._ready_fd, json.dumps({"address": plain, "secure_address": secure}).encode() + b"\n")
             os.close(self._ready_fd)
+
+    async def _copy(self, file: StoreFile, queue: OsDiskQueue) -> None:
+        path = os.path.join(self._options.folder, COPY_NAME)
+        try:
+            await queue.run(lambda: file.copy_to(path))
+        except OSError as error:
+            logger.error("store not copied: error=%s", reason_of(error))  # noqa: TRY400 (the text says it all)
+        else:
+            logger.info("store copied: path=%r", path)
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stop_signal is None:

@@ -16,9 +16,10 @@ immediately and no shared-memory file is needed.
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from metadata.store.node_acls import decoded, encoded
@@ -129,6 +130,16 @@ class StoreFile:
                 if staged.closed_session_id is not None:
                     connection.execute("DELETE FROM session WHERE session_id = ?", (staged.closed_session_id,))
             connection.execute(_PUT_FACT, ("zxid", batch[-1].zxid))
+
+    def copy_to(self, path: str) -> None:
+        """Write a copy of the file as it is now, in the place of one that is there. Raises OSError."""
+        unfinished = f"{path}.tmp"
+        try:
+            with closing(sqlite3.connect(unfinished)) as target:
+                self._connection.backup(target)
+        except sqlite3.Error as error:
+            raise OSError(errno.EIO, f"the store {self._path} was not copied to {path}: {error}") from error
+        os.replace(unfinished, path)
 
     def close(self) -> None:
         self._connection.close()

@@ -140,14 +140,18 @@ class ServedConnection:
             logger.debug("connection closed by its client: address=%s error=%s", self._connection.peer, error)
             self._forget()
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, is_expected: bool = False) -> None:
         """Send what is written, and close."""
         connection = self._connection
         if connection is None:
             return
         session_id = 0 if self._client is None else self._client.session_id
-        logger.info(
-            "connection closed: address=%s session=%s reason=%s", connection.peer, session_text(session_id), reason
+        logger.log(
+            logging.DEBUG if is_expected else logging.INFO,
+            "connection closed: address=%s session=%s reason=%s",
+            connection.peer,
+            session_text(session_id),
+            reason,
         )
         self._forget()
         connection.close()
@@ -271,7 +275,7 @@ class ServedConnection:
         xid = wire.PING_XID if pending.code is OpCode.PING else pending.xid
         self._send(replies.reply_frame(xid, pending.zxid or self._tree.zxid, *pending.reply))
         if pending.ends is not None:
-            self.close(pending.ends)
+            self.close(pending.ends, is_expected=pending.code is OpCode.CLOSE_SESSION)
 
     # --- the handshake ---
 

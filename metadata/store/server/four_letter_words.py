@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from metadata.store.node_map import Nodes
 from metadata.store.server.client import Client
 
 WORD_BYTES: Final = 4
@@ -54,11 +55,9 @@ class ServerFacts:
 
     release: str
     zxid: int
-    nodes_count: int
-    ephemerals_count: int
     watches_count: int
     sessions_count: int
-    data_bytes: int
+    nodes: Nodes
     uptime_ms: int
     statistics: Statistics
     clients: Sequence[Client]
@@ -108,7 +107,7 @@ def _server(facts: ServerFacts) -> list[str]:
         f"Outstanding: {facts.outstanding_count}",
         f"Zxid: {facts.zxid:#x}",
         "Mode: standalone",
-        f"Node count: {facts.nodes_count}",
+        f"Node count: {len(facts.nodes)}",
     ]
 
 
@@ -131,10 +130,10 @@ def _monitored(facts: ServerFacts) -> list[tuple[str, object]]:
         ("packets_sent", counted.sent_count),
         ("num_alive_connections", len(facts.clients)),
         ("outstanding_requests", facts.outstanding_count),
-        ("znode_count", facts.nodes_count),
+        ("znode_count", len(facts.nodes)),
         ("watch_count", facts.watches_count),
-        ("ephemerals_count", facts.ephemerals_count),
-        ("approximate_data_size", facts.data_bytes),
+        ("ephemerals_count", len(facts.nodes.ephemerals)),
+        ("approximate_data_size", sum(len(path) + len(node.data) for path, node in facts.nodes.items())),
         ("global_sessions", facts.sessions_count),
         ("local_sessions", 0),
         ("uptime", facts.uptime_ms),

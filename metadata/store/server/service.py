@@ -60,15 +60,12 @@ class Service:
         self.watches.forget(client)
 
     def facts(self) -> ServerFacts:
-        nodes = self.tree.tree.nodes
         return ServerFacts(
             release=self.options.release,
             zxid=self.tree.zxid,
-            nodes_count=len(nodes),
-            ephemerals_count=len(nodes.ephemerals),
+            nodes=self.tree.tree.nodes,
             watches_count=len(self.watches),
             sessions_count=len(self.tree.sessions),
-            data_bytes=sum(len(path) + len(node.data) for path, node in nodes.items()),
             uptime_ms=self.clock.monotonic_ms() - self._begun_ms,
             statistics=self.statistics,
             clients=list(self.sessions),

@@ -10,11 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from barnabas.store.options import StoreServerOptions, TlsOptions
+from barnabas.store.process import COPY_NAME
 from config.errors import ConfigError
 from config.store_server import StoreServerSettings
+from metadata.store.store_file import StoreFile
 from tests.oracle.barnabas import REPOSITORY
+from tests.oracle.process import wait_until
 
 COMMAND = [sys.executable, "-m", "barnabas.cli", "store"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -130,6 +134,28 @@ def test_it_serves_until_a_signal_and_has_its_folder_to_itself(tmp_path: Path) -
     assert process.returncode == 0
     assert "one process without replicas" in errors
     assert "store server stopped" in errors
+
+
+def test_its_file_is_copied_while_it_runs(tmp_path: Path) -> None:
+    process, ready = start(tmp_path)
+    try:
+        kazoo = KazooClient(hosts=ready["address"])
+        kazoo.start(timeout=30)
+        kazoo.create("/a", b"before")
+        process.send_signal(signal.SIGUSR1)
+        assert wait_until((tmp_path / COPY_NAME).exists, 30)
+        kazoo.set("/a", b"after")
+        kazoo.stop()
+        kazoo.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert "store copied: path=" in errors
+    copy = StoreFile(str(tmp_path / COPY_NAME))
+    tree = copy.load()
+    copy.close()
+    assert tree.nodes["/a"].data == b"before"
+    assert len(tree.sessions) == 1
 
 
 @pytest.mark.parametrize(
