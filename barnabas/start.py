@@ -43,8 +43,7 @@ when an option or a setting is wrong."""
 @click.option("--no-banner", is_flag=True, help="do not print the banner when the broker is ready")
 # For programs that start a broker as their child.
 @click.option("--ready-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="where it says in JSON that it is ready")
-@click.option("--lifeline-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="it ends when this one is closed")
-@click.option("--discard", hidden=True, help="a folder that it deletes then")
+@click.option("--discard", hidden=True, help="a folder that it deletes when the control socket is closed")
 @click.option("--control-fd", type=int, default=NO_DESCRIPTOR, hidden=True, help="over which it is controlled")
 @click.option("--refuse-unknown", is_flag=True, hidden=True, help="an unknown setting is an error")
 @click.pass_context
@@ -60,7 +59,6 @@ def command(
     log_format: str | None,
     no_banner: bool,
     ready_fd: int,
-    lifeline_fd: int,
     discard: str | None,
     control_fd: int,
     refuse_unknown: bool,
@@ -88,7 +86,7 @@ def command(
             return supervised.start_supervised(request, settings)
         if override_broker or store_port:
             raise ConfigError("--override-broker and --store-port are for several brokers: --brokers N")
-        start = StartOptions(topics_at_start, not no_banner, ready_fd, lifeline_fd, discard)
+        start = StartOptions(topics_at_start, not no_banner, ready_fd)
         from broker import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 
         return process.run(settings, start, context.meta[BEGUN_MS])

@@ -1,9 +1,8 @@
 """The life of a broker process: event loop, dependencies, signals, the banner, and the notice that it is ready.
 
 Rules: signals stop the broker as `runtime.process.stop_signals` says, SIGHUP opens the audit log anew. A broker that cannot
-continue stops, too, with exit code 1. A parent process may pass a pipe as a lifeline: when it closes, the broker ends
-immediately and deletes the folder `discard`. A service manager that listens on NOTIFY_SOCKET is informed when clients are
-served, and when the stop begins.
+continue stops, too, with exit code 1. A service manager that listens on NOTIFY_SOCKET is informed when clients are served,
+and when the stop begins.
 Source: Kafka Kafka.main, KafkaServerStartable; signals: a JVM with shutdown hooks.
 """
 
@@ -174,8 +173,8 @@ class BrokerProcess:
         return self._report_stopped()
 
     def _faults(self) -> FaultTable | None:
-        """Return the faults that a test may inject; None without `faults_fd`."""
-        if self._options.faults_fd < 0:
+        """Return the faults that a test may inject; None without `owner_fd`."""
+        if self._options.owner_fd < 0:
             return None
         from broker.handlers import ALL  # noqa: PLC0415  for tests alone
         from broker.network.faults.fault_table import FaultTable  # noqa: PLC0415
@@ -185,7 +184,7 @@ class BrokerProcess:
     def _owner_socket(self, faults: FaultTable, broker: Broker) -> OwnerSocket:
         from broker.owner_socket import OwnerSocket  # noqa: PLC0415  for tests alone
 
-        return OwnerSocket(self._options.faults_fd, faults, broker, asyncio.get_running_loop())
+        return OwnerSocket(self._options.owner_fd, faults, broker, asyncio.get_running_loop())
 
     def _http_server(self, broker: Broker, dependencies: Dependencies, watchdog: Watchdog) -> HttpServer | None:
         if self._settings.barnabas_http_port is None:
@@ -294,10 +293,7 @@ class BrokerProcess:
         return EXIT_FAILED
 
     def _watch_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._signals.watch(loop)
-        if self._options.lifeline_fd >= 0:
-            loop.add_reader(self._options.lifeline_fd, self._on_lifeline)
+        self._signals.watch(asyncio.get_running_loop())
 
     def _on_stop_signal(self, number: signal.Signals) -> None:
         logger.info("broker stops: signal=%s", number.name)
@@ -306,12 +302,6 @@ class BrokerProcess:
     def _reopen_log_files(self) -> None:
         if self._broker is None or not self._broker.reopen_log_files():
             logger.info("signal ignored, there is no log file to open anew: signal=%s", "SIGHUP")
-
-    def _on_lifeline(self) -> None:
-        """End the process: the parent has ended (it never writes to the pipe)."""
-        if self._options.discard is not None:
-            OsFileSystem().remove_tree(self._options.discard)
-        os._exit(0)
 
     def _on_store_failed(self, error: OSError) -> None:
         """Stop the broker: without the store no topic can be created and no leader elected."""

@@ -12,13 +12,10 @@ NO_DESCRIPTOR = -1
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """Options of one start. The broker writes one line of JSON to `ready_fd` when clients are served. When `lifeline_fd`
-    closes, the broker deletes the folder `discard` and ends. `faults_fd` is a private socket of tests
-    (`broker.owner_socket`)."""
+    """Options of one start. The broker writes one line of JSON to `ready_fd` when clients are served. `owner_fd` is a
+    socket over which a test injects faults (`broker.owner_socket`)."""
 
     topics: tuple[TopicAtStart, ...] = ()
     show_banner: bool = True
     ready_fd: int = NO_DESCRIPTOR
-    lifeline_fd: int = NO_DESCRIPTOR
-    discard: str | None = None
-    faults_fd: int = NO_DESCRIPTOR
+    owner_fd: int = NO_DESCRIPTOR

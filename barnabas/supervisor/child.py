@@ -30,11 +30,11 @@ _FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """The child's ends: it writes one line of JSON to `ready_fd` when it serves, and reads from `faults_fd`, -1 for none, which
-    faults to inject."""
+    """The child's ends: it writes one line of JSON to `ready_fd` when it serves, and reads from `owner_fd`, -1 for none, what
+    the owner wants (`broker.owner_socket`)."""
 
     ready_fd: int
-    faults_fd: int
+    owner_fd: int
 
 
 @dataclass
@@ -44,35 +44,35 @@ class ForkedChild:
     process_id: int
     output: int
     ready: int
-    faults: socket.socket | None
+    owner: socket.socket | None
     told: bytearray = field(default_factory=bytearray)
     """What came from `ready` so far."""
 
 
-def fork(name: str, run: Callable[[Inherited], int], *, with_faults: bool) -> ForkedChild:
+def fork(name: str, run: Callable[[Inherited], int], *, with_owner: bool) -> ForkedChild:
     """Start a process that is called `name` and ends with the exit code that `run` returns. Raises OSError."""
     output, output_end = os.pipe()
     ready, ready_end = os.pipe()
-    faults, faults_end = socket.socketpair() if with_faults else (None, None)
+    owner, owner_end = socket.socketpair() if with_owner else (None, None)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # or the child would write it once more
     parent_id, blocked = os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
         process_id = os.fork()
         if not process_id:
-            inherited = Inherited(ready_end, -1 if faults_end is None else faults_end.fileno())
+            inherited = Inherited(ready_end, -1 if owner_end is None else owner_end.fileno())
             _be_child(name, run, inherited, output_end, parent_id)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.close(output_end)
         os.close(ready_end)
-        if faults_end is not None:
-            faults_end.close()
+        if owner_end is not None:
+            owner_end.close()
     for descriptor in (output, ready):
         os.set_blocking(descriptor, False)
-    if faults is not None:
-        faults.setblocking(False)
-    return ForkedChild(process_id, output, ready, faults)
+    if owner is not None:
+        owner.setblocking(False)
+    return ForkedChild(process_id, output, ready, owner)
 
 
 def _be_child(
@@ -92,7 +92,7 @@ def _be_child(
         nothing = os.open(os.devnull, os.O_RDONLY)
         for standard, descriptor in enumerate((nothing, output_end, output_end)):
             os.dup2(descriptor, standard)
-        close_all_but({0, 1, 2, inherited.ready_fd, inherited.faults_fd})
+        close_all_but({0, 1, 2, inherited.ready_fd, inherited.owner_fd})
         for variable in _MANAGER_VARIABLES:
             os.environ.pop(variable, None)  # the manager hears from the supervisor
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)

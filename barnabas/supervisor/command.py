@@ -189,7 +189,7 @@ def _broker(
             topics=request.topics if index == 0 else (),
             show_banner=False,
             ready_fd=inherited.ready_fd,
-            faults_fd=inherited.faults_fd,
+            owner_fd=inherited.owner_fd,
         )
         try:
             return process.run(own, options, SystemClock().monotonic_ms() if member.has_served else request.began_ms)

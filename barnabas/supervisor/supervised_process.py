@@ -87,8 +87,8 @@ class SupervisedProcess:
             self._log.add(line)
         os.close(child.output)
         os.close(child.ready)
-        if child.faults is not None:
-            child.faults.close()
+        if child.owner is not None:
+            child.owner.close()
         self.facts = None
         self.ready.clear()
         self.paused.clear()

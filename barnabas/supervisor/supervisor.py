@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from barnabas.supervisor.banner import Row, banner, bootstrap_servers
+from barnabas.supervisor.broker_requests import BrokerRequests
 from barnabas.supervisor.child import fork
 from barnabas.supervisor.control import ControlChannel, ControlError
-from barnabas.supervisor.faults import FaultChannel
 from barnabas.supervisor.http_pages import TYPES, HttpPages, numeric_address
 from barnabas.supervisor.merged_log import LogOutput
 from barnabas.supervisor.supervised_process import SupervisedProcess
@@ -84,7 +84,7 @@ class Supervisor:
         self._phase = "starting"
         self._tasks = TaskScope("supervisor", on_failure=self._on_task_failed)
         self._control: ControlChannel | None = None
-        self._faults: dict[SupervisedProcess, FaultChannel] = {}
+        self._requests: dict[SupervisedProcess, BrokerRequests] = {}
 
     def run(self, brokers: Sequence[SupervisedProcess], store: SupervisedProcess | None) -> int:
         """Raises OSError if the HTTP port cannot be opened."""
@@ -107,13 +107,13 @@ class Supervisor:
                 forked.cancel()
                 continue
             try:
-                child = fork(member.name, member.run, with_faults=self._control is not None)
+                child = fork(member.name, member.run, with_owner=self._control is not None)
             except OSError as error:
                 forked.set_exception(error)
                 continue
             member.began(child, self._clock.monotonic_ms(), self._loop)
-            if child.faults is not None:
-                self._faults[member] = FaultChannel(child.faults)
+            if child.owner is not None:
+                self._requests[member] = BrokerRequests(child.owner)
             forked.set_result(None)
 
     async def _live(self) -> int:
@@ -252,7 +252,7 @@ class Supervisor:
     def _on_ended(self, member: SupervisedProcess, exit_code: int) -> None:
         lived_ms = self._clock.monotonic_ms() - member.started_ms
         was_wanted = member.is_stopping
-        self._faults.pop(member, None)
+        self._requests.pop(member, None)
         member.ended(exit_code)
         if self._stop.is_set() or was_wanted:
             return
@@ -405,7 +405,7 @@ class Supervisor:
         answers = []
         for member in members:
             self._require_running(member)
-            answers.append(await self._faults[member].ask(passed_on))
+            answers.append(await self._requests[member].ask(passed_on))
         return {"brokers": answers}
 
     @staticmethod

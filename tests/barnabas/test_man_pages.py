@@ -52,7 +52,7 @@ def test_a_page_says_what_the_help_says(pages: dict[str, str]) -> None:
     assert "a topic that is there is no error" in page
     assert "\nprint the banner" not in pages["barnabas-start.1"]
     assert "do not print the banner" in pages["barnabas-start.1"]
-    assert "lifeline" not in pages["barnabas-start.1"], "what is for other programs is in no help"
+    assert "control-fd" not in pages["barnabas-start.1"], "what is for other programs is in no help"
     assert "SCRAM-SHA-256|SCRAM-SHA-512" in pages["barnabas-users-create.1"].replace("\\-", "-")
 
 

@@ -17,8 +17,8 @@ from barnabas.supervisor.control import ControlError
 _READ_BYTES = 4096
 
 
-class FaultChannel:
-    """To one process; the socket is its owner's to close."""
+class BrokerRequests:
+    """To one process. The socket is closed by who has it from the fork."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
