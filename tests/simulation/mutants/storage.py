@@ -6,7 +6,7 @@ import dataclasses
 from copy import copy
 from typing import Any
 
-from replication import partition
+from replication.partition import Partition
 from storage.directories import log_upkeep
 from storage.directories.log_directory import LogDirectory
 from storage.directories.log_manager import LogManager
@@ -111,8 +111,8 @@ def _start_offset_not_kept(patches: Patches) -> None:
 
 
 def _records_not_deleted(patches: Patches) -> None:
-    for module in (partition, work):  # the broker's partitions, and the load on logs alone
-        patches.replace(module, "delete_records", lambda original: lambda log, offset: offset)
+    patches.replace(Partition, "delete_records", lambda original: lambda self, offset: offset)
+    patches.replace(work, "delete_records", lambda original: lambda log, offset: offset)  # the load on logs alone
 
 
 def _deleted_topic_left(patches: Patches) -> None:
