@@ -131,7 +131,7 @@ COMMANDS_IN_A_CLUSTER = [
 ]
 COMMAND_LINE = [block.text for block in BLOCKS if block.language == "sh" and block.text.startswith("barnabas topics")]
 COMMANDS_OF_THE_TABLE = [command for command in INLINE if is_one_of_apache_kafka(command) and command not in NOT_RUN]
-STARTS = [line for line in LINES if line.startswith("barnabas start")]
+STARTS = sorted({line for line in LINES if line.startswith("barnabas start")})
 SHOWS = sorted(
     {line for line in LINES + INLINE if re.match(r"barnabas (settings|--help|pipeline --help)|make help", line)}
     - NOT_RUN.keys()
@@ -312,7 +312,8 @@ def running(command: str, ports: range, folder: Path, variables: dict[str, str])
 
 @pytest.mark.parametrize("command", STARTS)
 def test_barnabas_start(command: str, commands: Path, tmp_path: Path) -> None:
-    port = lasting_port()
+    count = 3 if "--brokers 3" in command else 1
+    port = lasting_port(count=count)
     (tmp_path / "server.properties").write_text("log.dirs=from-the-file\n", encoding="utf-8")
     line = f"exec {command}"
     if "localhost:9092" in command:
@@ -320,13 +321,13 @@ def test_barnabas_start(command: str, commands: Path, tmp_path: Path) -> None:
     else:
         line += f" --override listeners=PLAINTEXT://localhost:{port}"
     if "localhost:2181" not in command:
-        with running(line.removeprefix("exec "), range(port, port + 1), tmp_path, environment(commands)):
+        with running(line.removeprefix("exec "), range(port, port + count), tmp_path, environment(commands)):
             pass
         return
     need_java()
     with ZooKeeper() as zookeeper:
         line = line.replace("localhost:2181", zookeeper.connect)
-        with running(line.removeprefix("exec "), range(port, port + 1), tmp_path, environment(commands)):
+        with running(line.removeprefix("exec "), range(port, port + count), tmp_path, environment(commands)):
             pass
 
 
