@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from metadata.store.node_acls import Identities
+from metadata.store.node_map import Node
 from metadata.store.node_tree import NodeTree, Staged, StoredSession
 from metadata.store.port import (
     ConnectionLossError,
@@ -153,6 +154,10 @@ class CommittedTree:
             return self.tree.stage(operations, session_id=session_id, now_ms=now_ms, identities=identities)
 
         self._enqueue(stage, on_done)
+
+    def put_nodes(self, nodes: Mapping[str, Node], on_done: OnDone) -> None:
+        """Put nodes as they are; see `NodeTree.stage_nodes`."""
+        self._enqueue(lambda: self.tree.stage_nodes(nodes), on_done)
 
     def open_session(self, session: StoredSession, on_done: OnDone) -> None:
         """Open a session, whose id must be new."""

@@ -11,11 +11,12 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from metadata.store.committed_tree import NO_SESSION, CommittedTree, Written
-from metadata.store.port import Acl, Create, StoreError
+from metadata.store.committed_tree import CommittedTree, Written
+from metadata.store.node_map import ROOT
+from metadata.store.port import Acl, StoreError
 from metadata.store.server.connection import ServedConnection
 from metadata.store.server.service import Service, ServiceOptions
 from runtime.clock import Clock
@@ -125,12 +126,19 @@ def _secured(service: Service, tls: Tls) -> TlsStream:
 
 
 async def _make_system_nodes(tree: CommittedTree) -> None:
-    """The nodes that every ZooKeeper has. Raises StoreError."""
-    if tree.tree.nodes.find(SYSTEM_PATH) is not None:
+    """The nodes that every ZooKeeper has from its beginning. Raises StoreError."""
+    nodes = tree.tree.nodes
+    if nodes.find(SYSTEM_PATH) is not None:
         return
+    root = nodes["/"]
     made: asyncio.Future[Written | StoreError] = asyncio.get_running_loop().create_future()
-    operations = [Create(SYSTEM_PATH), Create(CONFIG_PATH, acl=_ANYONE_READS), Create(QUOTA_PATH)]
-    tree.write(operations, session_id=NO_SESSION, on_done=made.set_result)
+    first = {
+        "/": root.with_children(0, root.num_children + 1, root.pzxid),
+        SYSTEM_PATH: replace(ROOT, num_children=2),
+        CONFIG_PATH: replace(ROOT, aversion=-1, acl=_ANYONE_READS),
+        QUOTA_PATH: ROOT,
+    }
+    tree.put_nodes(first, made.set_result)
     outcome = await made
     if isinstance(outcome, StoreError):
         raise outcome

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from metadata.store.port import Stat
 from metadata.store.zookeeper import wire
 from metadata.store.zookeeper.wire import OpCode, Reader
 from protocol.primitives import DecodeError
@@ -117,6 +118,10 @@ class Link:
                 return None
             data += part
         return data
+
+    def rest(self) -> bytes:
+        """Everything until the connection is closed."""
+        return b"".join(iter(lambda: self._socket.recv(4096), b""))
 
     def closed(self) -> None:
         """Tell what comes until the connection is closed."""
@@ -226,10 +231,16 @@ class Link:
         zxid = self._log.zxid
         return (
             f"(c {zxid(stat.czxid)} m {zxid(stat.mzxid)} p {zxid(stat.pzxid)} "
-            f"ctime {'<=' if 0 < stat.ctime_ms <= stat.mtime_ms else '>'} mtime "
+            f"{times_of(stat)} "
             f"versions {stat.version} {stat.cversion} {stat.aversion} owner {self._log.session(stat.ephemeral_owner)} "
             f"length {stat.data_length} children {stat.num_children})"
         )
+
+
+def times_of(stat: Stat) -> str:
+    if not stat.ctime_ms:
+        return "no time"
+    return "ctime <= mtime" if stat.ctime_ms <= stat.mtime_ms else "ctime > mtime"
 
 
 def rest_of(reader: Reader) -> str:

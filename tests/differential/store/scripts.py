@@ -193,6 +193,16 @@ def a_large_node(player: Player) -> None:
     one.ask(OpCode.SET_DATA, set_body(f"{base}/a", b"y" * 1_048_576))
 
 
+@script
+def the_nodes_of_every_server(player: Player) -> None:
+    one = player.client()
+    for path in ("/zookeeper", "/zookeeper/config", "/zookeeper/quota"):
+        one.ask(OpCode.GET_DATA, watched(path))
+        one.ask(OpCode.GET_CHILDREN, watched(path))
+        one.ask(OpCode.GET_ACL, wire.text(path))
+        one.ask(OpCode.SET_DATA, set_body(path, b"", 77))
+
+
 # --- transactions ---
 
 
@@ -483,6 +493,19 @@ def watches_that_are_set_again(player: Player) -> None:
 
 
 # --- what is no request ---
+
+
+@script
+def four_letter_words(player: Player) -> None:
+    """Those that both answer, and one that neither does. Of a server's state only the names are compared."""
+    for word in (b"ruok", b"dump", b"srvr"):
+        link = player.link(word.decode())
+        link.send(word)
+        answer = link.rest().decode()
+        link.say(str([line.partition(":")[0] for line in answer.split("\n")]))
+    link = player.client("in a session")
+    link.send(b"ruok")
+    link.closed()
 
 
 @script
