@@ -123,9 +123,10 @@ class Sessions:
         self._tree.open_session(session, opened)
 
     def resume(self, client: Client, session_id: int, password: bytes, timeout_ms: int, on_greeted: OnGreeted) -> None:
-        """Take up a session. `on_greeted` gets None when it is over, or the password is wrong."""
+        """Take up a session. `on_greeted` gets None when it is over, or the password is wrong. The session of an embedded store
+        has none, so that nobody takes it up."""
         stored = self._tree.sessions.get(session_id)
-        if stored is None or not hmac.compare_digest(stored.password, password):
+        if stored is None or not stored.password or not hmac.compare_digest(stored.password, password):
             on_greeted(None)
             return
         before = self._holders.get(session_id)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
 
+from metadata.store.committed_tree import Written
+from metadata.store.node_tree import StoredSession
+from metadata.store.port import StoreError
 from metadata.store.server import connection as module
 from metadata.store.server.connection import PENDING_BYTES_MAX, PENDING_REQUESTS_MAX
 from metadata.store.server.sessions import GREETING_TIMEOUT_MS
@@ -174,3 +178,13 @@ async def test_a_session_is_taken_up_when_the_writes_before_are_decided() -> Non
         thief.give(greeting(session.session_id, b"wrong" * 3) + ask(1, OpCode.EXISTS, watched("/a")))
         assert not thief.is_open
         assert new.is_open
+
+
+async def test_the_session_of_an_embedded_store_is_taken_up_by_nobody() -> None:
+    async with world() as scene:
+        opened: asyncio.Future[Written | StoreError] = asyncio.get_running_loop().create_future()
+        scene.service.tree.open_session(StoredSession(7, b"", 6_000), opened.set_result)
+        await opened
+        thief = scene.connect()
+        thief.give(greeting(7, b"") + ask(1, OpCode.EXISTS, watched("/a")))
+        assert not thief.is_open
