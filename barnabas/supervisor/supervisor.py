@@ -272,8 +272,17 @@ class Supervisor:
             self._tasks.spawn(self._start_again(member, pause_ms), name=f"restart of {member.name}")
 
     async def _start_again(self, member: SupervisedProcess, pause_ms: int) -> None:
-        await asyncio.sleep(pause_ms / 1000)
-        await self._start(member)
+        while True:
+            await asyncio.sleep(pause_ms / 1000)
+            try:
+                await self._start(member)
+                break
+            except OSError as error:  # no memory, or no process, is left for now
+                pause_ms = member.pauses.after(0)
+                logger.warning(
+                    "process not started, it is tried again: name=%s pause_ms=%d error=%s",
+                    member.name, pause_ms, reason_of(error),
+                )  # fmt: skip
         logger.info("process started again: name=%s process_id=%d", member.name, member.process_id)
 
     # --- stop ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import cast
 
@@ -44,11 +44,16 @@ async def broker(pages: dict[bytes, tuple[str, bytes]]) -> AsyncIterator[Address
 @asynccontextmanager
 async def silent() -> AsyncIterator[Address]:
     """It takes connections and does not answer."""
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: writers.append(writer), "127.0.0.1", 0)
     try:
         yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
     finally:
         server.close()
+        for writer in writers:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
 
 
 SERVES = {b"/ready": ("200 OK", b"ready\n"), b"/metrics": ("200 OK", LARGE.encode())}
