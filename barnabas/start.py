@@ -6,6 +6,7 @@ after a clean stop, 1 when a broker could not start or continue, 2 for invalid a
 
 from __future__ import annotations
 
+import gc
 import os
 
 import click
@@ -77,6 +78,7 @@ def command(
         asked = [*topics, os.environ.get(CREATE_TOPICS_VARIABLE, "")]
         topics_at_start = tuple(topic for text in asked for topic in parse_topics(text))
         if brokers is not None or control_fd != NO_DESCRIPTOR:
+            gc.disable()  # until all is loaded, which stays: a tenth of the start
             from barnabas.supervisor import command as supervised  # noqa: PLC0415  who starts one broker needs none of it
 
             request = supervised.StartRequest(

@@ -90,6 +90,7 @@ class Supervisor:
         """Raises OSError if the HTTP port cannot be opened."""
         self._brokers, self._store = list(brokers), store
         gc.freeze()  # what children inherit is never visited, and its memory stays shared
+        gc.enable()
         life = self._loop.create_task(self._live())
         life.add_done_callback(lambda _: self._loop.stop())
         while not life.done():
