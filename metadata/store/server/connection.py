@@ -257,8 +257,7 @@ class ServedConnection:
             self._begin_read(pending, reader)
         elif pending.code is OpCode.CLOSE_SESSION:
             pending.ends = "its client has closed the session"
-            self._service.sessions.ended(client)
-            self._tree.close_session(client.session_id, partial(self._decided, pending, []))
+            self._service.sessions.end(client, partial(self._decided, pending, []))
         else:
             self._begin_write(pending, reader)
 

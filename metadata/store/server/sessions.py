@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from metadata.store.committed_tree import CommittedTree, Written
+from metadata.store.committed_tree import CommittedTree, OnDone, Written
 from metadata.store.node_tree import StoredSession
 from metadata.store.port import StoreError
 from metadata.store.server.client import Client
@@ -158,9 +158,18 @@ class Sessions:
         """The client gives a sign of life."""
         self._expiry.touch(client.session_id, client.timeout_ms, self._clock.monotonic_ms())
 
-    def ended(self, client: Client) -> None:
-        """The client has closed its session."""
-        self._expiry.forget(client.session_id)
+    def end(self, client: Client, on_done: OnDone) -> None:
+        """The client closes its session. If the disk cannot take that, the session goes on until its time is over."""
+        session_id = client.session_id
+
+        def ended(outcome: Written | StoreError) -> None:
+            if isinstance(outcome, Written):
+                self._expiry.forget(session_id)
+            elif session_id in self._tree.sessions:
+                self._expiry.touch(session_id, client.timeout_ms, self._clock.monotonic_ms())
+            on_done(outcome)
+
+        self._tree.close_session(session_id, ended)
 
     def tick(self) -> None:
         """Close the sessions whose time is over, and the connections that have had none for too long."""

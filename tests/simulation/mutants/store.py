@@ -9,6 +9,8 @@ from metadata.store import committed_tree
 from metadata.store.committed_tree import CommittedTree, OnDone, Written
 from metadata.store.node_tree import NodeTree, Staged
 from metadata.store.port import StoreError
+from metadata.store.server.client import Client
+from metadata.store.server.sessions import Sessions
 from tests.simulation.mutants import Mutant, Patches
 
 
@@ -94,7 +96,21 @@ def _a_refused_commit_is_not_undone(patches: Patches) -> None:
     patches.replace(NodeTree, "abandon_staged", lambda original: lambda self: None)
 
 
+def _refused_end_forgotten(patches: Patches) -> None:
+    """A session that its client closes while the disk is full is never looked at again."""
+
+    def forget(original: Any) -> Any:
+        def end(self: Sessions, client: Client, on_done: OnDone) -> None:
+            self._expiry.forget(client.session_id)
+            self._tree.close_session(client.session_id, on_done)
+
+        return end
+
+    patches.replace(Sessions, "end", forget)
+
+
 STORE = (
+    Mutant("refused-end-forgotten", "sessions: one that a full disk keeps open has no end", _refused_end_forgotten),
     Mutant("reply-before-commit", "lost writes: a write is answered before it is on the disk", _reply_before_commit),
     Mutant("sessions-forgotten", "sessions: a restart of the store forgets them", _sessions_forgotten),
     Mutant("ephemerals-stay", "sessions: their ephemeral nodes outlive them", _ephemerals_stay),

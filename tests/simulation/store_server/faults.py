@@ -16,6 +16,8 @@ class StoreFaults:
     def __init__(self, world: StoreWorld, clients: Sequence[StoreClient]) -> None:
         self._world = world
         self._clients = clients
+        self._server_turn = asyncio.Lock()  # one thing at a time happens to a process
+        self._client_turns = {client.name: asyncio.Lock() for client in clients}
         self._kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
             (5, self._process_crash),
             (3, self._power_loss),
@@ -34,14 +36,22 @@ class StoreFaults:
     async def run(self, count: int, within_s: float) -> None:
         world, rng = self._world, self._world.random
         weights = [weight for weight, _ in self._kinds]
+        under_way: list[asyncio.Future[None]] = []
         for _ in range(count):
             await asyncio.sleep(rng.expovariate(count / within_s))
             [(_, kind)] = rng.choices(self._kinds, weights)
-            name = kind.__name__.strip("_")
-            with world.fault(name):
-                await kind()
-            world.count(f"fault: {name}")
+            fault = asyncio.ensure_future(self._happens(kind))
+            under_way.append(fault)
+            if rng.random() < 0.5:
+                await asyncio.wait((fault,))
+        await asyncio.gather(*under_way)
         world.loop.note("no more faults")
+
+    async def _happens(self, kind: Callable[[], Awaitable[None]]) -> None:
+        name = kind.__name__.strip("_")
+        with self._world.fault(name):
+            await kind()
+        self._world.count(f"fault: {name}")
 
     # --- the server ---
 
@@ -50,9 +60,10 @@ class StoreFaults:
         await asyncio.sleep(self._world.random.choice((0.0, 0.3, 1.0, 6.0)) * self._world.random.uniform(0.5, 1.0))
 
     async def _crash(self, *, power: bool) -> None:
-        self._world.machine.crash(power=power)
-        await self._down_time()
-        await self._world.machine.start()
+        async with self._server_turn:
+            self._world.machine.crash(power=power)
+            await self._down_time()
+            await self._world.machine.start()
 
     async def _process_crash(self) -> None:
         await self._crash(power=False)
@@ -61,43 +72,48 @@ class StoreFaults:
         await self._crash(power=True)
 
     async def _restart(self) -> None:
-        await self._world.machine.stop()
-        await self._down_time()
-        await self._world.machine.start()
+        async with self._server_turn:
+            await self._world.machine.stop()
+            await self._down_time()
+            await self._world.machine.start()
 
     async def _pause(self) -> None:
-        self._world.machine.pause()
-        await self._down_time()
-        self._world.machine.resume()
+        async with self._server_turn:
+            self._world.machine.pause()
+            await self._down_time()
+            self._world.machine.resume()
 
     async def _full_disk(self) -> None:
-        machine = self._world.machine
-        machine.disk.is_full = True
+        """Half of the times a client's process ends meanwhile, and the next one cannot end its session."""
+        disk = self._world.machine.disk
+        disk.is_full = True
+        if self._world.random.random() < 0.5:
+            await self._kill_client()
         await asyncio.sleep(self._world.random.uniform(0.2, 3.0))
-        if self._world.random.random() < 0.3:
-            machine.crash()
-            await machine.start()
-        machine.disk.is_full = False
+        disk.is_full = False
 
     async def _slow_disk(self) -> None:
-        queue, rng = self._world.machine.queue, self._world.random
-        assert queue is not None
-        before = queue.min_delay_ms, queue.max_delay_ms
-        queue.min_delay_ms, queue.max_delay_ms = 20.0, rng.choice((50.0, 400.0))
-        await asyncio.sleep(rng.uniform(0.5, 3))
-        queue.min_delay_ms, queue.max_delay_ms = before
+        async with self._server_turn:
+            queue, rng = self._world.machine.queue, self._world.random
+            assert queue is not None
+            before = queue.min_delay_ms, queue.max_delay_ms
+            queue.min_delay_ms, queue.max_delay_ms = 20.0, rng.choice((50.0, 400.0))
+            await asyncio.sleep(rng.uniform(0.5, 3))
+            queue.min_delay_ms, queue.max_delay_ms = before
 
     # --- its clients ---
 
     async def _kill_client(self) -> None:
         client = self._world.random.choice(self._clients)
-        client.kill()
-        await self._down_time()
-        client.start()
+        async with self._client_turns[client.name]:
+            client.kill()
+            await self._down_time()
+            client.start()
 
     async def _pause_client(self) -> None:
         client = self._world.random.choice(self._clients)
-        if client.process is not None:
+        async with self._client_turns[client.name]:
+            assert client.process is not None
             client.process.pause()
             await self._down_time()
             client.process.resume()

@@ -15,7 +15,7 @@ import pytest
 
 from metadata.store.port import SessionEvent
 from metadata.store.zookeeper.store import ZooKeeperStore
-from tests.metadata.store.zookeeper_world import CONNECTED, Client, open_client
+from tests.metadata.store.zookeeper_world import CONNECTED, TIMEOUT_MS, Client, open_client
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
@@ -47,7 +47,7 @@ def test_a_seed_is_the_same_history_in_another_process() -> None:
 @pytest.mark.timeout(400)
 def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
     names = ["reply-before-commit", "sessions-forgotten", "ephemerals-stay", "event-behind-reply", "last-write-dropped",
-             "full-disk-is-final", "refused-commit-stays"]  # fmt: skip
+             "full-disk-is-final", "refused-commit-stays", "refused-end-forgotten"]  # fmt: skip
     ran = simulation("--within", "20", "--mutants", *names)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(names)
@@ -79,6 +79,27 @@ def test_a_client_that_has_seen_more_than_the_disk_has_is_refused() -> None:
             await two.store.create(f"/{number}")
         await one.hears(CONNECTED)
         assert (await reading)[0] == b"old"
+
+    simulate(1, program)
+
+
+def test_a_session_that_a_full_disk_keeps_open_ends_by_its_timeout() -> None:
+    """Its client has closed it and is gone."""
+
+    async def program(loop: SimLoop) -> None:
+        network = SimNetwork(loop)
+        machine = StoreMachine(loop, network)
+        await machine.start()
+        one, two = await client_of(loop, network, "one"), await client_of(loop, network, "two")
+        await one.store.create("/mine", ephemeral=True)
+        machine.disk.is_full = True
+        await one.store.close()
+        machine.disk.is_full = False
+        assert await two.store.exists("/mine") is not None
+        await asyncio.sleep(2 * TIMEOUT_MS / 1000)
+        assert await two.store.exists("/mine") is None
+        assert machine.tree is not None
+        assert list(machine.tree.sessions) == [two.store.session().session_id]
 
     simulate(1, program)
 
