@@ -31,6 +31,8 @@ KAFKA_OPTIONS = (
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
 )
+# The load with sessions is run again and again, and brokers keep the sessions of the runs before for two minutes.
+SESSIONS = {"max.incremental.fetch.session.cache.slots": "100000"}
 STOP_TIMEOUT_S = 30.0
 BROKERS = 3  # of a cluster
 
@@ -72,7 +74,7 @@ def kafka() -> Iterator[Running]:
     with TemporaryDirectory(prefix="bench-tls-") as folder:
         tls = TlsListener(Path(folder))
         port = lasting_port()
-        settings = {"offsets.topic.num.partitions": "50", **tls.settings, "listeners": tls.listeners(port)}
+        settings = {"offsets.topic.num.partitions": "50", **SESSIONS, **tls.settings, "listeners": tls.listeners(port)}
         with ApacheKafka(settings, KAFKA_OPTIONS, port=port) as broker:
             assert broker.process is not None
             yield Running("kafka", tls.target(broker.bootstrap_servers), (broker.process.pid,), broker.data)
@@ -82,7 +84,7 @@ def kafka() -> Iterator[Running]:
 def ours(*settings: str) -> Iterator[Running]:
     with TemporaryDirectory(prefix="bench-") as folder:
         port, tls = lasting_port(), TlsListener(Path(folder))
-        given = [f"{name}={text}" for name, text in tls.settings.items()]
+        given = [f"{name}={text}" for name, text in {**SESSIONS, **tls.settings}.items()]
         process = start_ours(folder, port, f"listeners={tls.listeners(port)}", *given, *settings)
         try:
             wait_for_produce(process, port, "ready")
@@ -95,7 +97,7 @@ def ours(*settings: str) -> Iterator[Running]:
 @contextmanager
 def several(processes: int) -> Iterator[Running]:
     """So many brokers of ours by one command. What they cost includes the store and the supervisor."""
-    settings = {"offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "3000"}
+    settings = {**SESSIONS, "offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "3000"}
     with TemporaryDirectory(prefix="bench-") as folder, Several(Path(folder), processes, settings=settings) as brokers:
         target = Target(brokers.bootstrap_servers, processes=processes)
         yield Running("ours", target, (brokers.process.pid, *brokers.processes.values()))

@@ -40,6 +40,22 @@ def pss_bytes(pid: int) -> int:
     raise ValueError(f"process {pid} has ended")
 
 
+def descendants(root: int) -> list[int]:
+    """A process, and all that descend from it."""
+    parents: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rsplit(") ", 1)[1].split()
+            except OSError:  # it has just ended
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry))
+    found = [root]
+    for pid in found:  # it grows
+        found += parents.get(pid, [])
+    return found
+
+
 def pin(pid: int, cores: set[int]) -> None:
     """Keep a process, and what it begins from now on, to these cores."""
     for thread in os.listdir(f"/proc/{pid}/task"):

@@ -74,6 +74,8 @@ class FetchSession:
     def __init__(self, stream: socket.socket, topic: str, partition: int, max_wait_ms: int) -> None:
         stream.sendall(_fetch_of_session(0, 0, 0, [_asked(topic, partition, 0)]))
         session_id = decode_response(_answer(stream), FetchResponse, FETCH_VERSION)[1].session_id
+        if not session_id:
+            raise ConnectionError("the broker has no room for another session")
         frame, other = (_fetch_of_session(session_id, epoch, max_wait_ms, []) for epoch in (0, -1))
         self._frame = bytearray(frame)
         self._position = next(at for at in range(len(frame)) if frame[at] != other[at])
@@ -258,11 +260,11 @@ def _answer_bytes(stream: socket.socket) -> int:
     return int(struct.unpack(">i", size)[0])
 
 
-def produce_answer(address: tuple[str, int], topic: str, partition: int = 0) -> int:
+def produce_answer(address: tuple[str, int], topic: str, partition: int = 0, *, acks: int = 1) -> int:
     """Produce one record over a connection of its own; the error code of the answer."""
     with connect(address) as stream:
         stream.settimeout(10)
-        stream.sendall(produce_frame(topic, partition, 100))
+        stream.sendall(produce_frame(topic, partition, 100, acks=acks))
         size = _answer_bytes(stream)
         answer = stream.recv(size, socket.MSG_WAITALL)
         if len(answer) != size:
