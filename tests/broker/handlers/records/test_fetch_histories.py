@@ -17,7 +17,20 @@ from tests.replication.replica_world import LAG_MS, ME, Replica
 OTHER = 3  # another follower, without a session
 
 
-STEPS = ("append", "append", "append", "follow", "follow", "follow", "time", "time", "state", "epoch", "stop", "delete")
+STEPS: tuple[str, ...] = (
+    "append",
+    "append",
+    "append",
+    "follow",
+    "follow",
+    "follow",
+    "time",
+    "time",
+    "state",
+    "epoch",
+    "stop",
+    "delete",
+)
 STEPS += ("retention", "retention", "tick", "answer", "answer", "broker", "abandon", *["read"] * 12)
 
 

@@ -13,9 +13,12 @@ import pytest
 
 from broker.handlers.records.fetch import fetch
 from broker.handlers.records.repeated_fetch import FIRST_VERSION, LARGEST_FRAME_BYTES, KeptFetch, RepeatedFetch
-from broker.network.quotas.client_quotas import Quotas
+from broker.network.dispatch import Dispatch
+from broker.network.request_log import LoggedDispatch
 from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
+from broker.observability.log_forms import TRACE
+from broker.observability.logging_setup import REQUEST_LOGGER
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.handlers.records.session_world import VERSION, WAIT_MS, Client, Several, several
@@ -73,6 +76,10 @@ class Network:
 
     def connect(self) -> Peer:
         return self._network.connect()
+
+    def log_requests(self) -> None:
+        shared = self._network.shared
+        shared.dispatch_through(LoggedDispatch(cast(Dispatch, shared.dispatch), self._network.clock))
 
 
 HANDLERS = (replace(fetch, fast_path=RepeatedFetch), fetch)
@@ -320,7 +327,7 @@ async def test_quotas_count_what_is_repeated(tmp_path: Path, repeats: Counted, h
             asking.poll()
         both.send(asking.next())
         for made in both.worlds:
-            cast(Quotas, made.broker.services.quotas).apply_entity("clients/tester", QUOTA)
+            made.broker.services.quotas.apply_entity("clients/tester", QUOTA)
         both.wait()
         both.answers()
         before = repeats.count
@@ -343,6 +350,39 @@ async def test_requests_that_do_not_wait_for_the_one_before(
         assert len(both.answers()) == 3
         for _ in range(3):
             asking.poll()
+
+
+@sessions
+async def test_a_broker_that_stops_answers_what_is_repeated(
+    tmp_path: Path, repeats: Counted, has_session: bool
+) -> None:
+    async with two(tmp_path) as both:
+        asking = Asking(both, has_session)
+        for _ in range(4):
+            asking.poll()
+        both.send(asking.next())
+        for made, peer in zip(both.worlds, both.peers, strict=True):
+            peer.handler.finish("the broker is stopping")
+            made.broker.turn()
+        assert len(both.answers()) == 1
+        assert repeats.count == 2
+
+
+async def test_what_is_repeated_is_logged_like_any_other_request(
+    tmp_path: Path, repeats: Counted, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(TRACE, REQUEST_LOGGER)
+    async with two(tmp_path) as both:
+        for network in both.networks:
+            network.log_requests()
+        for _ in range(5):
+            both.poll(naming(0))
+        assert repeats.count == 2
+    lines = [text.partition("principal=")[2] for text in caplog.messages if text.startswith("request done")]
+    assert len(lines) == 10
+    assert len({text.partition("outcome=")[2] for text in lines}) == 1
+    assert "outcome=answered" in lines[0]
+    assert "high_watermark" in lines[-1]
 
 
 @pytest.mark.parametrize(
