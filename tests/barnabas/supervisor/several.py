@@ -43,8 +43,10 @@ class Several:
         settings: dict[str, str] | None = None,
         environment: dict[str, str] | None = None,
         line: Sequence[str] = (),
+        stderr: int | None = None,
     ) -> None:
-        """`line` is another command line."""
+        """`line` is another command line, `stderr` a descriptor that gets its log."""
+        self._stderr = stderr
         self.log = folder / "log"
         self._line = list(line) or start_line(folder, "--brokers", str(count), *arguments, settings=settings)
         self._environment = environment
@@ -57,7 +59,7 @@ class Several:
             self.process = subprocess.Popen(
                 self._line,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=log if self._stderr is None else self._stderr,
                 text=True,
                 env=self._environment,
                 start_new_session=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -115,6 +116,22 @@ def test_a_lone_brokers_topics_go_on(tmp_path: Path) -> None:
             start_line(tmp_path, *refused, "--no-banner"), capture_output=True, text=True, timeout=PATIENCE_S
         )
         assert (done.returncode, told in done.stderr) == (1, True)
+
+
+def test_a_log_that_nobody_reads_stops_no_broker(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    try:
+        with Several(tmp_path, 2, "--log-level", "DEBUG", stderr=writer) as brokers:
+            os.close(writer)
+            produce(brokers.bootstrap_servers, "orders", SIX)
+            os.close(reader)
+            reader = -1
+            produce(brokers.bootstrap_servers, "more", SIX)
+            assert brokers.stop() == 0
+    finally:
+        if reader >= 0:
+            os.close(reader)
 
 
 def test_the_store_knows_the_brokers_by_their_login(tmp_path: Path) -> None:
