@@ -9,6 +9,7 @@
     cluster_view    brokers, leaders, the controller, coordinators: whom a request goes to
     remedies        what an error code calls for
     backoff         how long to wait before something is tried again
+    attempts        for how long an operation is tried, and with which pauses
     blocking        the shell for commands and Spark
     admin           administration: what an operation asks of which broker, and what the answers mean, as steps for a shell
     error_codes     where a response has its errors

@@ -10,6 +10,10 @@ class LoginRefused(RuntimeError):
     rights. The text has no secret."""
 
 
+class ClusterUnavailable(ConnectionError):
+    """No usable answer came in time; the text says of what, and the last reason."""
+
+
 class AbortableError(KafkaError):
     """The transaction cannot be committed: abort it, and begin another."""
 

@@ -16,8 +16,8 @@ from click.core import ParameterSource
 
 from client.admin.brokers import cluster as describe_cluster
 from client.admin.steps import Steps
-from client.blocking.attempts import ClusterUnavailable
 from client.blocking.cluster_client import ClusterClient
+from client.errors import ClusterUnavailable
 from client.reach import is_silent
 from client.settings.command_options import cluster_options
 from protocol.errors import ErrorCode, KafkaError

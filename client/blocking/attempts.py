@@ -1,4 +1,4 @@
-"""For how long a call is tried, with which pauses, and what it waits for.
+"""The attempts at one call: its pauses, and what it waits for.
 
 Rules: a call ends when its time is over, whoever hangs; an observer is told when what it waits for changes.
 Source: Kafka `default.api.timeout.ms`, `retry.backoff.ms` (KIP-580).
@@ -13,13 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from client.attempts import AttemptTimes
 from client.backoff import Backoff
+from client.errors import ClusterUnavailable
 from client.settings.values import ClientSettings
 from runtime.randomness import Randomness
-
-
-class ClusterUnavailable(ConnectionError):
-    """No usable answer came in time; the text says of what, and the last reason."""
 
 
 class Waiting(NamedTuple):
@@ -52,7 +50,7 @@ class Surroundings:
 
 
 class Attempts:
-    """The attempts at one operation. Its time is counted from the first failure, or, `from_now`, from here."""
+    """The attempts at one operation. Their time is counted from the first failure, or, `from_now`, from here."""
 
     def __init__(
         self, what: str, settings: ClientSettings, surroundings: Surroundings, *, from_now: bool = False
@@ -60,48 +58,35 @@ class Attempts:
         self.what = what
         """Such as the API that is asked for now."""
         self._surroundings = surroundings
-        self.request_s = settings.request_timeout_ms / 1000
-        """How long a response may take."""
-        self._limit_s = settings.api_timeout_ms / 1000
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
-        self._began_s = surroundings.clock()
-        self._counted_from_s = self._began_s if from_now else None
-        self._failed_s: float | None = None
-        self._failures = 0
+        self.times = AttemptTimes(
+            surroundings.clock,
+            surroundings.randomness,
+            Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms),
+            limit_ms=settings.api_timeout_ms,
+            request_ms=settings.request_timeout_ms,
+            from_now=from_now,
+        )
         self._reason: str | None = None
 
     @property
     def elapsed_s(self) -> float:
         """Since the first failure."""
-        return 0.0 if self._failed_s is None else self._surroundings.clock() - self._failed_s
-
-    @property
-    def left_s(self) -> float:
-        """Until the time is over."""
-        if self._counted_from_s is None:
-            return self._limit_s
-        return self._counted_from_s + self._limit_s - self._surroundings.clock()
+        return self.times.elapsed_s
 
     def asks(self, *brokers: str) -> None:
         """Tell the observer who is asked now."""
-        self._surroundings.on_wait(Waiting(self.what, brokers, self._reason, self._began_s))
+        self._surroundings.on_wait(Waiting(self.what, brokers, self._reason, self.times.began_s))
 
     def pause(self, reason: object) -> None:
         """Wait before the next attempt. Raises ClusterUnavailable when there is no time for one."""
         if not self.may_pause(reason):
-            raise ClusterUnavailable(f"{self.what}: {reason}, after {self._limit_s:g} s of attempts")
+            raise ClusterUnavailable(f"{self.what}: {reason}, after {self.times.limit_s:g} s of attempts")
 
     def may_pause(self, reason: object) -> bool:
         """Wait before the next attempt, if there is time for one; return whether there was."""
-        now_s = self._surroundings.clock()
-        if self._failed_s is None:
-            self._failed_s = now_s
-        if self._counted_from_s is None:
-            self._counted_from_s = now_s
-        self._failures += 1
+        pause_s = self.times.failed()
         self._reason = str(reason)
-        pause_s = self._backoff.pause_ms(self._failures, self._surroundings.randomness) / 1000
-        if self.left_s <= pause_s:
+        if pause_s is None:
             return False
         self.asks()
         self._surroundings.sleep(pause_s)

@@ -16,25 +16,23 @@ Source: Kafka NetworkClient, Metadata, KafkaAdminClient.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from client.admin.driver import AskAny, AskBrokers, Work, carried_out, topics_there
 from client.admin.offsets import offsets as offsets_at
-from client.admin.steps import AnyRequest, AskPlaces, KeyKind, Locate, Place, Steps, kind_of
+from client.admin.steps import AnyRequest, Steps, kind_of
 from client.blocking.attempts import Attempts, Surroundings
 from client.blocking.connection import BrokerConnection
 from client.blocking.connections import Connect, Connections
 from client.blocking.side_by_side import BrokerOutcome, Round
-from client.cluster_view import Address, ClusterView, Topic, find_coordinator_requests
-from client.remedies import Remedy, remedy_of
+from client.cluster_view import Address, ClusterView, Topic
 from client.settings.values import ClientSettings
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from protocol.schema import Response
+from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
 
 UNKNOWN_S: Final = 10.0
@@ -83,23 +81,8 @@ class ClusterClient:
     def run(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
         """Return the result of steps. `timeout_ms` is for operations that take longer than the settings allow, as a whole and
         each request. Raises what they raise, and what the module says."""
-        located: list[Locate] = []
-        result: Any = None
         with self._call("the cluster", timeout_ms) as attempts:
-            while True:
-                try:
-                    step = steps.send(result)
-                except StopIteration as end:
-                    value: T = end.value
-                    return value
-                if isinstance(step, AskPlaces):
-                    result = self._ask_places(attempts, step.requests)
-                elif isinstance(step, Locate):
-                    located.append(step)
-                    result = self._locate(attempts, step)
-                else:
-                    self._forget(step.errors, located)
-                    result = attempts.may_pause(next(iter(step.errors), "there is no answer"))
+            return self._carry_out(attempts, carried_out(steps, self.view))
 
     def ask_any(self, request: AnyRequest, response_type: type[R]) -> R:
         """Ask one broker after the other until one answers. Raises what the module says."""
@@ -110,16 +93,8 @@ class ClusterClient:
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """The topics of these names that exist; None asks for all. Raises what the module says (not authorised, too)."""
-        wanted = None if names is None else list(names)
         with self._call("Metadata") as attempts:
-            while True:
-                response = self._read_metadata(attempts, wanted)
-                passing = self._passing_error(response, is_all=wanted is None)
-                if passing is None:
-                    break
-                attempts.pause(passing)
-        there = [topic.name for topic in response.topics if topic.name in self.view.topics]
-        return {name: self.view.topics[name] for name in there if name is not None}
+            return self._carry_out(attempts, topics_there(self.view, None if names is None else list(names)))
 
     def settled_topics(self, names: Iterable[str]) -> dict[str, Topic]:
         """As `topics`, but a name counts as missing only when it was for UNKNOWN_S. Raises what `topics` does."""
@@ -188,9 +163,36 @@ class ClusterClient:
         finally:
             attempts.is_over()
 
-    def _request_s(self, attempts: Attempts) -> float:
-        """For how long a request may be waited for."""
-        return max(0.0, min(attempts.request_s, attempts.left_s))
+    def _carry_out(self, attempts: Attempts, work: Work[T]) -> T:
+        """Raises what the work raises, and what the module says."""
+        result: Any = None
+        while True:
+            try:
+                step = work.send(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            if isinstance(step, AskAny):
+                attempts.what = step.kind.api_name
+                result = self._any_outcome(attempts, step)
+            elif isinstance(step, AskBrokers):
+                attempts.what = kind_of(next(iter(step.requests.values()))).api_name
+                result = self._ask_each(attempts, step.requests)
+            elif step.is_needed:
+                attempts.pause(step.reason)
+                result = True
+            else:
+                result = attempts.may_pause(step.reason)
+
+    def _any_outcome(self, attempts: Attempts, step: AskAny) -> list[tuple[Request, Response]] | KafkaError:
+        def ask(connection: BrokerConnection, limit_s: float) -> list[tuple[Request, Response]]:
+            requests = step.in_version(connection.version_of(step.kind))
+            return [(request, connection.ask(request, step.kind.response_type, limit_s)) for request in requests]
+
+        try:
+            return self._from_any(attempts, ask)
+        except KafkaError as error:
+            return error
 
     def _from_any(self, attempts: Attempts, use: Callable[[BrokerConnection, float], T]) -> T:
         """Raises ClusterUnavailable when the time is over."""
@@ -200,125 +202,21 @@ class ClusterClient:
             for address in self._connections.candidates(known):
                 attempts.asks(_shown(address))
                 try:
-                    connection = self._connections.to(address, self._request_s(attempts))
-                    return use(connection, self._request_s(attempts))
+                    connection = self._connections.to(address, attempts.times.left_for_request_s)
+                    return use(connection, attempts.times.left_for_request_s)
                 except OSError as error:
                     self._connections.drop(address)
                     reasons.append(_named(address, error))
-                if attempts.left_s <= 0:
+                if attempts.times.left_s <= 0:
                     break
             attempts.pause("; ".join(dict.fromkeys(reasons)))
-
-    def _read_metadata(self, attempts: Attempts, names: Iterable[str] | None) -> MetadataResponse:
-        attempts.what = "Metadata"
-        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        response = self._from_any(
-            attempts, lambda connection, limit_s: connection.ask(request, MetadataResponse, limit_s)
-        )
-        self.view.learn(response, is_of_all_topics=wanted is None)
-        return response
-
-    @staticmethod
-    def _passing_error(response: MetadataResponse, *, is_all: bool) -> str | None:
-        """An error that calls for another attempt. Raises KafkaError for one that stays."""
-        for topic in response.topics:
-            code = ErrorCode.of(topic.error_code)
-            if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                continue
-            if code.retriable:
-                return f"topic {topic.name}: {code.name}"
-            if not is_all:
-                raise KafkaError(code, f"topic {topic.name}: {code.message}")
-        return None
-
-    # --- steps ---
-
-    def _locate(self, attempts: Attempts, step: Locate) -> dict[Any, int | KafkaError]:
-        keys = list(step.keys)
-        if step.kind is not KeyKind.LEADER:
-            return self._coordinators(attempts, step.kind.value, keys)
-        unknown = self.view.unknown_topics(topic for topic, _ in keys)
-        if unknown:
-            self._read_metadata(attempts, unknown)
-        found: dict[Any, int | KafkaError] = {}
-        for key in keys:
-            try:
-                found[key] = self.view.leader(key)
-            except KafkaError as error:
-                found[key] = error
-        return found
-
-    def _coordinators(self, attempts: Attempts, key_type: int, keys: list[str]) -> dict[str, int | KafkaError]:
-        missing = [key for key in keys if self.view.coordinator(key_type, key) is None]
-        errors: dict[str, KafkaError] = {}
-
-        def find(connection: BrokerConnection, limit_s: float) -> None:
-            version = connection.version_of(FindCoordinatorRequest)
-            for request in find_coordinator_requests(key_type, missing, version):
-                response = connection.ask(request, FindCoordinatorResponse, limit_s)
-                errors.update(self.view.learn_coordinators(request, response))
-
-        if missing:
-            attempts.what = "FindCoordinator"
-            self._from_any(attempts, find)
-        unknown = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        found = {key: self.view.coordinator(key_type, key) for key in keys}
-        return {key: errors.get(key, unknown) if each is None else each for key, each in found.items()}
-
-    def _ask_places(
-        self, attempts: Attempts, requests: Mapping[int | Place, AnyRequest]
-    ) -> dict[int | Place, Response | KafkaError]:
-        if not self.view.brokers and any(isinstance(place, int) for place in requests):
-            self._read_metadata(attempts, [])
-        outcomes: dict[Place, Response | KafkaError] = {}
-        by_broker: dict[int, AnyRequest] = {}
-        for place, request in requests.items():
-            controller = self._controller(attempts) if place is Place.CONTROLLER else None
-            attempts.what = kind_of(request).api_name
-            if isinstance(place, int):
-                by_broker[place] = request
-            elif controller is not None:
-                outcomes[place] = self._ask_each(attempts, {controller: request})[controller]
-            else:
-                outcomes[place] = self._any_outcome(attempts, request)
-        found = self._ask_each(attempts, by_broker)
-        return {place: found[place] if isinstance(place, int) else outcomes[place] for place in requests}
-
-    def _any_outcome(self, attempts: Attempts, request: AnyRequest) -> Response | KafkaError:
-        kind = kind_of(request).response_type
-        try:
-            found = self._from_any(attempts, lambda connection, limit_s: connection.ask(request, kind, limit_s))
-        except KafkaError as error:
-            return error
-        if isinstance(request, MetadataRequest) and isinstance(found, MetadataResponse):
-            self.view.learn(found, is_of_all_topics=request.topics is None)
-        return found
-
-    def _controller(self, attempts: Attempts) -> int:
-        while self.view.controller_id is None:
-            self._read_metadata(attempts, [])
-            if self.view.controller_id is None:
-                attempts.pause("the cluster has no controller")
-        return self.view.controller_id
-
-    def _forget(self, errors: Collection[KafkaError], located: Iterable[Locate]) -> None:
-        """Forget what errors disprove of what was located."""
-        remedies = {remedy_of(error.code) for error in errors}
-        if Remedy.FIND_CONTROLLER in remedies:
-            self.view.forget_controller()
-        for kind, keys in located:
-            if kind is KeyKind.LEADER and Remedy.REFRESH_METADATA in remedies:
-                self.view.forget_topics(topic for topic, _ in keys)
-            if kind is not KeyKind.LEADER and Remedy.FIND_COORDINATOR in remedies:
-                self.view.forget_coordinators(kind.value, keys)
 
     # --- side by side ---
 
     def _ask_each(self, attempts: Attempts, requests: Mapping[int, AnyRequest]) -> dict[int, Response | KafkaError]:
         """Ask once; return a response or an error for each broker. Raises LoginRefused, SettingsError."""
         clock = self._surroundings.clock
-        limit_s = self._request_s(attempts)
+        limit_s = attempts.times.left_for_request_s
         end_s = clock() + limit_s
         outcomes: dict[int, Response | KafkaError] = {}
         asked = Round()

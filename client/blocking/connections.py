@@ -8,17 +8,14 @@ Source: Kafka ClusterConnectionStates; `reconnect.backoff.ms`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from client.attempts import FIRST_ANSWER_S
 from client.backoff import Backoff
 from client.blocking.attempts import Surroundings
 from client.blocking.connection import BrokerConnection
 from client.cluster_view import Address
 from client.settings.values import ClientSettings
-
-FIRST_ANSWER_S: Final = 2.0
-"""How long a broker may take to accept a connection, and to answer on it, before others are asked: one that hangs accepts
-connections, too. The next attempt to reach it has the whole time."""
 
 Connect = Callable[..., BrokerConnection]
 """Is called with host, port, settings, and `first_s` and `most_s` of `BrokerConnection`."""

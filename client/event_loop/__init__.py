@@ -2,7 +2,7 @@
 
     connection, connector, settings   one connection, how it is opened, and by which settings
     broker_client                     one broker: connects when there is something to send
-    cluster_client                    one cluster: who leads and coordinates what; a service begins with it
+    cluster_client                    one cluster: administration, who leads and coordinates what; a service begins with it
     producer, group_member, reader    the shells of `client.producing`, `client.membership` and `client.reading`
 
 Rules: the network is injected (`runtime.network.transport`), so that it runs in the simulation; time is the loop's, and

@@ -2,44 +2,54 @@
 
 Requests that wait at a broker (long fetches, JoinGroup) delay what follows them on their connection: they have another `lane`.
 
-Rules: what an answer disproves is told by the caller (`forget_...`), and asked again. Whoever sends repeats: nothing is sent
-twice here, but the questions about the cluster. Bounded: one question about topics at a time.
-Errors: OSError when no answer came, KafkaError when a broker does not know a request in any version of this client.
-Source: Kafka NetworkClient, Metadata, KIP-899 (back to the first addresses when no known broker answers).
+    run, topics        what `client.admin` asks, again while errors may pass
+    send, send_to_...  one request of the caller's, once
+
+Rules: what an answer to a request of the caller's disproves is told by the caller (`forget_...`), and asked again. Bounded: one
+question about topics at a time.
+Errors: OSError when no answer came, ClusterUnavailable among them when none came in time, KafkaError for an answer that is an
+error, or when a broker does not know a request in any version of this client.
+Source: Kafka NetworkClient, Metadata, KIP-899 (back to the first addresses when no known broker answers); KafkaAdminClient.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from client.admin.driver import AskAny, AskBrokers, Pause, carried_out, coordinators, read_metadata, topics_there
+from client.attempts import FIRST_ANSWER_S, AttemptTimes
 from client.backoff import Backoff
 from client.cluster_view import ClusterView
+from client.errors import ClusterUnavailable
 from client.event_loop.broker_client import BrokerClient
 from client.opening import Ask, VersionRanges, ask_versions
 from client.versions import common_version
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersionsResponse
-from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from protocol.schema import Request
+from runtime.error_texts import reason_of
 from runtime.network.transport import Address
 from runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from client.admin.steps import KeyKind
+    from client.admin.driver import Work
+    from client.admin.steps import AnyRequest, KeyKind, Steps
+    from client.cluster_view import Topic
     from client.event_loop.connector import Connector
-    from protocol.schema import Request, Response
+    from protocol.schema import Response
     from protocol.topic_partition import TopicPartition
     from runtime.randomness import Randomness
 
 R = TypeVar("R", bound="Response")
+T = TypeVar("T")
 FIRST_LANE: Final = 0
 WAITING_LANE: Final = 1
 """For requests that wait at the broker."""
-ONE_KEY_VERSION: Final = 3
-"""The last version of FindCoordinator for one key."""
+API_TIMEOUT_MS: Final = 60_000
 METADATA_MAX_AGE_S: Final = 300.0
 BACKOFF: Final = Backoff(100, 1_000)
 
@@ -55,6 +65,7 @@ class AsyncClusterClient:
         randomness: Randomness,
         *,
         request_timeout_ms: int = 30_000,
+        api_timeout_ms: int = API_TIMEOUT_MS,
         metadata_max_age_s: float = METADATA_MAX_AGE_S,
     ) -> None:
         self.view = ClusterView()
@@ -63,12 +74,15 @@ class AsyncClusterClient:
         self._client_id = client_id
         self._randomness = randomness
         self._request_timeout_ms = request_timeout_ms
+        self._api_timeout_ms = api_timeout_ms
         self._metadata_max_age_s = metadata_max_age_s
         self._tasks = TaskScope(f"client {client_id}")
         self._clients: dict[
             tuple[int, int], BrokerClient
         ] = {}  # by broker and lane; addresses to begin with are below zero
         self._versions: dict[int, VersionRanges] = {}
+        self._unreached: set[int] = set()
+        """Who has not answered when last asked: the next attempt has the whole time."""
         self._topics: dict[str, None] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_s = float("-inf")
@@ -78,6 +92,110 @@ class AsyncClusterClient:
         for client in self._clients.values():
             client.close()
         await self._tasks.close()
+
+    # --- administration ---
+
+    async def run(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
+        """Return the result of steps. `timeout_ms` is for operations that take longer than usual, as a whole and each request.
+        Raises what they raise, and what the module says."""
+        return await self._carry_out(carried_out(steps, self.view), self._times(timeout_ms))
+
+    async def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """Return the topics of these names that exist; None asks for all. Raises what the module says (not authorised, too)."""
+        work = topics_there(self.view, None if names is None else list(names))
+        return await self._carry_out(work, self._times())
+
+    def _times(self, timeout_ms: int | None = None) -> AttemptTimes:
+        return AttemptTimes(
+            asyncio.get_running_loop().time,
+            self._randomness,
+            BACKOFF,
+            limit_ms=self._api_timeout_ms if timeout_ms is None else timeout_ms,
+            request_ms=self._request_timeout_ms if timeout_ms is None else timeout_ms,
+            from_now=True,
+        )
+
+    async def _carry_out(self, work: Work[T], times: AttemptTimes | None = None) -> T:
+        """Return the result of work, in one attempt without `times`. Raises what it raises, and what the module says."""
+        result: Any = None
+        while True:
+            try:
+                step = work.send(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            if isinstance(step, AskAny):
+                result = await self._any_outcome(step, times)
+            elif isinstance(step, AskBrokers):
+                limit_ms = self._request_timeout_ms if times is None else round(times.left_for_request_s * 1000)
+                asked = (self._outcome(each, request, limit_ms) for each, request in step.requests.items())
+                result = dict(zip(step.requests, await asyncio.gather(*asked), strict=True))
+            else:
+                result = await self._pause(step, times)
+
+    async def _any_outcome(
+        self, step: AskAny, times: AttemptTimes | None
+    ) -> list[tuple[Request, Response]] | KafkaError:
+        while True:
+            reasons: list[str] = []
+            failure: OSError = ConnectionError("no broker is known")
+            for broker_id in self._candidates():
+                limit_ms = self._request_timeout_ms if times is None else round(times.left_for_request_s * 1000)
+                if times is not None and broker_id not in self._unreached and not self._client(broker_id).is_connected:
+                    limit_ms = min(limit_ms, round(FIRST_ANSWER_S * 1000))
+                try:
+                    return await self._send_all(broker_id, step, limit_ms)
+                except KafkaError as error:
+                    return error
+                except OSError as error:
+                    self._unreached.add(broker_id)
+                    reasons.append(f"{self._shown(broker_id)}: {reason_of(error)}")
+                    failure = error
+                if times is not None and times.left_s <= 0:
+                    break
+            if times is None:
+                raise failure
+            text = f"{step.kind.api_name}: {'; '.join(dict.fromkeys(reasons))}"
+            await self._pause(Pause(text, is_needed=True), times)
+
+    async def _send_all(self, broker_id: int, step: AskAny, limit_ms: int) -> list[tuple[Request, Response]]:
+        """Send requests in the version that they are made for. Raises OSError, KafkaError."""
+        client = self._client(broker_id)
+        with self._forgetting(broker_id):
+            version = common_version(
+                step.kind, await self._known(broker_id, client, limit_ms), self.view.name(broker_id)
+            )
+            return [
+                (each, await client.send(each, version, step.kind.response_type, timeout_ms=limit_ms))
+                for each in step.in_version(version)
+            ]
+
+    async def _outcome(self, broker_id: int, asked: AnyRequest, limit_ms: int) -> Response | KafkaError:
+        if self.view.address(broker_id) is None:
+            return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not in the cluster")
+        try:
+            if isinstance(asked, Request):
+                found = await self._send_all(broker_id, AskAny(type(asked), lambda _: [asked]), limit_ms)
+            else:
+                found = await self._send_all(
+                    broker_id, AskAny(asked.kind, lambda version: [asked.in_version(version)]), limit_ms
+                )
+        except KafkaError as error:
+            return error
+        except OSError as error:
+            return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._shown(broker_id)}: {reason_of(error)}")
+        return found[0][1]
+
+    @staticmethod
+    async def _pause(step: Pause, times: AttemptTimes | None) -> bool:
+        """Return whether there was time for it. Raises ClusterUnavailable when there was none, and it is needed."""
+        assert times is not None, "what is asked once has no pauses"
+        pause_s = times.failed()
+        if pause_s is not None:
+            await asyncio.sleep(pause_s)
+        elif step.is_needed:
+            raise ClusterUnavailable(f"{step.reason}, after {times.limit_s:g} s of attempts")
+        return pause_s is not None
 
     # --- requests ---
 
@@ -93,25 +211,16 @@ class AsyncClusterClient:
     ) -> R:
         """Send a request in the newest version that both sides know, up to `max_version`. Raises OSError, KafkaError."""
         client = self._client(broker_id, lane)
-        try:
-            known = self._versions.get(broker_id)
-            if known is None:
-                known = self._versions[broker_id] = await self._ask_versions(client)
-            version = self._version(request, known, broker_id)
+        with self._forgetting(broker_id):
+            version = common_version(type(request), await self._known(broker_id, client), self.view.name(broker_id))
             if max_version is not None:
                 version = min(version, max_version)
             return await client.send(request, version, response_type, timeout_ms=timeout_ms)
-        except OSError:
-            self._versions.pop(broker_id, None)  # whoever answers next may be another version
-            self.view.forget_roles(broker_id)
-            raise
 
     async def send_to_any(self, request: Request, response_type: type[R], *, max_version: int | None = None) -> R:
         """Send to one broker after the other until one answers. Raises OSError, KafkaError."""
-        candidates = list(self.view.brokers)
-        self._randomness.shuffle(candidates)
         error: OSError = ConnectionError("no broker is known")
-        for broker_id in [*candidates, *(-1 - index for index in range(len(self._bootstrap)))]:
+        for broker_id in self._candidates():
             try:
                 return await self.send(broker_id, request, response_type, max_version=max_version)
             except OSError as failure:
@@ -130,21 +239,12 @@ class AsyncClusterClient:
         max_version: int | None = None,
     ) -> R:
         """Send to the coordinator of a key, which is looked for when it is not known. Raises OSError, KafkaError."""
-        key_type = int(kind.value)
-        broker_id = self.view.coordinator(key_type, key)
-        if broker_id is None:
-            find = FindCoordinatorRequest(key_type=key_type, key=key)
-            found = await self.send_to_any(find, FindCoordinatorResponse, max_version=ONE_KEY_VERSION)
-            errors = self.view.learn_coordinators(find, found)
-            if (error := errors.get(key)) is not None:
-                if error.code.retriable:
-                    raise ConnectionError(str(error))
-                raise error
-            broker_id = self.view.coordinator(key_type, key)
-            assert broker_id is not None
-        return await self.send(
-            broker_id, request, response_type, lane=lane, timeout_ms=timeout_ms, max_version=max_version
-        )
+        found = (await self._carry_out(coordinators(self.view, kind, [key])))[key]
+        if isinstance(found, KafkaError):
+            if found.code.retriable:
+                raise ConnectionError(str(found))
+            raise found
+        return await self.send(found, request, response_type, lane=lane, timeout_ms=timeout_ms, max_version=max_version)
 
     # --- topics ---
 
@@ -210,22 +310,45 @@ class AsyncClusterClient:
     async def _ask_metadata(self) -> None:
         if self._failures or self._refreshed_s > float("-inf"):
             await asyncio.sleep(BACKOFF.pause_ms(max(self._failures, 1), self._randomness) / 1000)
-        names = list(self._topics)
-        request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
-        )
         try:
-            response = await self.send_to_any(request, MetadataResponse)
+            await self._carry_out(read_metadata(self.view, list(self._topics)))
         except (OSError, KafkaError):
             self._failures += 1
             return
-        self.view.learn(response)
         self._refreshed_s = asyncio.get_running_loop().time()
         self._failures = 0
 
     # --- connections ---
 
-    def _client(self, broker_id: int, lane: int) -> BrokerClient:
+    def _candidates(self) -> list[int]:
+        """Return whom to ask first, and who follows: brokers of the cluster, then the addresses to begin with."""
+        known = list(self.view.brokers)
+        self._randomness.shuffle(known)
+        return [*known, *(-1 - index for index in range(len(self._bootstrap)))]
+
+    @contextmanager
+    def _forgetting(self, broker_id: int) -> Iterator[None]:
+        """Forget what a broker knows and leads when it does not answer: whoever answers next may be another version."""
+        try:
+            yield
+        except OSError:
+            self._versions.pop(broker_id, None)
+            self.view.forget_roles(broker_id)
+            raise
+        self._unreached.discard(broker_id)
+
+    async def _known(self, broker_id: int, client: BrokerClient, timeout_ms: int | None = None) -> VersionRanges:
+        """Return the versions that a broker knows, which it is asked for once."""
+        known = self._versions.get(broker_id)
+        if known is None:
+            known = self._versions[broker_id] = await self._ask_versions(client, timeout_ms)
+        return known
+
+    def _shown(self, broker_id: int) -> str:
+        address = self._address(broker_id)
+        return f"broker {broker_id}" if address is None else str(address)
+
+    def _client(self, broker_id: int, lane: int = FIRST_LANE) -> BrokerClient:
         client = self._clients.get((broker_id, lane))
         if client is None:
             client = BrokerClient(
@@ -243,10 +366,8 @@ class AsyncClusterClient:
         address = self.view.address(broker_id)
         return None if address is None else Address(*address)
 
-    def _version(self, request: Request, known: VersionRanges, broker_id: int) -> int:
-        return common_version(type(request), known, self.view.name(broker_id))
-
-    async def _ask_versions(self, client: BrokerClient) -> VersionRanges:
+    @staticmethod
+    async def _ask_versions(client: BrokerClient, timeout_ms: int | None) -> VersionRanges:
         steps, response = ask_versions(), None
         while True:
             try:
@@ -255,4 +376,4 @@ class AsyncClusterClient:
                 found: VersionRanges = end.value
                 return found
             assert isinstance(step, Ask)
-            response = await client.send(step.request, step.version, ApiVersionsResponse)
+            response = await client.send(step.request, step.version, ApiVersionsResponse, timeout_ms=timeout_ms)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from client.admin import brokers, groups, offsets, topics
-from client.blocking.attempts import ClusterUnavailable, Surroundings, Waiting
+from client.attempts import FIRST_ANSWER_S
+from client.blocking.attempts import Surroundings, Waiting
 from client.blocking.cluster_client import ClusterClient
 from client.blocking.connection import BrokerConnection
-from client.blocking.connections import FIRST_ANSWER_S
-from client.errors import LoginRefused
+from client.errors import ClusterUnavailable, LoginRefused
 from client.settings.values import ClientSettings, SettingsError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from client.attempts import FIRST_ANSWER_S
 from client.blocking.attempts import Surroundings
-from client.blocking.connections import FIRST_ANSWER_S, Connections
+from client.blocking.connections import Connections
 from client.settings.values import ClientSettings
 
 A, B, C = ("a", 1), ("b", 1), ("c", 1)

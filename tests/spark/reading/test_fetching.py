@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="columns are Arrow's; make interop has it")
 
-from barnabas._private.client.blocking.attempts import ClusterUnavailable
+from barnabas._private.client.errors import ClusterUnavailable
 from barnabas._private.protocol.errors import ErrorCode
 
 from barnabas.spark.client.ranges import OffsetRange
