@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -25,6 +26,7 @@ from barnabas.security import (
     require_protocol,
     require_users,
 )
+from barnabas.supported import system_refusal
 
 __all__ = ["BrokerRequestError", "BrokerStartError", "EmbeddedBroker", "UnknownUserError"]
 
@@ -193,8 +195,11 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Return when topics exist and clients are served. Raises BrokerStartError, also for settings that are refused, and
-        ValueError for an ACL that is none, without leaving anything behind."""
+        on a system that is not supported, and ValueError for an ACL that is none, without leaving anything behind."""
         assert self._process is None, "the broker is running"
+        refusal = system_refusal(sys.platform)
+        if refusal is not None:
+            raise BrokerStartError(f"barnabas {refusal}")
         self._folder = tempfile.mkdtemp(prefix="barnabas-")
         try:
             self._launch()
