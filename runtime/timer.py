@@ -167,10 +167,6 @@ class Timer:
             self._arm(now_tick)
         return entry
 
-    def is_due(self, entry: TimerEntry) -> bool:
-        """Return whether the entry's deadline has passed and the loop has not run its callback yet."""
-        return entry.is_pending and entry.deadline_tick <= self._clock.monotonic_ms() - self._started_ms
-
     def close(self) -> None:
         self._is_closed = True
         for deadline in list(self._deadlines.values()):

@@ -109,6 +109,17 @@ def _position_of(entry: _AppendedResult) -> BatchPosition:
     return BatchPosition(entry.base_offset, producer.producer_id, is_transactional=True)
 
 
+class _ShardTimer:
+    """One timer of a shard: when it is due, on the clock of the wheel, and its entry there. The entry may come earlier: nearly
+    every session is extended before it ends, and its timer is scheduled again only then."""
+
+    __slots__ = ("due_ms", "entry", "entry_ms")
+
+    def __init__(self, due_ms: int, entry: TimerEntry) -> None:
+        self.due_ms = self.entry_ms = due_ms
+        self.entry = entry
+
+
 class ShardContext(Generic[S]):
     """Owned by a coordinator's runtime, from the election to the resignation of one partition.
 
@@ -124,7 +135,7 @@ class ShardContext(Generic[S]):
         self._ports = ports
         self._inbox: deque[Operation[S]] = deque()
         self._is_running = False
-        self._timers: dict[TimerKey, TimerEntry] = {}
+        self._timers: dict[TimerKey, _ShardTimer] = {}
         self._in_flight: deque[_AppendedResult] = deque()
         self._ended_while_loading: list[tuple[int, bool]] = []
 
@@ -162,9 +173,9 @@ class ShardContext(Generic[S]):
                     if self.state is not ShardState.CLOSED:
                         self._schedule(key, deadline_ms)
                 case CancelTimer(key):
-                    entry = self._timers.pop(key, None)
-                    if entry is not None:
-                        entry.cancel()
+                    timer = self._timers.pop(key, None)
+                    if timer is not None:
+                        timer.entry.cancel()
                 case ShardEvent():
                     self._ports.observe(effect)
                 case Command():
@@ -200,20 +211,33 @@ class ShardContext(Generic[S]):
     # --- timers ----------------------------------------------------------------------------------------------------
 
     def _schedule(self, key: TimerKey, deadline_ms: int) -> None:
-        earlier = self._timers.get(key)
-        if earlier is not None:
-            earlier.cancel()
-        delay_ms = deadline_ms - self._ports.clock.wall_ms()
-        self._timers[key] = self._ports.timer.schedule(delay_ms, partial(self._on_timer, key))
+        wheel = self._ports.timer
+        delay_ms = max(deadline_ms - self._ports.clock.wall_ms(), 0)
+        due_ms = wheel.now_ms() + delay_ms
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.entry_ms <= due_ms:
+                timer.due_ms = due_ms
+                return
+            timer.entry.cancel()
+        self._timers[key] = _ShardTimer(due_ms, wheel.schedule(delay_ms, partial(self._on_entry, key)))
 
     def run_due(self, keys: Iterable[TimerKey]) -> None:
         """Run those of the timers that are due, before an operation whose response depends on them: a busy loop serves
         requests before timers, and a client that waited for a timeout must not find that it has not happened yet."""
         for key in keys:
-            entry = self._timers.get(key)
-            if entry is not None and self._ports.timer.is_due(entry):
-                entry.cancel()
+            timer = self._timers.get(key)
+            if timer is not None and timer.due_ms <= self._ports.timer.now_ms():
+                timer.entry.cancel()
                 self._on_timer(key)
+
+    def _on_entry(self, key: TimerKey) -> None:
+        timer, wheel = self._timers[key], self._ports.timer
+        left_ms = timer.due_ms - wheel.now_ms()
+        if left_ms > 0:
+            timer.entry, timer.entry_ms = wheel.schedule(left_ms, partial(self._on_entry, key)), timer.due_ms
+        else:
+            self._on_timer(key)
 
     def _on_timer(self, key: TimerKey) -> None:
         del self._timers[key]
@@ -338,7 +362,7 @@ class ShardContext(Generic[S]):
         was_active = self.state is ShardState.ACTIVE
         self.state = ShardState.CLOSED
         for timer in self._timers.values():
-            timer.cancel()
+            timer.entry.cancel()
         self._timers.clear()
         in_flight = [entry.result for entry in self._in_flight]
         for entry in self._in_flight:
