@@ -55,7 +55,7 @@ NO_DESCRIPTOR = -1
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the command does. `pages` are the HTTP ports of the brokers, `http` is its own, `directories` are those of the data.
-    A `lone` broker has no supervisor's page."""
+    `hints` are lines of the banner about data that has moved, `has_login` says that clients need more than an address."""
 
     http: Address | None = None
     pages: Sequence[Address] = ()
