@@ -25,7 +25,8 @@ from protocol.frame import FrameReader
 from runtime.clock import Clock
 from runtime.network.transport import Connection, Listener, Network
 from runtime.tasks import TaskScope
-from tests.metadata.store.memory_file import InlineQueue, MemoryFile
+from tests.metadata.store.inline_queue import InlineQueue
+from tests.simulation.store_server.file import SimStoreFile, StoreDisk
 
 LONGEST_MS = 2**31 - 1
 
@@ -80,7 +81,8 @@ class FaultyServer:
         """host:port of one more server of the ensemble."""
         if self._service is None:
             queue = InlineQueue()
-            tree = await CommittedTree.open(MemoryFile, queue, self._clock, self._tasks)  # type: ignore[arg-type]
+            file = SimStoreFile(StoreDisk())
+            tree = await CommittedTree.open(lambda: file, queue, self._clock, self._tasks)  # type: ignore[arg-type]
             self._service = Service(tree, self._clock, random.Random(1), ServiceOptions(self._limits))
         listener = await self._network.listen(host, port, lambda: FaultyLink(self))
         self._listeners.append(listener)

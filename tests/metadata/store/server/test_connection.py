@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 
 import pytest
 
@@ -146,7 +145,7 @@ async def test_a_silent_session_is_closed_with_its_ephemerals_whether_connected_
 async def test_a_full_disk_refuses_writes_and_sessions_and_nobody_expires_meanwhile() -> None:
     async with world() as scene:
         link = await scene.client()
-        scene.file.error = OSError(errno.ENOSPC, "no space")
+        scene.disk.is_full = True
         link.give(ask(1, OpCode.CREATE, create_body("/a")) + ask(2, OpCode.EXISTS, watched("/a")))
         await scene.settled()
         assert [error for _, _, error, _ in link.replies()] == [ReplyCode.CONNECTION_LOSS, ReplyCode.NO_NODE]
@@ -155,7 +154,7 @@ async def test_a_full_disk_refuses_writes_and_sessions_and_nobody_expires_meanwh
         scene.tick(20_000)
         await scene.settled()
         assert len(scene.service.tree.sessions) == 1
-        scene.file.error = None
+        scene.disk.is_full = False
         for _ in range(2):
             scene.tick(2_000)
             await scene.settled()

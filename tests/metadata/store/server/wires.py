@@ -17,7 +17,8 @@ from metadata.store.zookeeper.wire import OpCode
 from runtime.network.transport import Address
 from runtime.tasks import TaskScope
 from tests.doubles.clock import ManualClock
-from tests.metadata.store.memory_file import InlineQueue, MemoryFile
+from tests.metadata.store.inline_queue import InlineQueue
+from tests.simulation.store_server.file import SimStoreFile, StoreDisk
 
 ROOM_BYTES = 64 * 1024
 """As much may be unsent before writing is paused."""
@@ -103,9 +104,9 @@ def ask(xid: int, code: OpCode, body: bytes = b"") -> bytes:
 
 
 class World:
-    def __init__(self, service: Service, file: MemoryFile, clock: ManualClock) -> None:
+    def __init__(self, service: Service, disk: StoreDisk, clock: ManualClock) -> None:
         self.service = service
-        self.file = file
+        self.disk = disk
         self.clock = clock
 
     def connect(self, **options: object) -> Wire:
@@ -131,9 +132,10 @@ class World:
 
 @asynccontextmanager
 async def world(**limits: int) -> AsyncIterator[World]:
-    file, clock = MemoryFile(), ManualClock()
+    disk, clock = StoreDisk(), ManualClock()
+    file = SimStoreFile(disk)
     async with TaskScope("test") as tasks:
         tree = await CommittedTree.open(lambda: file, InlineQueue(), clock, tasks)  # type: ignore[arg-type]
         service = Service(tree, clock, random.Random(1), ServiceOptions(SessionLimits(**limits)))
-        yield World(service, file, clock)
+        yield World(service, disk, clock)
         await tree.close()

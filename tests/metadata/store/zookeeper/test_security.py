@@ -54,8 +54,8 @@ def test_a_server_that_does_not_know_the_password_is_left() -> None:
 
 
 def test_both_sides_prove_that_they_know_the_password() -> None:
-    for password, is_known in (("secret", True), ("wrong", False)):
-        client, server = DigestMd5(SaslCredentials("u", password), "cn"), DigestMd5Server({"u": "secret"}, "sn")
+    for username, password, is_known in (("u", "secret", True), ("u", "wrong", False), ("nobody", "", False)):
+        client, server = DigestMd5(SaslCredentials(username, password), "cn"), DigestMd5Server({"u": "secret"}, "sn")
         response = client.answer(server.answer(client.first()))
         assert response is not None
         if is_known:
