@@ -39,8 +39,13 @@ _of_sessions = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
+# Records are empty, not null: librdkafka does not read the latter.
 _fetch_rows = ErrorForm(
-    {"responses": "topics"}, high_watermark=_NO_OFFSET, last_stable_offset=_NO_OFFSET, log_start_offset=_NO_OFFSET
+    {"responses": "topics"},
+    high_watermark=_NO_OFFSET,
+    last_stable_offset=_NO_OFFSET,
+    log_start_offset=_NO_OFFSET,
+    records=b"",
 )
 
 
