@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from config.definition import INT, INT_MAX, LIST, PASSWORD, STRING, Password, SettingTable, setting
+from config.definition import BOOLEAN, INT, INT_MAX, LIST, PASSWORD, STRING, Password, SettingTable, setting
 from config.errors import ConfigError
 from config.validators import LOG_LEVELS, at_least, between, one_of, one_of_ignoring_case
 from runtime.suggestions import did_you_mean
@@ -29,6 +29,8 @@ class StoreServerSettings(SettingTable):
     X509AuthenticationProvider_superUser: str | None = setting(
         "X509AuthenticationProvider.superUser", STRING, None,
         doc="The subject of a certificate whose client is a super user.")  # fmt: skip
+    admin_enableServer: bool = setting(
+        "admin.enableServer", BOOLEAN, False, doc="Accepted as false: there is no AdminServer.")  # fmt: skip
     barnabas_log_format: str = setting(
         "barnabas.log.format", STRING, "auto", one_of("auto", "terminal", "text", "json"),
         doc="The form of log lines.")  # fmt: skip
@@ -85,6 +87,8 @@ class StoreServerSettings(SettingTable):
             raise ConfigError(f"minSessionTimeout={least} is more than maxSessionTimeout={most}")
         if self.secureClientPort is not None and self.ssl_keyStore_location is None:
             raise ConfigError("secureClientPort needs ssl.keyStore.location: a port with TLS needs a certificate")
+        if self.admin_enableServer:
+            raise ConfigError("admin.enableServer=true: the store server has no AdminServer")
         if not self.dataDir:
             raise ConfigError("dataDir is not set: --data-dir names the folder of the store's file")
 

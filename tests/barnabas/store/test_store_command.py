@@ -36,6 +36,11 @@ def test_defaults_are_those_of_zoo_cfg() -> None:
     )
 
 
+def test_the_zookeeper_properties_of_apache_kafka_are_taken() -> None:
+    given = {"dataDir": "/tmp/zookeeper", "clientPort": "2181", "maxClientCnxns": "0", "admin.enableServer": "false"}
+    assert options(**given) == StoreServerOptions("/tmp/zookeeper", host="", connections_max=0)
+
+
 def test_tls_users_and_limits() -> None:
     given = {
         "secureClientPort": "2281",
@@ -62,6 +67,7 @@ def test_tls_users_and_limits() -> None:
     ("given", "text"),
     [
         ({"server.1": "a:1:2"}, "setting of an ensemble"),
+        ({"admin.enableServer": "true"}, "no AdminServer"),
         ({"tickTim": "1"}, "did you mean tickTime"),
         ({"tickTime": "0"}, "tickTime"),
         ({"clientPort": "65536"}, "clientPort"),
