@@ -82,6 +82,7 @@ def _be_child(
     code = _FAILED
     try:
         gc.freeze()
+        gc.enable()
         signal.set_wakeup_fd(-1)
         for number in _HANDLED:
             if signal.getsignal(number) is not signal.SIG_IGN:

@@ -139,13 +139,15 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
         began_ms=request.began_ms,
     )
     supervisor = Supervisor(plan, clock)
-    members = [
-        _broker(request, layout, index, broker_settings, settings, supervisor.log)
-        for index, broker_settings in enumerate(each)
-    ]
     store = _store(layout, settings, _lines(request, layout, "store", settings), supervisor.log)
     with _LoggingThrough(supervisor.log):
-        return supervisor.run(members, store)
+        if store is not None:
+            supervisor.begin_store(store)  # which opens its file while the server is loaded
+        members = [
+            _broker(request, layout, index, broker_settings, settings, supervisor.log)
+            for index, broker_settings in enumerate(each)
+        ]
+        return supervisor.run(members)
 
 
 def _as_overrides(place: BrokerPlace) -> list[str]:

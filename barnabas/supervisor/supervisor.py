@@ -86,9 +86,14 @@ class Supervisor:
         self._control: ControlChannel | None = None
         self._requests: dict[SupervisedProcess, BrokerRequests] = {}
 
-    def run(self, brokers: Sequence[SupervisedProcess], store: SupervisedProcess | None) -> int:
+    def begin_store(self, store: SupervisedProcess) -> None:
+        """Fork the store server before `run`. Raises OSError."""
+        self._store = store
+        store.began(fork(store.name, store.run, with_owner=False), self._clock.monotonic_ms(), self._loop)
+
+    def run(self, brokers: Sequence[SupervisedProcess]) -> int:
         """Raises OSError if the HTTP port cannot be opened."""
-        self._brokers, self._store = list(brokers), store
+        self._brokers = list(brokers)
         gc.freeze()  # what children inherit is never visited, and its memory stays shared
         gc.enable()
         life = self._loop.create_task(self._live())
@@ -145,7 +150,6 @@ class Supervisor:
 
     async def _start_all(self, notices: ServiceNotices | None) -> None:
         if self._store is not None:
-            await self._start(self._store)
             await self._store.ready.wait()
         for member in self._brokers:
             await self._start(member)
@@ -310,6 +314,7 @@ class Supervisor:
             is_stopping=self._stop.is_set,
         ).watch(self._loop)
         self._loop.add_signal_handler(signal.SIGCHLD, self._reap)
+        self._loop.call_soon(self._reap)  # the store may have ended meanwhile
 
     def _on_stop_signal(self, number: signal.Signals) -> None:
         logger.info("brokers stop: signal=%s", number.name)
