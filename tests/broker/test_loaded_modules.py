@@ -36,6 +36,9 @@ def loaded() -> set[str]:
         "cramjam",
         "zstandard",
         "metadata.store.zookeeper.store",
+        "broker.owner_socket",
+        "broker.network.faults.fault_table",
+        "broker.network.faults.faulty_dispatch",
     ],
 )
 def test_is_not_loaded(loaded: set[str], module: str) -> None:
