@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,8 @@ PATIENCE_S = 60
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(["first"], {"replica.lag.time.max.ms": 2_000}, brokers=3) as cluster:
+    settings = {"replica.lag.time.max.ms": 2_000, "barnabas.http.port": 0}
+    with EmbeddedBroker(["first"], settings, brokers=3) as cluster:
         yield cluster
 
 
@@ -96,6 +98,16 @@ def test_a_follower_that_gets_no_records_leaves_the_in_sync_replicas(cluster: Em
     assert producer.flush(PATIENCE_S) == 0
     admin = AdminClient(cluster.client_settings())
     assert len(admin.list_topics("lagging", timeout=PATIENCE_S).topics["lagging"].partitions[0].isrs) < 3
+
+
+def test_one_page_has_the_metrics_of_all(cluster: EmbeddedBroker) -> None:
+    with urllib.request.urlopen(f"http://{cluster.http_address}/metrics", timeout=PATIENCE_S) as answer:
+        page = answer.read().decode()
+    assert all(f'broker="{broker_id}"' in page for broker_id in cluster.broker_ids)
+    assert {line.split(" | ")[0].strip() for line in cluster.log.splitlines() if " | " in line} <= {
+        "store",
+        *(f"broker {broker_id}" for broker_id in cluster.broker_ids),
+    }
 
 
 def test_brokers_are_named_by_their_ids(cluster: EmbeddedBroker) -> None:
