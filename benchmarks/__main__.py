@@ -289,7 +289,8 @@ def main() -> None:
     if options.against == "ours":
         right, other = ours(), "one process"
     with left as mine, right as theirs:
-        theirs = replace(theirs, name="kafka")
+        partitions = replace(theirs.target, processes=mine.target.processes)  # as many
+        theirs = replace(theirs, name="kafka", target=partitions)
         for load in loads:
             for broker in (mine, theirs):
                 load.run_apart(load.prepared(broker.target))  # unmeasured: a JVM's code is compiled while it runs

@@ -40,7 +40,7 @@ class Target:
     client: Mapping[str, str] = field(default_factory=dict)
     """Settings of every client."""
     processes: int = 1
-    """Brokers on this machine that share the partitions, each a process."""
+    """Brokers of ours, each a process, that share a load: it has a partition for each, whoever serves it."""
 
     def over_tls(self) -> Target:
         """The same broker, whose clients use TLS."""
@@ -86,7 +86,7 @@ class Target:
 def produce(
     target: Target, *, value_bytes: int, codec: str, megabytes: int, acks: str = "1", idempotent: bool = False
 ) -> float:
-    """Records a second through librdkafka in full batches. Several processes lead a partition each."""
+    """Records a second through librdkafka in full batches."""
     topic = target.topic(target.processes)
     records = megabytes * 1_000_000 // value_bytes
     producer = Producer(
