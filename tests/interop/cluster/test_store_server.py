@@ -88,8 +88,11 @@ def consumed(cluster: Cluster, topic: str, group: str, count: int) -> int:
 
 @pytest.mark.parametrize(
     ("kinds", "is_secure"),
-    [((KAFKA, KAFKA), False), ((KAFKA, OURS, KAFKA), True)],
-    ids=["Apache Kafka", "mixed, with access lists"],
+    [
+        pytest.param((KAFKA, KAFKA), False, id="Apache Kafka"),
+        pytest.param((KAFKA, OURS, KAFKA), True, id="mixed, with access lists"),
+        pytest.param((KAFKA, KAFKA), True, id="Apache Kafka, with access lists", marks=pytest.mark.long),
+    ],
 )
 def test_a_cluster_lives_on_the_store_server(tmp_path: Path, kinds: tuple[str, ...], *, is_secure: bool) -> None:
     """Topics, records and groups; then the store is killed and comes back, and no session has ended; then the controller is
