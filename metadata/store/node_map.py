@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
+from typing import NamedTuple
 
 from metadata.store.node_acls import decoded, encoded
 from metadata.store.port import NOT_EPHEMERAL, OPEN_ACL, Acl, Stat
@@ -23,8 +24,9 @@ from metadata.store.port import NOT_EPHEMERAL, OPEN_ACL, Acl, Stat
 SHARED_MAX = 128  # nodes that are alike come one after the other
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
+    """A value. A tuple, since each transaction makes some."""
+
     data: bytes
     version: int
     czxid: int
@@ -120,11 +122,15 @@ def _shared(said: _Said) -> _Said:
 
 def _pair(upper: Node, name: str, lower: Node) -> _Pair | None:
     """None when they are not of that kind."""
-    czxid = lower.czxid
+    czxid, ctime_ms = lower.czxid, lower.ctime_ms
+    if (
+        upper != (b"", 0, czxid, czxid, ctime_ms, ctime_ms, NOT_EPHEMERAL, 1, 1, czxid, 0, lower.acl)
+        or lower[6:11] != (NOT_EPHEMERAL, 0, 0, czxid, 0)  # its owner to its aversion
+    ):
+        return None
     mzxid = czxid if lower.mzxid == czxid else lower.mzxid  # one number where there are two
-    said = (intern(name), lower.data, lower.version, lower.ctime_ms, lower.mtime_ms, encoded(lower.acl))
-    pair = _Pair(_shared(said), czxid, mzxid)
-    return pair if pair.upper == upper and pair.lower == lower else None
+    said = (intern(name), lower.data, lower.version, ctime_ms, lower.mtime_ms, encoded(lower.acl))
+    return _Pair(_shared(said), czxid, mzxid)
 
 
 def _node_of(entry: _Entry) -> Node:

@@ -14,7 +14,7 @@ the reported cversion counts creations and deletions. Unlike ZooKeeper's, a tran
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from metadata.store.node_acls import Identities, decoded, encoded, permits
 from metadata.store.node_map import Node, Nodes
@@ -244,7 +244,7 @@ class NodeTree:
                 node = self._require(staged, path)
                 caller.require(node, Permission.ADMIN, path)
                 _match(version, node.aversion, path)
-                changed = replace(node, acl=decoded(encoded(acl)), aversion=node.aversion + 1)
+                changed = node._replace(acl=decoded(encoded(acl)), aversion=node.aversion + 1)
                 staged.nodes[path] = changed
                 return changed.stat
 

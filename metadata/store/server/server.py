@@ -11,7 +11,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from metadata.store.committed_tree import CommittedTree, Written
@@ -134,8 +134,8 @@ async def _make_system_nodes(tree: CommittedTree) -> None:
     made: asyncio.Future[Written | StoreError] = asyncio.get_running_loop().create_future()
     first = {
         "/": root.with_children(0, root.num_children + 1, root.pzxid),
-        SYSTEM_PATH: replace(ROOT, num_children=2),
-        CONFIG_PATH: replace(ROOT, aversion=-1, acl=_ANYONE_READS),
+        SYSTEM_PATH: ROOT._replace(num_children=2),
+        CONFIG_PATH: ROOT._replace(aversion=-1, acl=_ANYONE_READS),
         QUOTA_PATH: ROOT,
     }
     tree.put_nodes(first, made.set_result)
