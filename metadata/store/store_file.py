@@ -79,7 +79,8 @@ class StoreFile:
             for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL", _CACHE):
                 self._connection.execute(f"PRAGMA {pragma}")
             version = self._prepare()
-            self._lengthen_log()
+            if version == FORMAT_VERSION:
+                self._lengthen_log()
         except (sqlite3.Error, OSError) as error:
             self._connection.close()
             raise StoreFileError(f"cannot open the store {path}: {error}") from error
@@ -106,25 +107,7 @@ class StoreFile:
         changed: dict[str, Node | None] = {}
         for staged in batch:
             changed.update(staged.nodes)
-        rows = [
-            (
-                path,
-                node.data,
-                node.version,
-                node.czxid,
-                node.mzxid,
-                node.ctime_ms,
-                node.mtime_ms,
-                node.ephemeral_owner,
-                node.children_created,
-                node.num_children,
-                node.pzxid,
-                node.aversion,
-                encoded(node.acl),
-            )
-            for path, node in changed.items()
-            if node is not None
-        ]
+        rows = [(path, *node[:-1], encoded(node.acl)) for path, node in changed.items() if node is not None]
         with self._transaction() as connection:
             connection.executemany("DELETE FROM node WHERE path = ?", [(p,) for p, n in changed.items() if n is None])
             connection.executemany(_PUT_NODE, rows)

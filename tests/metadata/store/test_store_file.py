@@ -100,6 +100,7 @@ def test_a_later_format_is_refused_and_not_changed(tmp_path: Path) -> None:
     StoreFile(str(path)).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE fact SET value = ? WHERE name = 'format'", (FORMAT_VERSION + 1,))
+        connection.execute("ALTER TABLE node ADD COLUMN other")
         connection.commit()
     with pytest.raises(
         StoreFileError, match=f"has format {FORMAT_VERSION + 1}, this release reads format {FORMAT_VERSION}"
@@ -119,3 +120,15 @@ def test_a_commit_that_finds_no_room_leaves_the_one_before(tmp_path: Path) -> No
         assert raised.value.errno == errno.ENOSPC
     with closing(StoreFile(str(tmp_path / "store"))) as file:
         assert file.load().node("/a").version == 0
+
+
+def test_a_write_does_not_lengthen_the_log(tmp_path: Path) -> None:
+    """A flush that lengthens a file waits for the file system's journal."""
+    with closing(StoreFile(str(tmp_path / "store"))) as file:
+        log, tree = tmp_path / "store-wal", file.load()
+        before_bytes = log.stat().st_size
+        for number in range(100):
+            committed(file, tree, Create(f"/{number}", bytes(1_000)))
+        assert log.stat().st_size == before_bytes
+    with closing(StoreFile(str(tmp_path / "store"))) as file:
+        assert len(file.load().nodes) == 101  # and what filled the log is nowhere
