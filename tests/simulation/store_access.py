@@ -1,13 +1,13 @@
 """How a simulated machine reaches the store of its cluster: the simulated ensemble, or a store server over the network.
 
-Rules: what a fault does to the way there is told by the machine; the outcome is the access's. A machine's next process ends
-the session that the one before has left.
+Both are told by the machine what happens to it: the process stands still, runs again or is gone, the store cannot be
+reached (`cut`) and can be again (`mend`), or gives up the session (`expire`). A machine's next process ends the session that
+the one before has left.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from config.broker import BrokerSettings
 from metadata.store.port import Store
@@ -24,38 +24,6 @@ from runtime.tasks import TaskScope
 from tests.simulation.network import SimNetwork
 from tests.simulation.store import SimulatedEnsemble, SimulatedStore
 from tests.simulation.store_server.machine import NAME, StoreMachine
-
-
-class StoreAccess(Protocol):
-    """Of one machine."""
-
-    async def open(
-        self,
-        directory: str,
-        queue: DiskQueue,
-        clock: Clock,
-        tasks: TaskScope,
-        network: Network,
-        filesystem: FileSystem,
-        randomness: Randomness,
-    ) -> Store:
-        """The store of the process that starts."""
-
-    def stands_still(self) -> None:
-        """The process does."""
-
-    def runs_again(self) -> None: ...
-
-    def is_gone(self) -> None:
-        """The process is, and nobody has closed its session."""
-
-    def cut(self) -> None:
-        """The store cannot be reached from this machine."""
-
-    def mend(self) -> None: ...
-
-    def expire(self) -> None:
-        """The store gives up the session of the process."""
 
 
 class EnsembleAccess:
