@@ -148,6 +148,7 @@ class RequestMetrics:
 
     def __init__(self, clock: Clock) -> None:
         self._now_ns = clock.monotonic_ns
+        self.waits = clock.monotonic_ns  # without a call in between
         self._routes: dict[Route, _RouteCounters] = {}
         self._distributions: dict[str, _Distributions] = {}
 
@@ -156,9 +157,6 @@ class RequestMetrics:
         if counters is None:
             counters = self._routes[route] = _RouteCounters(route)
         counters.sizes[size_bytes] += 1
-        return self._now_ns()
-
-    def waits(self) -> int:
         return self._now_ns()
 
     def answered(

@@ -155,7 +155,6 @@ class ParkedFetch:
         self._reads: dict[FetchItem, PartitionRead] = {}
         self._available_bytes = 0
         self._timer: TimerEntry | None = None
-        self.deferred: Deferred[FetchResponse] = Deferred()
         # Whether there is a partition to wait for: partitions that are not touched are watched.
         self.is_interesting = len(resolved.items) < len(resolved.session.items)
 
@@ -271,12 +270,15 @@ class ParkedFetch:
 
     # --- waiting ---
 
+    deferred: Deferred[FetchResponse]
+    """There is one when it waits."""
+
     def park(self, max_wait_ms: int) -> None:
-        self._watch_for_more(self._reads.values())
+        self.deferred = Deferred(abandoned=self._abandon, expedited=self._on_deadline)
+        if self._available_bytes or self._min_bytes > 1:  # else no partition has records
+            self._watch_for_more(self._reads.values())
         self._resolved.session.parked = self
         self._timer = self._services.timer.schedule(max_wait_ms, self._on_deadline, slack_ms(max_wait_ms))
-        self.deferred.on_abandon(self._abandon)
-        self.deferred.on_expedite(self._on_deadline)
 
     def _watch_for_more(self, reads: Iterable[PartitionRead]) -> None:
         """Watch partitions that have records, but not enough."""
@@ -427,8 +429,7 @@ class LongFetch(ParkedFetch):
         def expedite() -> None:
             self._min_bytes = 0  # it will not wait
 
-        self.deferred.on_abandon(leave)
-        self.deferred.on_expedite(expedite)
+        self.deferred = Deferred(abandoned=leave, expedited=expedite)
         return self.deferred
 
     async def _check_all(self, max_wait_ms: int) -> None:
@@ -449,7 +450,9 @@ class LongFetch(ParkedFetch):
         if has_enough or not may_wait or (self._min_bytes > 1 and self.is_enough_with_first_batch()):
             self._complete()
             return
+        begun = self.deferred
         self.park(max_wait_ms)
+        begun.follow(self.deferred)
         if resolved.session.touched:
             self.on_progress()
 

@@ -141,6 +141,7 @@ class RepeatedFetch:
         "_front",
         "_has_session",
         "_kept",
+        "_last",
         "_size_bytes",
         "context",
         "request",
@@ -149,7 +150,8 @@ class RepeatedFetch:
 
     def __init__(self) -> None:
         self.route: Route | None = None
-        self._front: Buffer = b""  # of the last request that was learned from
+        self._last: Buffer = b""  # the last request that was learned from
+        self._front: Buffer = b""  # what requests of the route begin with, and end with
         self._behind: Buffer = b""
         self._kept: KeptFetch | None = None
         self._follows_close = False
@@ -169,15 +171,21 @@ class RepeatedFetch:
         size_bytes = len(frame)
         if not isinstance(outcome, Deferred) or size_bytes > LARGEST_FRAME_BYTES or route.version < FIRST_VERSION:
             return
+        last, self._last = self._last, frame
         epoch_position = position + _epoch_position(route.version)
-        front = frame[FRONT_POSITION:epoch_position]
-        behind = frame[epoch_position + _EPOCH.size :]
-        if front != self._front or behind != self._behind:
-            self.route, self._front, self._behind = None, front, behind
-            self._forget()
+        behind_position = epoch_position + _EPOCH.size
+        if (
+            len(last) != size_bytes
+            or last[behind_position:] != frame[behind_position:]
+            or last[FRONT_POSITION:epoch_position] != frame[FRONT_POSITION:epoch_position]
+        ):
+            self.route = None
+            if self._kept is not None:
+                self._forget()
         elif route is not self.route:
             self._has_session = request.session_epoch > INITIAL_EPOCH
             if self._may_repeat(route, request, context):
+                self._front, self._behind = frame[FRONT_POSITION:epoch_position], frame[behind_position:]
                 self._size_bytes, self._epoch_position = size_bytes, epoch_position
                 self.request, self.context, self.route = request, context, route
 
