@@ -1,4 +1,4 @@
-"""The mark `effective` is true: such a setting is read by the broker's code, and no other is."""
+"""The mark `effective` is true: such a setting is read by the broker's code or its command, and no other is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from config.topic import LogConfig
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "controller", "coordinator", "metadata", "replication", "security", "storage")
-SOURCE = "\n".join(path.read_text() for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
+START = ROOT / "barnabas/start.py"  # the command itself sets up what is logged
+FILES = [START, *(path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))]
+SOURCE = "\n".join(path.read_text() for path in FILES)
 
 # Settings that act through something derived from them in `config`.
 DERIVED = {
