@@ -55,8 +55,9 @@ _FROM_FORMAT_1: Final = (
 # In KiB. The tree is in memory already, and commits write pages that are neighbours: SQLite's own 2 MB are useless.
 _CACHE: Final = "cache_size=-256"
 _PUT_NODE: Final = "INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# A log is as long when SQLite begins it anew, and its cache is smaller than that.
-_FILL_LOG: Final = "INSERT INTO node VALUES ('', zeroblob(4000000), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL)"
+# A log of 4 MB is as long as SQLite's is when it is begun anew, and its cache is smaller. Each row is in memory as a whole.
+_FILL_LOG: Final = "INSERT INTO node VALUES (?, zeroblob(40000), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL)"
+_FILL_LOG_ROWS: Final = 100
 _PUT_FACT: Final = "INSERT OR REPLACE INTO fact VALUES (?, ?)"
 _PUT_SESSION: Final = "INSERT OR REPLACE INTO session VALUES (?, ?, ?)"
 
@@ -163,7 +164,7 @@ class StoreFile:
         """Write a large transaction, and take it back: its pages stay in the log, to be overwritten. Raises sqlite3.Error."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._connection.execute(_FILL_LOG)
+            self._connection.executemany(_FILL_LOG, [(str(number),) for number in range(_FILL_LOG_ROWS)])
         except sqlite3.Error as error:
             if not _is_full(error):
                 raise

@@ -61,8 +61,10 @@ def consumer(broker: EmbeddedBroker, group: str, **more: object) -> Consumer:
 
 
 def next_value(consumer: Consumer) -> bytes | None:
-    """Return the value of the next record, None if none comes."""
+    """Return the value of the next record, None if none comes. A topic whose metadata had an error is told once as unknown."""
     record = consumer.poll(PATIENCE_S)
+    if record is not None and record.error() is not None and record.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        record = consumer.poll(PATIENCE_S)
     assert record is None or record.error() is None, record.error()
     return None if record is None else record.value()
 

@@ -5,7 +5,9 @@ carried out also when its client has left meanwhile, so that a client that asks 
 does nothing: its rights and what it asks are not looked at. A broker that stops carries out what is late at once.
 Errors stand where the response of a request that failed as a whole has them. In a fetch they stand in the rows of partitions,
 but for errors of sessions. A fetch of a session does not name its partitions: it is told that there is no such session, and the
-next one, which names them, gets the error.
+next one, which names them, gets the error. Metadata has the error in the rows of topics, of those that there are where all are
+asked for, and names the brokers as ever: a client without any would reach nobody again. A request for brokers alone has no row
+for an error, and is carried out.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.network.responses.error_responses import ErrorForm
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.primitives import DecodeError
 
 if TYPE_CHECKING:
@@ -69,9 +72,11 @@ class FaultyDispatch:
         def carry_out() -> Outcome | Deferred[Outcome]:
             if fault.closes:
                 return CloseConnection("a test asked for it")
-            if error is not None:
-                return _refused(route, request, error)
-            return self._dispatch.handle(route, request, context)
+            if error is None:
+                return self._dispatch.handle(route, request, context)
+            if isinstance(request, MetadataRequest):
+                return self._metadata_refused(route, request, context, error)
+            return _refused(route, request, error)
 
         return self._late(fault.delay_ms, carry_out) if fault.delay_ms else carry_out()
 
@@ -102,9 +107,30 @@ class FaultyDispatch:
         """Return the fault that a request is for, which has counted it."""
         key, is_follower = route.handler.api_key, _is_of_follower(request)
         fault = self._faults.of(key, is_follower=is_follower)
+        if fault is not None and fault.error is not None and _asks_for_brokers(route, request):
+            return None
         if fault is not None and not _begins_anew(request, fault):
             self._faults.use(key, fault, is_follower=is_follower)
         return fault
+
+    def _metadata_refused(
+        self, route: Route, request: MetadataRequest, context: RequestContext, error: ErrorCode
+    ) -> Deferred[Outcome]:
+        request.allow_auto_topic_creation = False
+        refused: Deferred[Outcome] = Deferred(is_barrier=True)
+
+        def answered(outcome: Outcome) -> None:
+            if isinstance(outcome, MetadataResponse):
+                for row in outcome.topics:
+                    row.error_code, row.partitions = error, []
+            refused.complete(outcome)
+
+        outcome = self._dispatch.handle(route, request, context)
+        if isinstance(outcome, Deferred):
+            outcome.then(answered)
+        else:
+            answered(outcome)
+        return refused
 
     def _late(self, delay_ms: int, carry_out: Callable[[], Outcome | Deferred[Outcome]]) -> Deferred[Outcome]:
         """Return the outcome of a request that is carried out after a delay, and before any other of its connection."""
@@ -158,6 +184,11 @@ def _begins_anew(request: Request | Undecoded, fault: InjectedFault) -> bool:
     """Whether a request ends its session only, so that the next one is for the fault."""
     has_error = fault.error is not None and fault.error not in _of_sessions
     return has_error and isinstance(request, FetchRequest) and _has_session(request)
+
+
+def _asks_for_brokers(route: Route, request: Request | Undecoded) -> bool:
+    """Whether it is a request for the brokers, and no topic. In version 0 no topic means all."""
+    return isinstance(request, MetadataRequest) and request.topics == [] and route.version > 0
 
 
 def _is_of_follower(request: Request | Undecoded) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ from protocol.messages.fetch import (
 )
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from protocol.messages.produce import ProduceRequest
 from protocol.schema import Response
 from security.access import NOTHING
@@ -31,6 +40,20 @@ from tests.storage.logs import batch
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+PARTITION = MetadataResponsePartition(
+    error_code=ErrorCode.NONE, partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1]
+)
+
+
+def metadata_of(
+    names: Sequence[str | None], error: ErrorCode, partitions: list[MetadataResponsePartition]
+) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=1, host="h", port=9092)],
+        topics=[MetadataResponseTopic(error_code=error, name=name, partitions=partitions) for name in names],
+    )
 
 
 class World:
@@ -55,7 +78,13 @@ class World:
         async def join(_: JoinGroupRequest, __: object) -> JoinGroupResponse:
             raise AssertionError("it is refused")
 
-        self.broker = Broker([heartbeat, fetch, join])
+        @handles(MetadataRequest, NOTHING)
+        async def metadata(request: MetadataRequest, __: object) -> MetadataResponse:
+            self.handled.append("Metadata")
+            names = ["t", "u"] if request.topics is None else [topic.name for topic in request.topics]
+            return metadata_of(names, ErrorCode.NONE, [PARTITION])
+
+        self.broker = Broker([heartbeat, fetch, join, metadata])
         self.faults = FaultTable(ALL)
         assert isinstance(self.broker.shared.dispatch, Dispatch)
         dispatch = FaultyDispatch(self.broker.shared.dispatch, self.broker.timer, self.faults)
@@ -88,6 +117,23 @@ def test_an_error_is_the_answer_of_so_many_requests() -> None:
     for code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE):
         assert world.heartbeats() == [HeartbeatResponse(error_code=code)]
     assert world.handled == ["Heartbeat"]
+
+
+@pytest.mark.parametrize(("asked", "names"), [(None, ["t", "u"]), (["t"], ["t"])])
+def test_errors_of_metadata_stand_in_the_rows_of_topics_beside_the_brokers(
+    asked: list[str] | None, names: list[str]
+) -> None:
+    world = World()
+    error = ErrorCode.LEADER_NOT_AVAILABLE
+    world.faults.inject({"api": "Metadata", "error": error.name})
+    topics = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
+    for request, expected in (
+        (MetadataRequest(topics=[]), metadata_of([], ErrorCode.NONE, [])),  # for the brokers alone
+        (MetadataRequest(topics=topics), metadata_of(names, error, [])),
+        (MetadataRequest(topics=topics), metadata_of(names, ErrorCode.NONE, [PARTITION])),
+    ):
+        world.peer.send(request, 9)
+        assert world.peer.answers() == [expected]
 
 
 def test_a_request_that_waits_undecoded_is_refused_too() -> None:
