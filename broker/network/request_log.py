@@ -115,7 +115,7 @@ class LoggedDispatch:
 
         def abandon() -> None:
             self._write(asked, "abandoned", "")
-            outcome.abandon()
+            followed.drop(outcome)
 
         def complete(value: Outcome) -> None:
             self._log(asked, value)

@@ -145,11 +145,9 @@ class FaultyDispatch:
             entry.cancel()
             outcome = carry_out()
             if has_left and isinstance(outcome, Deferred):
-                outcome.abandon()
-                if not outcome.is_barrier:  # nothing works on its frame
-                    late.complete(None)
-                    return
-            late.follow(outcome)
+                late.drop(outcome)
+            else:
+                late.follow(outcome)
 
         entry = self._timer.schedule(delay_ms, go_on)
         late.on_abandon(abandon)

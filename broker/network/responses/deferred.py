@@ -7,6 +7,7 @@ Rules: no IO. Source: Kafka DelayedOperation, RequestChannel.CloseConnectionResp
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -99,12 +100,22 @@ class Deferred(Generic[T]):
         if not isinstance(outcome, Deferred):
             self.complete(outcome)
             return
-        self._abandoned, self._expedited = outcome.abandon, outcome.expedite
+        self._abandoned = partial(self.drop, outcome) if self.is_barrier else outcome.abandon
+        self._expedited = outcome.expedite
         if outcome.keeps_request:
             outcome.frame_owner = self
         else:
             self.release_frame()
         outcome.then(self.complete)
+
+    def drop(self, outcome: Deferred[T]) -> None:
+        """Abandon `outcome`, for which this one waits, and complete when nobody works on the frame any more: who owns the frame
+        waits for that, after it has abandoned a barrier."""
+        outcome.abandon()
+        if outcome.is_barrier:
+            outcome.then(self.complete)
+        else:
+            self.complete(cast(T, None))
 
     def release_frame(self) -> None:
         """The bytes of the request's frame are needed no longer. No effect once it is completed or abandoned."""

@@ -246,6 +246,19 @@ def test_a_deferred_answers_once() -> None:
     assert heard == [None, 1]
 
 
+@pytest.mark.parametrize("works_on_frame", [True, False])
+def test_a_barrier_that_is_abandoned_completes_when_nobody_works_on_the_frame(*, works_on_frame: bool) -> None:
+    released: list[object] = []
+    inner: Deferred[int] = Deferred(is_barrier=works_on_frame)
+    outer: Deferred[int] = Deferred(is_barrier=True)
+    outer.follow(inner)
+    outer.abandon()
+    outer.then(released.append)
+    assert len(released) == (not works_on_frame)
+    inner.complete(1)
+    assert len(released) == 1
+
+
 def test_an_abandoned_deferred_tells_its_owner_once_and_answers_nobody() -> None:
     heard: list[int] = []
     told: list[str] = []

@@ -141,6 +141,21 @@ def test_a_request_whose_client_has_gone_is_abandoned(caplog: pytest.LogCaptureF
     assert "outcome=abandoned" in line
 
 
+def test_a_barrier_whose_client_has_gone_completes_with_its_handler(caplog: pytest.LogCaptureFixture) -> None:
+    """The bytes of its frame are counted until then."""
+    working: Deferred[Any] = Deferred(is_barrier=True)
+    released: list[object] = []
+    with caplog.at_level(logging.DEBUG, REQUEST_LOGGER):
+        world = World(working)
+        outcome = world.ask()
+        outcome.abandon()
+        outcome.then(released.append)
+        assert not released
+        working.complete(HeartbeatResponse(error_code=0))
+    world.log.close()
+    assert released
+
+
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 def test_requests_that_repeat_are_answered_and_logged_like_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, acks: int
