@@ -1,7 +1,7 @@
 """The life of a store server's process: event loop, file, listeners, signals, and the notice that it serves.
 
-Rules: SIGTERM and SIGINT stop it in order: sessions stay in the file, for clients that come back within their timeouts. A
-second signal of another kind ends it at once. SIGUSR1 makes a copy of the file, beside it, for a backup. A server whose file
+Rules: signals as for a broker (`runtime.process.stop_signals`). A stop in order leaves sessions in the file, for clients that
+come back within their timeouts. SIGUSR1 makes a copy of the file, beside it, for a backup. A server whose file
 cannot be written any more stops with exit code 1; on a full disk it refuses writes and goes on. One process, no replicas: it
 says so when it starts.
 """
@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import ssl
+from typing import NoReturn
 
 import uvloop
 
@@ -36,6 +37,7 @@ from runtime.network.transport import Address
 from runtime.process.os_descriptors import fill_standard_descriptors
 from runtime.process.os_limits import last_descriptor_to_connect, raise_open_files_limit
 from runtime.process.os_threads import OsThreads
+from runtime.process.stop_signals import StopSignals
 from runtime.randomness import system_randomness
 from runtime.tasks import TaskScope
 from runtime.tls.context import TlsMaterial, server_context
@@ -70,8 +72,15 @@ class StoreProcess:
         self._options = options
         self._ready_fd = ready_fd
         self._release = release
+        self._clock = SystemClock()
         self._stop = asyncio.Event()
-        self._stop_signal: signal.Signals | None = None
+        self._signals = StopSignals(
+            self._clock,
+            on_stop=self._on_stop_signal,
+            on_reload=lambda: logger.info("signal ignored, there is no log file to open anew: signal=%s", "SIGHUP"),
+            on_second=_end_at_once,
+            is_stopping=self._stop.is_set,
+        )
         self._failure: str | None = None
         self._tls_threads: OsThreads | None = None
 
@@ -79,14 +88,13 @@ class StoreProcess:
         """Raises ConfigError."""
         options, loop = self._options, asyncio.get_running_loop()
         endpoints = self._endpoints(loop)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
+        self._signals.watch(loop)
         # Before there is a file, there is nothing to copy.
         loop.add_signal_handler(signal.SIGUSR1, lambda: None)
         network = OsNetwork(SocketOptions(backlog=BACKLOG, last_descriptor=last_descriptor))
         path = os.path.join(options.folder, FILE_NAME)
         queue = OsDiskQueue(options.folder, loop)
-        clock = SystemClock()
+        clock = self._clock
         try:
             os.makedirs(options.folder, exist_ok=True)
             async with TaskScope("store", self._on_task_failed) as tasks:
@@ -175,13 +183,9 @@ class StoreProcess:
         else:
             logger.info("store copied: path=%r", path)
 
-    def _on_signal(self, number: signal.Signals) -> None:
-        if self._stop_signal is None:
-            logger.info("store server stops: signal=%s", number.name)
-            self._stop_signal = number
-            self._stop.set()
-        elif number is not self._stop_signal:
-            os._exit(128 + number)
+    def _on_stop_signal(self, number: signal.Signals) -> None:
+        logger.info("store server stops: signal=%s", number.name)
+        self._stop.set()
 
     def _on_file_failed(self, error: OSError) -> None:
         self._fail(f"the store cannot be written: {reason_of(error)}")
@@ -192,6 +196,11 @@ class StoreProcess:
     def _fail(self, reason: str) -> None:
         self._failure = self._failure or reason
         self._stop.set()
+
+
+def _end_at_once(number: signal.Signals) -> NoReturn:
+    logger.warning("store server stops without shutdown: signal=%s", number.name)
+    os._exit(128 + number)
 
 
 def _context(options: TlsOptions) -> ssl.SSLContext:
