@@ -166,15 +166,16 @@ def _index_entry_too_late(patches: Patches) -> None:
 
 def _failed_write_goes_on(patches: Patches) -> None:
     def ignore(original: Any) -> Any:
-        def fail(self: WriteRefusals, cause: OSError, **options: Any) -> None:
+        def on_refused(self: WriteRefusals, cause: OSError) -> None:
+            self.io_error = None
             while self._pending.in_flight:
                 _segment, _end, next_offset, done = self._pending.in_flight.pop(0)
                 self._offsets.log_end_offset = next_offset
                 done(None)
 
-        return fail
+        return on_refused
 
-    patches.replace(WriteRefusals, "fail", ignore)
+    patches.replace(WriteRefusals, "on_refused", ignore)
 
 
 STORAGE = (
