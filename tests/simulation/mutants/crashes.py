@@ -155,7 +155,7 @@ def _checkpoint_ahead(patches: Patches) -> None:
     patches.replace(
         LogWriter, "_note_written",
         lambda original: lambda self, segment, end_bytes, next_offset: (
-            original(self, segment, end_bytes, next_offset), setattr(self.durability, "recovery_point", next_offset))[0],
+            original(self, segment, end_bytes, next_offset), setattr(self.offsets, "recovery_point", next_offset))[0],
     )  # fmt: skip
 
 
