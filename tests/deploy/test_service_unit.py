@@ -15,6 +15,7 @@ from broker.network.listening.open_ports import DRAIN_TIMEOUT_MS
 from broker.process import HANG_MS
 from config.broker import BrokerSettings
 from runtime.command_line.exit_codes import EXIT_USAGE
+from runtime.command_line.group import HELP_OPTIONS
 from tests.tools.command_table import command_of
 
 UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"
@@ -50,7 +51,7 @@ def test_its_commands_are_those_of_the_command_line(service: configparser.Sectio
         command, *arguments = shlex.split(service[name].removeprefix("-"))
         assert command == COMMAND
         found, rest = command_of(arguments)
-        found.make_context(name, rest)
+        found.make_context(name, rest, **HELP_OPTIONS)  # click keeps them for other tests
     assert "start" in service["ExecStart"]
 
 

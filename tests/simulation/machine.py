@@ -16,13 +16,15 @@ from enum import Enum
 from typing import TypeVar
 
 from broker.cluster.topics_at_start import TopicAtStart
-from broker.dependencies import Dependencies
+from broker.dependencies import Dependencies, OpenStore
 from broker.server import Broker
 from config.broker import BrokerSettings
 from metadata.store.port import Store
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
 from runtime.disk.disk_queue import DiskQueue
+from runtime.disk.filesystem import FileSystem
+from runtime.network.transport import Network
 from runtime.tasks import TaskScope
 from storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
 from tests.simulation.clock import SimClock
@@ -157,17 +159,21 @@ class Machine:
             self.disk = SimDisk(loop)
             self.tune(self.disk)
             filesystem, network = self.storage.boot(), self._network.node(self.name)
-
-            async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
-                return await self._access.open(directory, queue, clock, tasks, network, filesystem, loop.random)
-
             doors = Dependencies(
-                self.clock, loop.random, filesystem, self.disk, network, open_store,
+                self.clock, loop.random, filesystem, self.disk, network, self.store_opener(filesystem, network),
                 boot_id=lambda: f"boot {self.boots_count} of {self.name}",
             )  # fmt: skip
             self.broker = Broker(self._settings, doors, topics=self.topics, on_fatal=self._on_fatal)
         process.spawn(self._live(self.broker, served), "main")
         return served
+
+    def store_opener(self, filesystem: FileSystem, network: Network) -> OpenStore:
+        """How a process on this machine opens the store."""
+
+        async def open_store(directory: str, queue: DiskQueue, clock: Clock, tasks: TaskScope) -> Store:
+            return await self._access.open(directory, queue, clock, tasks, network, filesystem, self.loop.random)
+
+        return open_store
 
     async def _live(self, broker: Broker, served: asyncio.Future[bool]) -> None:
         """The process: see `broker.process.BrokerProcess`."""

@@ -171,6 +171,8 @@ class RepeatedFetch:
         size_bytes = len(frame)
         if not isinstance(outcome, Deferred) or size_bytes > LARGEST_FRAME_BYTES or route.version < FIRST_VERSION:
             return
+        if request.replica_id != CONSUMER_ID or request.replica_state.replica_id != CONSUMER_ID:
+            return  # of followers nothing is kept
         last, self._last = self._last, frame
         epoch_position = position + _epoch_position(route.version)
         behind_position = epoch_position + _EPOCH.size
@@ -190,8 +192,6 @@ class RepeatedFetch:
                 self.request, self.context, self.route = request, context, route
 
     def _may_repeat(self, route: Route, request: FetchRequest, context: RequestContext) -> bool:
-        if request.replica_id != CONSUMER_ID or request.replica_state.replica_id != CONSUMER_ID:
-            return False
         # Without a session the client's rights are looked up, and logged, for each request.
         are_open = all(right.are_open for right in context.rights(route.filtered))
         return self._has_session or (request.session_epoch == FINAL_EPOCH and are_open)

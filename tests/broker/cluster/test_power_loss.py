@@ -261,9 +261,10 @@ async def test_a_stop_while_it_waits_does_not_make_it_forget(loop: SimLoop) -> N
     machine = world.machines[1]
     for _ in range(2):
         # As `broker.process` does it when it is told to stop early.
+        filesystem, network = machine.storage.boot(), world.network.node("host1")
         doors = Dependencies(
-            machine.clock, loop.random, machine.storage.boot(), SimDisk(loop), world.network.node("host1"),
-            machine._open_store, boot_id=lambda: "the next boot",
+            machine.clock, loop.random, filesystem, SimDisk(loop), network, machine.store_opener(filesystem, network),
+            boot_id=lambda: "the next boot",
         )  # fmt: skip
         broker = Broker(machine._settings, doors)
         starting = asyncio.ensure_future(broker.start())
