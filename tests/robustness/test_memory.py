@@ -52,7 +52,7 @@ from tests.robustness.wire import (
 )
 
 IDLE_BYTES = 60 * MiB
-MOST_BYTES = 150 * MiB
+MOST_BYTES = 165 * MiB  # 150 on Python 3.11, 161 on 3.14, whose objects are larger
 # What a good client waits at most while others misbehave: a decoder's or a handler's longest turn of the loop.
 GOOD_MS = 3_000
 PATIENCE_S = 60.0
