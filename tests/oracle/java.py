@@ -1,6 +1,7 @@
-"""The jars of Apache Kafka 3.9.1 and how to run a class of theirs.
+"""The jars of the two reference brokers and how to run a class of theirs.
 
-Maven copies them once to `.cache/oracle/<hash of pom.xml>` of this repository; a file lock keeps two test runs apart.
+Apache Kafka 3.9.1 in ZooKeeper mode is the reference in general, 4.3.0 in KRaft mode for what only newer clients use.
+Maven copies the jars once to `.cache/oracle/<hash of the pom>` of this repository; a file lock keeps two test runs apart.
 """
 
 from __future__ import annotations
@@ -14,12 +15,41 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / ".cache" / "oracle"
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xms64m", "-Xmx512m")
 """For correctness runs: starts fast and stays small. Measurements bring their own options."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """An Apache Kafka: the pom that names its jars, and what its logging library is told."""
+
+    version: str
+    pom: Path
+    log_option: str
+    """The system property that names the file of log settings."""
+    server_log: Path
+    tools_log: Path
+
+
+ZOOKEEPER_MODE = Release(
+    "3.9.1",
+    HERE / "pom.xml",
+    "log4j.configuration",
+    HERE / "server-log4j.properties",
+    HERE / "tools-log4j.properties",
+)
+KRAFT_MODE = Release(
+    "4.3.0",
+    HERE / "pom-4.3.xml",
+    "log4j2.configurationFile",
+    HERE / "server-log4j2.properties",
+    HERE / "tools-log4j2.properties",
+)
 
 
 def missing() -> str | None:
@@ -36,9 +66,9 @@ def required() -> bool:
 
 
 @functools.cache
-def jars() -> Path:
+def jars(release: Release = ZOOKEEPER_MODE) -> Path:
     """The folder with every jar. Raises RuntimeError with Maven's words when they cannot be fetched."""
-    pom = HERE / "pom.xml"
+    pom = release.pom
     folder = CACHE / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
@@ -75,9 +105,14 @@ def spark_environment() -> dict[str, str]:
 
 
 def command(
-    main_class: str, arguments: Sequence[str], *, log_settings: Path | None = None, options: Sequence[str] = QUICK_START
+    main_class: str,
+    arguments: Sequence[str],
+    *,
+    log_settings: Path | None = None,
+    options: Sequence[str] = QUICK_START,
+    release: Release = ZOOKEEPER_MODE,
 ) -> list[str]:
-    """The command line that runs `main_class`; its log4j output goes where `log_settings` says, else to stderr."""
-    settings = log_settings or HERE / "tools-log4j.properties"
-    options = [*options, scratch_option(), f"-Dlog4j.configuration=file:{settings}"]
-    return ["java", *options, "-cp", f"{jars()}/*", main_class, *arguments]
+    """The command line that runs `main_class`; its log goes where `log_settings` says, else to stderr."""
+    settings = log_settings or release.tools_log
+    options = [*options, scratch_option(), f"-D{release.log_option}=file:{settings}"]
+    return ["java", *options, "-cp", f"{jars(release)}/*", main_class, *arguments]

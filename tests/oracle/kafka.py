@@ -42,7 +42,7 @@ class KafkaServer(Broker):
             **self.settings,
         }
         arguments = write_properties(self.folder / "server.properties", properties)
-        log_settings = java.HERE / "server-log4j.properties"
+        log_settings = java.ZOOKEEPER_MODE.server_log
         return java.command("kafka.Kafka", arguments, log_settings=log_settings, options=self.options)
 
 

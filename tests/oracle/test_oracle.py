@@ -13,6 +13,7 @@ import pytest
 from tests.oracle import java, tools
 from tests.oracle.barnabas import REPOSITORY, Barnabas
 from tests.oracle.kafka import ApacheKafka
+from tests.oracle.kraft import KraftKafka
 from tests.oracle.process import Server, StartError, wait_until
 from tests.oracle.readiness import listed_brokers
 
@@ -102,3 +103,39 @@ def test_apache_kafka_starts_serves_its_tools_and_leaves_nothing() -> None:
             tools.run("topics", [*server, "--create", "--topic", "t"])
     assert not kafka.folder.exists() and not kafka.own_zookeeper.folder.exists()
     assert listed_brokers("127.0.0.1", kafka.port) == 0
+
+
+@pytest.mark.oracle
+def test_apache_kafka_in_kraft_mode_starts_with_the_levels_that_it_is_given() -> None:
+    reason = java.missing()
+    if reason and not java.required():
+        pytest.skip(reason)
+    with KraftKafka({"num.partitions": "3"}, features={"group.version": 0}) as kafka:
+        server = ["--bootstrap-server", kafka.bootstrap_servers]
+        with tools.ToolsJvm(java.KRAFT_MODE) as jvm:
+            described = jvm.run("features", *server, "describe")
+            jvm.run("topics", *server, "--create", "--topic", "t")
+            assert "PartitionCount: 3" in jvm.run("topics", *server, "--describe", "--topic", "t")
+            assert "Kafka Server started" in kafka.log_tail(100_000)
+        levels = {row[1]: row[7] for row in (line.split() for line in described.splitlines())}
+        assert (levels["group.version"], levels["transaction.version"]) == ("0", "2")
+        controller_port = kafka.controller_port
+        kafka.stop()
+        kafka.start()
+        assert kafka.controller_port == controller_port
+        assert "PartitionCount: 3" in tools.run(
+            "topics", [*server, "--describe", "--topic", "t"], release=java.KRAFT_MODE
+        )
+    assert not kafka.folder.exists()
+    assert listed_brokers("127.0.0.1", kafka.port) == 0
+
+
+@pytest.mark.oracle
+def test_a_directory_that_cannot_be_formatted_tells_why() -> None:
+    reason = java.missing()
+    if reason and not java.required():
+        pytest.skip(reason)
+    kafka = KraftKafka(features={"group.version": 9})
+    with pytest.raises(StartError, match=r"group\.version"), kafka:
+        pass
+    kafka.remove()

@@ -33,9 +33,23 @@ MAIN_CLASSES = {
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
 }
 """By the name of the script that Apache Kafka ships, without `kafka-` and `.sh`."""
+NEWER_MAIN_CLASSES = {
+    **MAIN_CLASSES,
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "groups": "org.apache.kafka.tools.GroupsCommand",
+    "features": "org.apache.kafka.tools.FeatureCommand",
+}
+"""Those of the tools of 4.3.0."""
 
 
 _LOGGED = re.compile(r"^\[\d{4}-\d\d-\d\d [^]]*\] [A-Z]+ .*\n", re.MULTILINE)
+
+
+def main_class(tool: str, release: java.Release) -> str:
+    return (NEWER_MAIN_CLASSES if release is java.KRAFT_MODE else MAIN_CLASSES)[tool]
 
 
 class ToolError(AssertionError):
@@ -50,9 +64,10 @@ def run(
     timeout_s: float = 120,
     check: bool = True,
     options: Sequence[str] = java.QUICK_START,
+    release: java.Release = java.ZOOKEEPER_MODE,
 ) -> str:
     """What the tool wrote, standard error behind standard output. Raises ToolError unless `check` is off."""
-    command = java.command(MAIN_CLASSES[tool], arguments, options=options)
+    command = java.command(main_class(tool, release), arguments, options=options, release=release)
     result = subprocess.run(
         command, input=standard_input or "", capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -65,8 +80,12 @@ def run(
 class ToolsJvm:
     """One JVM for many tools, one after the other: each but the first takes a fraction of a second."""
 
+    def __init__(self, release: java.Release = java.ZOOKEEPER_MODE) -> None:
+        self.release = release
+
     def __enter__(self) -> Self:
-        command = java.command("", [], options=(*java.QUICK_START, "-Dfile.encoding=UTF-8"))
+        options = (*java.QUICK_START, "-Dfile.encoding=UTF-8")
+        command = java.command("", [], options=options, release=self.release)
         command[-1:] = [str(java.HERE / "RunTools.java")]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", start_new_session=True
@@ -84,7 +103,7 @@ class ToolsJvm:
 
     def run(self, tool: str, *arguments: str, standard_input: str = "", timeout_s: float = 60, code: int = 0) -> str:
         """What the tool wrote, without lines of its log. Raises ToolError when it ends with another code, or not in time."""
-        question = {"main": MAIN_CLASSES[tool], "arguments": arguments, "input": standard_input}
+        question = {"main": main_class(tool, self.release), "arguments": arguments, "input": standard_input}
         assert self._process.stdin is not None and self._process.stdout is not None
         limit = threading.Timer(timeout_s, self._process.kill)
         limit.start()

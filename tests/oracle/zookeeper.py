@@ -55,7 +55,7 @@ class ZooKeeper(Server):
         return java.command(
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             arguments,
-            log_settings=java.HERE / "server-log4j.properties",
+            log_settings=java.ZOOKEEPER_MODE.server_log,
             options=SMALL,
         )
 
