@@ -16,16 +16,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
+from coordinator.group.append_errors import offset_append_error
+from coordinator.group.classic.group import GroupState
+from coordinator.group.classic.member_join import Join
+from coordinator.group.classic.responses import join_error, sync_error
+from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.descriptions import described_error
-from coordinator.group.group import GroupState
 from coordinator.group.group_removal import offset_delete_error
-from coordinator.group.member_join import Join
 from coordinator.group.offset_commits import FetchedOffsets, commit_response, transactional_commit_response
 from coordinator.group.offsets import CommittedOffset
-from coordinator.group.responses import join_error, offset_append_error, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
-from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
 from coordinator.runtime.contract import BatchProducer, Effect
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask

@@ -48,7 +48,7 @@ EARLY_KEYS = CONTROL_KEYS | {
     request_type.api_key for request_type in (ApiVersionsRequest, SaslHandshakeRequest, SaslAuthenticateRequest)
 }
 # What ends the rebalance of a group: none of these waits for requests that wait. What members keep in memory while they wait
-# is counted by the group coordinator (`coordinator.group.waiting_bytes`).
+# is counted by the group coordinator (`coordinator.group.classic.waiting_bytes`).
 REBALANCE_KEYS = frozenset(
     request_type.api_key for request_type in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 )

@@ -1,1 +1,1 @@
-"""The classic group coordinator as a pure core; `shard.GroupShard` is its door. No IO, no clock."""
+"""The group coordinator as a pure core: groups of two kinds and their offsets; `shard.GroupShard` is its door. No IO."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from coordinator.group.group import Group, GroupState
-from coordinator.group.member import Member
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.member import Member
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
@@ -18,7 +18,7 @@ from protocol.messages.list_groups import ListedGroup
 GROUP_TYPE = "classic"
 
 
-def described(group_id: str, group: Group | None) -> DescribedGroup:
+def described(group_id: str, group: ClassicGroup | None) -> DescribedGroup:
     """A group that does not exist is described as dead, without an error in these versions."""
     if group is None:
         return described_error(group_id, ErrorCode.NONE, GroupState.DEAD.value)
@@ -50,12 +50,12 @@ def _described_member(member: Member, protocol_name: str | None) -> DescribedGro
     )
 
 
-def is_listed(group: Group, states: Collection[str], types: Collection[str]) -> bool:
+def is_listed(group: ClassicGroup, states: Collection[str], types: Collection[str]) -> bool:
     """Whether both filters match. `states` and `types` in lower case; an empty filter matches all, an unknown name none."""
     return (not states or group.state.value.lower() in states) and (not types or GROUP_TYPE in types)
 
 
-def listed(group: Group) -> ListedGroup:
+def listed(group: ClassicGroup) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from coordinator.group.append_errors import offset_append_error
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.rebalance import SessionTimer
 from coordinator.group.events import GroupRemoved, OffsetsRemoved
-from coordinator.group.group import Group, GroupState
 from coordinator.group.offsets import CommittedOffset
-from coordinator.group.rebalance import SessionTimer
 from coordinator.group.records import group_tombstone, offset_tombstone
-from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
 from coordinator.runtime.contract import AppendRecords, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
@@ -41,12 +41,12 @@ TOMBSTONE_BATCH_BYTES = 256 * 1024
 class GroupRemoval:
     """Removes offsets and groups of a shard. `groups` is the shard's own table, from which a removed group is deleted."""
 
-    def __init__(self, settings: GroupSettings, groups: dict[str, Group], outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, groups: dict[str, ClassicGroup], outbox: Outbox) -> None:
         self._settings = settings
         self._groups = groups
         self._outbox = outbox
 
-    def delete_group(self, group: Group | None, group_id: str, waiter: Waiter, now_ms: int) -> None:
+    def delete_group(self, group: ClassicGroup | None, group_id: str, waiter: Waiter, now_ms: int) -> None:
         if group is None or group.state is GroupState.DEAD:
             self._outbox.respond(waiter, _deletable(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not GroupState.EMPTY:
@@ -55,7 +55,9 @@ class GroupRemoval:
             removal = _Removal(self, group, _DeleteGroup(group_id), is_deletion=True)
             self._remove(removal, group.offsets.topic_partitions(), waiter, now_ms)
 
-    def delete_offsets(self, group: Group | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> None:
+    def delete_offsets(
+        self, group: ClassicGroup | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int
+    ) -> None:
         if group is None or group.state is GroupState.DEAD:
             self._outbox.respond(waiter, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
             return
@@ -86,7 +88,7 @@ class GroupRemoval:
                 if of_group:
                     self._remove(_Removal(self, group), of_group, None, now_ms)
 
-    def expire(self, group: Group, now_ms: int) -> None:
+    def expire(self, group: ClassicGroup, now_ms: int) -> None:
         """Remove offsets that have outlived their retention, and an empty group without any."""
         if group.state is GroupState.DEAD:
             return
@@ -95,7 +97,7 @@ class GroupRemoval:
         if expired or is_idle:
             self._remove(_Removal(self, group, is_expiry=True), expired, None, now_ms)
 
-    def _expired(self, group: Group, now_ms: int) -> list[TopicPartition]:
+    def _expired(self, group: ClassicGroup, now_ms: int) -> list[TopicPartition]:
         """Retention starts when the group became empty; for topics that a group does not consume, and for groups that only
         store offsets here, it starts with the commit."""
         retention_ms = self._settings.offsets_retention_ms
@@ -182,7 +184,7 @@ class _Removal:
     """Tombstones of one group while they are appended, in one batch or several."""
 
     removal: GroupRemoval
-    group: Group
+    group: ClassicGroup
     request: _DeleteGroup | _DeleteOffsets | None = None
     is_deletion: bool = False
     is_expiry: bool = False

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from coordinator.group.append_errors import offset_append_error
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.rebalance import Rebalance
+from coordinator.group.classic.validation import commit_error
 from coordinator.group.events import OffsetsCommitted
-from coordinator.group.group import Group, GroupState
 from coordinator.group.offsets import CommittedOffset
-from coordinator.group.rebalance import Rebalance
 from coordinator.group.records import offset_record
-from coordinator.group.responses import offset_append_error
 from coordinator.group.settings import GroupSettings
-from coordinator.group.validation import commit_error
 from coordinator.runtime.contract import AppendRecords, BatchProducer, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
@@ -60,7 +60,7 @@ class OffsetCommits:
         self._rebalance = rebalance
         self._outbox = outbox
 
-    def commit(self, group: Group, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> None:
+    def commit(self, group: ClassicGroup, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> None:
         error = self._error(group, request)
         if error is not ErrorCode.NONE:
             self._outbox.respond(waiter, commit_response(request, error))
@@ -80,7 +80,7 @@ class OffsetCommits:
 
     def commit_in_transaction(
         self,
-        group: Group,
+        group: ClassicGroup,
         request: TxnOffsetCommitRequest,
         producer: BatchProducer | None,
         waiter: Waiter,
@@ -110,7 +110,7 @@ class OffsetCommits:
 
     def _store(
         self,
-        group: Group,
+        group: ClassicGroup,
         rows: Iterable[tuple[TopicPartition, CommittedOffset]],
         response_of: CommitResponse,
         waiter: Waiter,
@@ -138,7 +138,7 @@ class OffsetCommits:
         group.offsets.add_pending(commits, is_transactional=change.is_transactional)
         self._outbox.put(AppendRecords(Result(records, change, response, waiter, producer)))
 
-    def _error(self, group: Group, request: OffsetCommitRequest) -> ErrorCode:
+    def _error(self, group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
         error = commit_error(
             group,
             request.member_id,
@@ -158,7 +158,7 @@ class OffsetCommits:
 class _Commit:
     """The offsets of one request while their records are appended."""
 
-    group: Group
+    group: ClassicGroup
     topic_partitions: tuple[TopicPartition, ...]
     is_transactional: bool
     too_large: set[TopicPartition]
@@ -240,7 +240,9 @@ class FetchedOffsets:
     topic_partitions: dict[str, dict[int, CommittedOffset | ErrorCode | None]]
 
 
-def fetch_offsets(group: Group | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
+def fetch_offsets(
+    group: ClassicGroup | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool
+) -> FetchedOffsets:
     """The committed offsets of the request (`topics` None: all). A group that does not exist has none, without an error."""
     if group is not None and group.state is GroupState.DEAD:
         group = None

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from config.inter_broker_version import LATEST
-from coordinator.group.group import Group
-from coordinator.group.member import Member
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member import Member
 from coordinator.group.offsets import CommittedOffset
 from coordinator.runtime.contract import CoordinatorRecord
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -72,7 +72,7 @@ def offset_tombstone(group_id: str, topic_partition: TopicPartition) -> Coordina
 
 
 def group_record(
-    group: Group, assignments: dict[str, bytes], version: int = LATEST.group_metadata_value
+    group: ClassicGroup, assignments: dict[str, bytes], version: int = LATEST.group_metadata_value
 ) -> CoordinatorRecord:
     """The record of `group` in its present state, with `assignments` by member id for all of its members."""
     protocol_name = group.protocol_name

@@ -15,13 +15,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from coordinator.group.assignment_sync import AssignmentSync
+from coordinator.group.classic.assignment_sync import AssignmentSync
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.member_join import Join, MemberJoin
+from coordinator.group.classic.member_leave import MemberLeave
+from coordinator.group.classic.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
+from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
+from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.descriptions import described, is_listed, listed
 from coordinator.group.events import RebalanceReason, RecordSkipped
-from coordinator.group.group import Group, GroupState
 from coordinator.group.group_removal import GroupRemoval
-from coordinator.group.member_join import Join, MemberJoin
-from coordinator.group.member_leave import MemberLeave
 from coordinator.group.offset_commits import (
     FetchedOffsets,
     OffsetCommits,
@@ -30,7 +33,6 @@ from coordinator.group.offset_commits import (
     transactional_commit_response,
 )
 from coordinator.group.offsets import CommittedOffset
-from coordinator.group.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
 from coordinator.group.records import (
     GroupKey,
     OffsetKey,
@@ -40,9 +42,7 @@ from coordinator.group.records import (
     read_key,
     read_offset_value,
 )
-from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.settings import GroupSettings
-from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import (
     BatchPosition,
     BatchProducer,
@@ -85,7 +85,7 @@ class GroupShard:
     def __init__(self, partition: int, settings: GroupSettings, waiting: WaitingBytes) -> None:
         self.partition = partition
         self._waiting = waiting
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, ClassicGroup] = {}
         # The groups that may have offsets in the open transaction of a producer.
         self._groups_by_producer: dict[int, set[str]] = {}
         self._is_loading = True
@@ -232,7 +232,7 @@ class GroupShard:
             case UnknownKey(version):
                 self._outbox.put(RecordSkipped(self.partition, position.base_offset, f"key version {version}"))
 
-    def _replay_group(self, group: Group, value: GroupMetadataValue | None, now_ms: int) -> None:
+    def _replay_group(self, group: ClassicGroup, value: GroupMetadataValue | None, now_ms: int) -> None:
         group.stored = value
         if self._is_loading:
             group.clear(now_ms)
@@ -336,15 +336,15 @@ class GroupShard:
         """Whether a client may create no more groups."""
         return len(self._groups) >= self._settings.groups_max
 
-    def _create(self, group_id: str, now_ms: int) -> Group:
-        group = self._groups[group_id] = Group(group_id, now_ms, self._waiting)
+    def _create(self, group_id: str, now_ms: int) -> ClassicGroup:
+        group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self._waiting)
         return group
 
-    def _known_or_new(self, group_id: str, now_ms: int) -> Group:
+    def _known_or_new(self, group_id: str, now_ms: int) -> ClassicGroup:
         group = self._groups.get(group_id)
         return self._create(group_id, now_ms) if group is None else group
 
-    def _with_group(self, group_id: str, operation: Callable[[Group], None]) -> None:
+    def _with_group(self, group_id: str, operation: Callable[[ClassicGroup], None]) -> None:
         """Run `operation` unless the group was removed: its timer may fire after that."""
         group = self._groups.get(group_id)
         if group is not None:

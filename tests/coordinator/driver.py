@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
-from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import (
     AppendRecords,
     BatchPosition,

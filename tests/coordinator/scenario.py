@@ -25,6 +25,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from coordinator.group.classic.member_join import Join
 from coordinator.group.events import (
     AppendFailed,
     AssignmentReceived,
@@ -37,7 +38,6 @@ from coordinator.group.events import (
     RecordSkipped,
     WaitingMemoryFull,
 )
-from coordinator.group.member_join import Join
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import GroupKey, OffsetKey, read_group_value, read_key, read_offset_value
 from coordinator.group.settings import GroupSettings

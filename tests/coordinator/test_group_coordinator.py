@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.group.group import GroupState
+from coordinator.group.classic.group import GroupState
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import offset_record
 from coordinator.group.settings import GroupSettings

@@ -11,7 +11,7 @@ from __future__ import annotations
 from broker.handlers.groups.client_address import java_address_text
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
-from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error
+from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from security.access import Operation, ResourceType, on_named

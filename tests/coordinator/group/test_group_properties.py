@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coordinator.group.assignment_sync import Assignment
-from coordinator.group.group import Group, GroupState
-from coordinator.group.rebalance import JoinTimer, SessionTimer, SyncTimer
+from coordinator.group.classic.assignment_sync import Assignment
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.rebalance import JoinTimer, SessionTimer, SyncTimer
+from coordinator.group.classic.waiting_bytes import MEMBER_BYTES, size_of
 from coordinator.group.settings import GroupSettings
-from coordinator.group.waiting_bytes import MEMBER_BYTES, size_of
 from coordinator.runtime.contract import Effect
 from tests.coordinator.driver import GroupDriver
 from tests.coordinator.scenario import Scenario
@@ -203,7 +203,7 @@ class GroupMachine(RuleBasedStateMachine):
             for pending in group.offsets.transactional_offsets().values():
                 assert all(group.offsets.is_unstable(topic_partition) for topic_partition in pending)
 
-    def _check(self, group: Group) -> None:
+    def _check(self, group: ClassicGroup) -> None:
         members = group.members.values()
         assert all(member_id == member.member_id for member_id, member in group.members.items())
         assert group.joining_count == sum(member.joining is not None for member in members)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.group.group import Group
-from coordinator.group.member import Member
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import (
     GroupKey,
@@ -22,7 +23,6 @@ from coordinator.group.records import (
     read_key,
     read_offset_value,
 )
-from coordinator.group.waiting_bytes import WaitingBytes
 from protocol.primitives import DecodeError
 from protocol.stored.group_metadata import GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitValue
@@ -90,8 +90,8 @@ def test_older_brokers_of_the_cluster_understand_the_groups_that_are_written(ver
     assert stored.current_state_timestamp == (1795263207734 if version >= 2 else -1)
 
 
-def group_of_one() -> Group:
-    group = Group("m", 0, WaitingBytes(1))
+def group_of_one() -> ClassicGroup:
+    group = ClassicGroup("m", 0, WaitingBytes(1))
     group.add(
         Member(
             member_id=MEMBER_ID,
@@ -157,7 +157,7 @@ def test_group_values_of_every_version_are_read(version: int) -> None:
     # Version 0 knew one timeout.
     assert member.rebalance_timeout_ms == (500 if version >= 1 else 300)
     assert member.group_instance_id == ("i" if version >= 3 else None)
-    group = Group("g", 1, WaitingBytes(1))
+    group = ClassicGroup("g", 1, WaitingBytes(1))
     group.restore(read, [member])
     assert group.state_timestamp_ms == (99 if version >= 2 else None)
     assert group.subscribed == frozenset({"t"})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.events import RecordSkipped
 from coordinator.group.group_removal import TOMBSTONE_BATCH_BYTES
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import group_tombstone, offset_record
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
-from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import AppendRecords, BatchPosition, BatchProducer, CoordinatorRecord, Effect
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult

@@ -34,7 +34,7 @@ class Member:
     joining: Waiter | None = None
     syncing: Waiter | None = None
     waiting_bytes: int = 0
-    """The memory of the parked join as counted in `coordinator.group.waiting_bytes`."""
+    """The memory of the parked join as counted in `coordinator.group.classic.waiting_bytes`."""
 
     @property
     def is_static(self) -> bool:

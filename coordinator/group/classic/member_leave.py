@@ -6,11 +6,11 @@ Source: Kafka GroupCoordinator.handleHeartbeat and handleLeaveGroup; KIP-345 (ba
 
 from __future__ import annotations
 
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.rebalance import Rebalance
+from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID
+from coordinator.group.classic.validation import generation_error, member_error
 from coordinator.group.events import RebalanceReason
-from coordinator.group.group import Group, GroupState
-from coordinator.group.rebalance import Rebalance
-from coordinator.group.responses import UNKNOWN_MEMBER_ID
-from coordinator.group.validation import generation_error, member_error
 from coordinator.runtime.contract import Outbox
 from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -24,7 +24,7 @@ class MemberLeave:
         self._rebalance = rebalance
         self._outbox = outbox
 
-    def heartbeat(self, group: Group | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    def heartbeat(self, group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = generation_error(
@@ -36,7 +36,7 @@ class MemberLeave:
         is_preparing = group.state is GroupState.PREPARING_REBALANCE
         return ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
 
-    def leave(self, group: Group | None, leaving: list[MemberIdentity], now_ms: int) -> LeaveGroupResponse:
+    def leave(self, group: ClassicGroup | None, leaving: list[MemberIdentity], now_ms: int) -> LeaveGroupResponse:
         if group is not None and group.state is GroupState.DEAD:
             return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return LeaveGroupResponse(
@@ -51,7 +51,7 @@ class MemberLeave:
             ],
         )
 
-    def _leave_one(self, group: Group | None, identity: MemberIdentity, now_ms: int) -> ErrorCode:
+    def _leave_one(self, group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -> ErrorCode:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = identity.member_id

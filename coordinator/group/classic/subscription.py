@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection
 
-from coordinator.group.member import Member
+from coordinator.group.classic.member import Member
 from protocol.java_text import AS_JAVA
 
 _CONSUMER_PROTOCOL_TYPE = "consumer"

@@ -8,8 +8,8 @@ import logging
 
 import pytest
 
+from coordinator.group.classic.waiting_bytes import MEMBER_BYTES, PROTOCOL_BYTES, WaitingBytes, size_of
 from coordinator.group.settings import GroupSettings
-from coordinator.group.waiting_bytes import MEMBER_BYTES, PROTOCOL_BYTES, WaitingBytes, size_of
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

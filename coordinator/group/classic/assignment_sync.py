@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.group.append_errors import group_append_error
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.rebalance import Rebalance
+from coordinator.group.classic.responses import sync_error, synced
+from coordinator.group.classic.validation import generation_error
+from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.events import AssignmentReceived, RebalanceReason
-from coordinator.group.group import Group, GroupState
-from coordinator.group.rebalance import Rebalance
-from coordinator.group.responses import group_append_error, sync_error, synced
-from coordinator.group.validation import generation_error
-from coordinator.group.waiting_bytes import WaitingBytes
 from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.sync_group import SyncGroupRequest
@@ -29,7 +30,7 @@ class AssignmentSync:
         self._rebalance = rebalance
         self._outbox = outbox
 
-    def sync(self, group: Group, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
         error = self._error(group, request)
         if error is not ErrorCode.NONE:
             self._outbox.respond(waiter, sync_error(error))
@@ -48,7 +49,7 @@ class AssignmentSync:
         if group.is_leader(member.member_id) and group.assignment_pending_for != group.generation_id:
             self._store_assignment(group, request, now_ms)
 
-    def _error(self, group: Group, request: SyncGroupRequest) -> ErrorCode:
+    def _error(self, group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
         error = generation_error(
             group, request.member_id, request.group_instance_id, request.generation_id, self._outbox
         )
@@ -62,7 +63,7 @@ class AssignmentSync:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _store_assignment(self, group: Group, request: SyncGroupRequest, now_ms: int) -> None:
+    def _store_assignment(self, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:
         sent = {assignment.member_id: assignment.assignment for assignment in request.assignments}
         assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
         missing = tuple(member_id for member_id in group.members if member_id not in sent)
@@ -77,14 +78,14 @@ class AssignmentSync:
         """The outcome of its append is known: its memory counts no longer."""
         self._waiting.change(-size_bytes)
 
-    def assignment_stored(self, group: Group, generation_id: int, now_ms: int) -> None:
+    def assignment_stored(self, group: ClassicGroup, generation_id: int, now_ms: int) -> None:
         """The record was replayed. If the group is still in this generation it is stable: complete every SyncGroup."""
         group.assignment_pending_for = None
         if group.state is GroupState.STABLE and group.generation_id == generation_id:
             for member in group.members.values():
                 self._rebalance.complete_sync(group, member, synced(group, member.assignment), now_ms)
 
-    def assignment_not_stored(self, group: Group, generation_id: int, error: ErrorCode, now_ms: int) -> None:
+    def assignment_not_stored(self, group: ClassicGroup, generation_id: int, error: ErrorCode, now_ms: int) -> None:
         group.assignment_pending_for = None
         if group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == generation_id:
             self._rebalance.refuse_assignment(group, group_append_error(error), now_ms)
@@ -97,7 +98,7 @@ class Assignment:
     """The assignment of one generation while its record of `size_bytes` is appended."""
 
     sync: AssignmentSync
-    group: Group
+    group: ClassicGroup
     generation_id: int
     size_bytes: int
 

@@ -19,6 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.member import Member
+from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, joined, sync_error
 from coordinator.group.events import (
     AppendFailed,
     MembersRemoved,
@@ -26,10 +29,7 @@ from coordinator.group.events import (
     RebalanceReason,
     RebalanceStarted,
 )
-from coordinator.group.group import Group, GroupState
-from coordinator.group.member import Member
 from coordinator.group.records import group_record
-from coordinator.group.responses import UNKNOWN_MEMBER_ID, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
 from coordinator.runtime.contract import AppendRecords, CancelTimer, CoordinatorRecord, Outbox, Result, ScheduleTimer
 from protocol.errors import ErrorCode
@@ -68,25 +68,25 @@ class Rebalance:
         self._settings = settings
         self._outbox = outbox
 
-    def record_of(self, group: Group, assignments: dict[str, bytes]) -> CoordinatorRecord:
+    def record_of(self, group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
         """The record of `group`, in the value version that every broker of the cluster reads."""
         return group_record(group, assignments, self._settings.version.group_metadata_value)
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
-    def extend_session(self, group: Group, member: Member, now_ms: int) -> None:
+    def extend_session(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
         self._watch(group, member.member_id, now_ms + member.session_timeout_ms)
 
-    def watch_new_member(self, group: Group, member: Member, now_ms: int) -> None:
+    def watch_new_member(self, group: ClassicGroup, member: Member, now_ms: int) -> None:
         self._watch(group, member.member_id, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
 
-    def watch_pending_member(self, group: Group, member_id: str, deadline_ms: int) -> None:
+    def watch_pending_member(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
         self._watch(group, member_id, deadline_ms)
 
-    def unwatch(self, group: Group, member_id: str) -> None:
+    def unwatch(self, group: ClassicGroup, member_id: str) -> None:
         self._outbox.put(CancelTimer(SessionTimer(group.group_id, member_id)))
 
-    def on_session_timer(self, group: Group, member_id: str, now_ms: int) -> None:
+    def on_session_timer(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         if member_id in group.pending_members:
             self.remove_pending(group, member_id, now_ms)
             return
@@ -94,20 +94,20 @@ class Rebalance:
         if member is not None and member.is_expected_to_heartbeat:
             self.remove(group, member, RebalanceReason.SESSION_EXPIRED, "session expired", now_ms)
 
-    def _watch(self, group: Group, member_id: str, deadline_ms: int) -> None:
+    def _watch(self, group: ClassicGroup, member_id: str, deadline_ms: int) -> None:
         self._outbox.put(ScheduleTimer(SessionTimer(group.group_id, member_id), deadline_ms))
 
     # --- the start -------------------------------------------------------------------------------------------------
 
     def maybe_prepare(
-        self, group: Group, reason: RebalanceReason, member_ids: Iterable[str], detail: str, now_ms: int
+        self, group: ClassicGroup, reason: RebalanceReason, member_ids: Iterable[str], detail: str, now_ms: int
     ) -> None:
         """Start a rebalance, unless one is being prepared."""
         if group.can_rebalance:
             self.prepare(group, reason, member_ids, detail, now_ms)
 
     def prepare(
-        self, group: Group, reason: RebalanceReason, member_ids: Iterable[str], detail: str, now_ms: int
+        self, group: ClassicGroup, reason: RebalanceReason, member_ids: Iterable[str], detail: str, now_ms: int
     ) -> None:
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.refuse_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
@@ -127,14 +127,14 @@ class Rebalance:
         self._outbox.put(ScheduleTimer(JoinTimer(group.group_id), now_ms + delay_ms))
         self.complete_if_all_joined(group, now_ms)
 
-    def refuse_assignment(self, group: Group, error: ErrorCode, now_ms: int) -> None:
+    def refuse_assignment(self, group: ClassicGroup, error: ErrorCode, now_ms: int) -> None:
         """The generation gets no assignment: every parked SyncGroup gets `error`."""
         assert group.state is GroupState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = b""
             self.complete_sync(group, member, sync_error(error), now_ms)
 
-    def complete_sync(self, group: Group, member: Member, response: SyncGroupResponse, now_ms: int) -> None:
+    def complete_sync(self, group: ClassicGroup, member: Member, response: SyncGroupResponse, now_ms: int) -> None:
         """Complete the member's parked SyncGroup, if there is one; its session timer starts again."""
         waiter, member.syncing = member.syncing, None
         if waiter is not None:
@@ -143,12 +143,12 @@ class Rebalance:
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    def complete_if_all_joined(self, group: Group, now_ms: int) -> None:
+    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int) -> None:
         is_initial = group.remaining_delay_ms is not None  # waits for its delay even when all known members joined
         if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.all_members_joined:
             self._complete(group, now_ms)
 
-    def on_join_timer(self, group: Group, now_ms: int) -> None:
+    def on_join_timer(self, group: ClassicGroup, now_ms: int) -> None:
         assert group.state is GroupState.PREPARING_REBALANCE
         if group.new_member_added and group.remaining_delay_ms:
             group.new_member_added = False
@@ -158,7 +158,7 @@ class Rebalance:
         else:
             self._complete(group, now_ms)
 
-    def _complete(self, group: Group, now_ms: int) -> None:
+    def _complete(self, group: ClassicGroup, now_ms: int) -> None:
         missing = [m for m in group.members.values() if m.joining is None and not m.is_static]
         self._dismiss(group, missing, "did not join in time")
         if group.members and not group.elect_joined_leader():
@@ -186,7 +186,7 @@ class Rebalance:
             group.pending_sync.add(member.member_id)
         self._outbox.put(ScheduleTimer(SyncTimer(group.group_id), now_ms + group.rebalance_timeout_ms))
 
-    def on_sync_timer(self, group: Group, now_ms: int) -> None:
+    def on_sync_timer(self, group: ClassicGroup, now_ms: int) -> None:
         assert group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
         without_sync = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
         if without_sync:
@@ -194,7 +194,7 @@ class Rebalance:
             member_ids = [member.member_id for member in without_sync]
             self.prepare(group, RebalanceReason.SYNC_MISSING, member_ids, "", now_ms)
 
-    def synced(self, group: Group, member_id: str) -> None:
+    def synced(self, group: ClassicGroup, member_id: str) -> None:
         """The member's SyncGroup arrived."""
         group.pending_sync.discard(member_id)
         if not group.pending_sync:
@@ -202,18 +202,18 @@ class Rebalance:
 
     # --- removal ---------------------------------------------------------------------------------------------------
 
-    def remove(self, group: Group, member: Member, reason: RebalanceReason, detail: str, now_ms: int) -> None:
+    def remove(self, group: ClassicGroup, member: Member, reason: RebalanceReason, detail: str, now_ms: int) -> None:
         """Remove a member; the others rebalance, or continue the rebalance in progress."""
         self._dismiss(group, [member], detail)
         self.maybe_prepare(group, reason, [member.member_id], detail, now_ms)
         self.complete_if_all_joined(group, now_ms)
 
-    def remove_pending(self, group: Group, member_id: str, now_ms: int) -> None:
+    def remove_pending(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
         group.remove(member_id)
         self.unwatch(group, member_id)
         self.complete_if_all_joined(group, now_ms)
 
-    def _dismiss(self, group: Group, members: list[Member], why: str) -> None:
+    def _dismiss(self, group: ClassicGroup, members: list[Member], why: str) -> None:
         if not members:
             return
         for member in members:
@@ -235,7 +235,7 @@ class _EmptyGroup:
     """The record of a generation without members. Its loss does no harm: the record before it only has members that left,
     whose sessions expire wherever it is loaded."""
 
-    group: Group
+    group: ClassicGroup
     outbox: Outbox
 
     def committed(self, now_ms: int) -> None:

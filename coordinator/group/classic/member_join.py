@@ -5,8 +5,8 @@
     an id that is pending      becomes a member
     an id that is a member     joins the rebalance, starts one (leader, or changed metadata), or gets the current generation
 
-A new member whose request exceeds the memory limit (`coordinator.group.waiting_bytes`) gets COORDINATOR_LOAD_IN_PROGRESS, after
-which clients retry; a pending id is removed then, so that no rebalance waits for it.
+A new member whose request exceeds the memory limit (`coordinator.group.classic.waiting_bytes`) gets
+COORDINATOR_LOAD_IN_PROGRESS, after which clients retry; a pending id is removed then, so that no rebalance waits for it.
 
 Rules: no IO. A request is parked by adding its waiter to the member; every other request gets its response here.
 Source: Kafka GroupCoordinator.handleJoinGroup; KIP-345 and KIP-814 (static members), KIP-394, KIP-389 (group size),
@@ -17,14 +17,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.group.append_errors import group_append_error
+from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.member import Member, Protocols
+from coordinator.group.classic.rebalance import Rebalance
+from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, joined, sync_error
+from coordinator.group.classic.validation import member_error
+from coordinator.group.classic.waiting_bytes import WaitingBytes, size_of
 from coordinator.group.events import MemberFenced, RebalanceReason, WaitingMemoryFull
-from coordinator.group.group import Group, GroupState
-from coordinator.group.member import Member, Protocols
-from coordinator.group.rebalance import Rebalance
-from coordinator.group.responses import UNKNOWN_MEMBER_ID, group_append_error, join_error, joined, sync_error
 from coordinator.group.settings import GroupSettings
-from coordinator.group.validation import member_error
-from coordinator.group.waiting_bytes import WaitingBytes, size_of
 from coordinator.runtime.contract import AppendRecords, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequest
@@ -85,7 +86,7 @@ class MemberJoin:
         timeout_ms = join.request.session_timeout_ms
         return self._settings.min_session_timeout_ms <= timeout_ms <= self._settings.max_session_timeout_ms
 
-    def join(self, group: Group, join: Join, now_ms: int) -> None:
+    def join(self, group: ClassicGroup, join: Join, now_ms: int) -> None:
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
             group.remove(member_id)
@@ -102,7 +103,7 @@ class MemberJoin:
             self._join_known(group, join, now_ms)
         self._rebalance.complete_if_all_joined(group, now_ms)
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether `group.max.size` admits the member. While a rebalance is prepared it applies to known members too, in the
         order of their requests, since it may have been lowered. Members of a stable generation stay."""
         match group.state:
@@ -115,7 +116,7 @@ class MemberJoin:
             case _:
                 return member_id in group.members or len(group.members) < self._settings.max_size
 
-    def _has_memory(self, group: Group, join: Join) -> bool:
+    def _has_memory(self, group: ClassicGroup, join: Join) -> bool:
         """Whether the memory limit admits the parked request of a new member."""
         if self._waiting.has_room(size_of(join.protocols)):
             return True
@@ -125,7 +126,7 @@ class MemberJoin:
 
     # --- without a member id ---------------------------------------------------------------------------------------
 
-    def _join_new(self, group: Group, join: Join, now_ms: int) -> None:
+    def _join_new(self, group: ClassicGroup, join: Join, now_ms: int) -> None:
         instance_id = join.request.group_instance_id
         new_member_id = join.new_member_id
         if len(new_member_id.encode()) > MAX_STRING_BYTES:
@@ -143,7 +144,7 @@ class MemberJoin:
         else:
             self._add(group, join, new_member_id, now_ms)
 
-    def _add(self, group: Group, join: Join, member_id: str, now_ms: int) -> None:
+    def _add(self, group: ClassicGroup, join: Join, member_id: str, now_ms: int) -> None:
         member = Member(
             member_id=member_id,
             group_instance_id=join.request.group_instance_id,
@@ -163,7 +164,9 @@ class MemberJoin:
 
     # --- a static member's return ----------------------------------------------------------------------------------
 
-    def _replace_static(self, group: Group, join: Join, instance_id: str, new_member_id: str, now_ms: int) -> None:
+    def _replace_static(
+        self, group: ClassicGroup, join: Join, instance_id: str, new_member_id: str, now_ms: int
+    ) -> None:
         """The instance was restarted. The group does not rebalance when the chosen protocol stays the same."""
         old_member_id = group.static_members[instance_id]
         old_leader_id = group.leader_id
@@ -188,7 +191,7 @@ class MemberJoin:
             case _:
                 assert group.state is GroupState.PREPARING_REBALANCE
 
-    def _fence(self, group: Group, member: Member) -> None:
+    def _fence(self, group: ClassicGroup, member: Member) -> None:
         """Requests that are parked under the old member id come from another instance: fence them."""
         waiter = group.take_joining(member)
         if waiter is not None:
@@ -231,7 +234,7 @@ class MemberJoin:
 
     # --- with a member id ------------------------------------------------------------------------------------------
 
-    def _join_known(self, group: Group, join: Join, now_ms: int) -> None:
+    def _join_known(self, group: ClassicGroup, join: Join, now_ms: int) -> None:
         request = join.request
         member_id = request.member_id
         if member_id in group.pending_members:
@@ -266,7 +269,7 @@ class MemberJoin:
                 # The response to its JoinGroup was lost: send it again.
                 self._outbox.respond(join.waiter, joined(group, member_id))
 
-    def _park(self, group: Group, member: Member, join: Join) -> None:
+    def _park(self, group: ClassicGroup, member: Member, join: Join) -> None:
         if member.joining is not None:
             # The client abandoned that request, or two clients share an id. Apache Kafka sends no response to it.
             self._outbox.respond(member.joining, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
@@ -281,7 +284,7 @@ class _StaticReturn:
     """A static member has its new id immediately, and gets its response when the id is stored."""
 
     joins: MemberJoin
-    group: Group
+    group: ClassicGroup
     member: Member
     join: Join
     old_member_id: str

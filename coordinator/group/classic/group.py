@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
-from coordinator.group.member import Member, Protocols
+from coordinator.group.classic.member import Member, Protocols
+from coordinator.group.classic.subscription import subscribed_topics
+from coordinator.group.classic.waiting_bytes import WaitingBytes, size_of
 from coordinator.group.offsets import GroupOffsets
-from coordinator.group.subscription import subscribed_topics
-from coordinator.group.waiting_bytes import WaitingBytes, size_of
 from coordinator.runtime.contract import Waiter
 from protocol.messages.join_group import JoinGroupResponseMember
 from protocol.stored.group_metadata import GroupMetadataValue
@@ -53,7 +53,7 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 }
 
 
-class Group:
+class ClassicGroup:
     """Owned by the shard, from the first join, commit or loaded record until nothing of it is left."""
 
     __slots__ = (
@@ -79,7 +79,8 @@ class Group:
         "subscribed",
     )
 
-    def __init__(self, group_id: str, now_ms: int, waiting: WaitingBytes) -> None:
+    def __init__(self, group_id: str, now_ms: int, waiting: WaitingBytes, offsets: GroupOffsets | None = None) -> None:
+        """`offsets` are those of the group id: they stay when the group becomes one of another kind."""
         self._waiting = waiting
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -104,7 +105,7 @@ class Group:
         # Topics the members consume, for expiry and OffsetDelete; None: not known.
         self.subscribed: frozenset[str] | None = None
         self.stored: GroupMetadataValue | None = None
-        self.offsets = GroupOffsets()
+        self.offsets = GroupOffsets() if offsets is None else offsets
         self._supporters: Counter[str] = Counter()
 
     @property

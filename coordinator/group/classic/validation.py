@@ -7,13 +7,13 @@ Source: Kafka GroupCoordinator.validateCurrentMember, validateHeartbeat, validat
 
 from __future__ import annotations
 
+from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.events import MemberFenced
-from coordinator.group.group import Group, GroupState
 from coordinator.runtime.contract import Outbox
 from protocol.errors import ErrorCode
 
 
-def member_error(group: Group, member_id: str, group_instance_id: str | None, outbox: Outbox) -> ErrorCode:
+def member_error(group: ClassicGroup, member_id: str, group_instance_id: str | None, outbox: Outbox) -> ErrorCode:
     """Check that `member_id` is a member, and has this instance id when one is given."""
     if group_instance_id is not None:
         current = group.static_members.get(group_instance_id)
@@ -26,7 +26,7 @@ def member_error(group: Group, member_id: str, group_instance_id: str | None, ou
 
 
 def generation_error(
-    group: Group, member_id: str, group_instance_id: str | None, generation_id: int, outbox: Outbox
+    group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int, outbox: Outbox
 ) -> ErrorCode:
     """Check `member_error`, and that the member is in the group's generation. A group that is being deleted has no members."""
     if group.state is GroupState.DEAD:
@@ -38,7 +38,7 @@ def generation_error(
 
 
 def commit_error(
-    group: Group,
+    group: ClassicGroup,
     member_id: str,
     group_instance_id: str | None,
     generation_id: int,

@@ -1,0 +1,1 @@
+"""Classic groups: members that join and sync, one of which assigns. Pure."""
