@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.cluster.cluster_features import ClusterFeatures
 from broker.cluster.control_requests import ControlRequests
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.controller_claims import ControllerClaims
@@ -74,7 +73,7 @@ from runtime.slices import SerialQueue
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
     from broker.network.listening.listeners import ListenerPlan
-    from broker.network.routes import ApiVersionRow
+    from broker.network.routes import DispatchTable
     from broker.observability.audit import AuditLog
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
@@ -119,7 +118,7 @@ class Infrastructure:
     acls: ClusterAcls | None
     audit: AuditLog
     requests: MemoryBudget
-    api_versions: tuple[ApiVersionRow, ...]
+    table: DispatchTable
 
 
 class Components:
@@ -174,7 +173,7 @@ class Components:
                 MemoryBudget(base.settings.barnabas_fetch_response_memory_bytes), base.timer
             ),
             metadata=base.metadata,
-            features=ClusterFeatures(base.store, base.version, base.tasks),
+            features=base.table.levels,
             advertised=AdvertisedAddresses(base.broker_id, base.plans),
             control=self._control,
             controller=controller,
@@ -197,7 +196,7 @@ class Components:
             client_warnings=ClientWarnings(base.clock),
             delegation_tokens=self._delegation_tokens(controller),
             metrics=base.metrics,
-            api_versions=base.api_versions,
+            table=base.table,
         )
 
     # --- the controller and its requests ---

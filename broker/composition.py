@@ -35,6 +35,7 @@ from coordinator.group.settings import GroupSettings
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction_coordinator import TransactionCoordinatorSettings
+from metadata.features import NEWEST_LEVELS, NO_LEVELS, REGISTERED, FeatureLevels
 from metadata.store.znodes import BrokerRegistration, RegisteredEndpoint
 from protocol.records.compression import Compression
 from replication.isr_requests import AlterPartitionChannel, IsrChanges, IsrRequests, IsrWrites
@@ -140,7 +141,7 @@ def authentication(
     if not rules:
         return None
     return ListenersAuthentication(
-        rules, table, services.features, services.clock, services.timer, services.audit, services.metrics.authentication,
+        rules, table, services.clock, services.timer, services.audit, services.metrics.authentication,
         MemoryBudget(AUTHENTICATION_BYTES), services.settings.barnabas_authentication_max_connections,
     )  # fmt: skip
 
@@ -199,9 +200,23 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
     )
 
 
+def initial_levels(settings: BrokerSettings, version: InterBrokerVersion) -> FeatureLevels:
+    """Return the feature levels that this broker gives a new cluster. Raises ConfigError."""
+    text = settings.barnabas_initial_features
+    if text:
+        try:
+            levels = FeatureLevels.parse(text)
+        except ValueError as error:
+            raise ConfigError(f"barnabas.initial.features={text}: {error}") from error
+    else:
+        levels = NEWEST_LEVELS if settings.zookeeper_connect is None else NO_LEVELS
+    return levels if version.supports_feature_versioning else NO_LEVELS
+
+
 def registration(
     broker_id: int,
     settings: BrokerSettings,
+    version: InterBrokerVersion,
     plans: Sequence[ListenerPlan],
     bound: Mapping[str, Address],
     *,
@@ -220,6 +235,7 @@ def registration(
         ),
         timestamp_ms=now_ms,
         rack=settings.broker_rack,
+        features=REGISTERED if version.supports_feature_versioning else {},
         host_id=settings.barnabas_host_id,
     )
 

@@ -28,6 +28,7 @@ from broker.server import Broker
 from broker.start_options import VERSION, StartOptions
 from config.errors import ConfigError
 from config.unknown_settings import unknown_settings
+from metadata.features import UnsupportedFeaturesError
 from metadata.store.embedded import EmbeddedStore
 from metadata.store.port import StoreError
 from metadata.store.registration import BrokerIdTakenError
@@ -73,7 +74,9 @@ DEFAULT_BACKLOG = 1024
 # A handshake waits for nothing but a core; two of them take no more than the loop leaves.
 TLS_HANDSHAKE_THREADS = 2
 TLS_WRITE_THREADS = 4
-_START_REFUSALS = (DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenError, KafkaError, OSError)
+_START_REFUSALS = (
+    DirectoryRefused, StoreFileError, StoreError, BrokerIdTakenError, UnsupportedFeaturesError, KafkaError, OSError,
+)  # fmt: skip
 
 
 def run(settings: BrokerSettings, options: StartOptions, started_ms: int) -> int:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from broker.access_control import AccessControl
 from broker.cluster.brokers_connector import brokers_connector
+from broker.cluster.cluster_features import ClusterFeatures
 from broker.cluster.controlled_shutdown import request_controlled_shutdown
 from broker.cluster.controller_channel import ControllerChannel
 from broker.cluster.log_directory_events import LogDirectoryEvents
@@ -40,6 +41,7 @@ from broker.composition import (
     connection_rates,
     controlled_shutdown_version,
     gate,
+    initial_levels,
     inter_broker_listener,
     inter_broker_version,
     listener_plans,
@@ -66,6 +68,7 @@ from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
 from controller.producer_ids import use_separate_producer_ids
 from metadata.admin.metadata_wait import wait_for_image
+from metadata.features import CurrentLevels
 from metadata.image import ClusterImage, MetadataCache
 from metadata.store.any_session import in_any_session
 from metadata.store.port import SessionEvent, Store
@@ -122,6 +125,8 @@ class Broker:
         self._timer = Timer(dependencies.clock, loop.call_later)
         self._plans = with_host_name(listener_plans(settings), dependencies.host_name)
         self._version = inter_broker_version(settings)
+        self._initial_levels = initial_levels(settings, self._version)
+        self._levels = CurrentLevels()
         self._passwords = StoredPasswords.of(settings, dependencies.randomness)
         self._access = AccessControl(settings, dependencies, self._tasks)
         self._sasl = SaslSources(
@@ -203,7 +208,7 @@ class Broker:
 
     async def start(self) -> None:
         """Start, and return when clients are served. Raises ConfigError, DirectoryRefused, StoreFileError, BrokerIdTakenError,
-        OSError."""
+        UnsupportedFeaturesError, OSError."""
         await self._access.audit.open()
         self._enter("opening the store")
         await self._open_store()
@@ -212,6 +217,7 @@ class Broker:
         await self._sasl.oauth.start()
         assert self._store is not None
         await self._access.load(self._store, self._version)
+        await ClusterFeatures(self._store, self._version, self._tasks, self._levels, self._on_fatal).start()
         self._tls = tls_listeners(
             self._dynamic, self._plans, self._dependencies, self.logs.online_directories[0], self._timer, self._tasks
         )
@@ -232,7 +238,6 @@ class Broker:
         await services.controller.start()
         self._enter("waiting to be announced by the controller")
         await self._announced()
-        await services.features.start()
         services.groups.start()
         services.group_lag.start()
         services.transactions.start()
@@ -285,7 +290,7 @@ class Broker:
         connect = self.settings.zookeeper_connect
         if connect is not None:
             await in_any_session(lambda: check_store_has_a_cluster(store, connect, identity))
-        await in_any_session(lambda: ensure_persistent_paths(store))
+        await in_any_session(lambda: ensure_persistent_paths(store, self._initial_levels))
         own_cluster = await in_any_session(lambda: cluster_id(store, dependencies.randomness, identity.cluster_id))
         self.broker_id = await in_any_session(lambda: choose_broker_id(store, self.settings, identity.broker_id))
         if not self.has_others and identity.broker_id in (None, self.broker_id):
@@ -318,7 +323,7 @@ class Broker:
         """Make the components, and those that register this broker and report its failed directories."""
         dependencies, settings, tasks, store = self._dependencies, self.settings, self._tasks, self._store
         assert store is not None
-        table = DispatchTable(self._access.audit.audited(ALL))
+        table = DispatchTable(self._access.audit.audited(ALL), self._levels)
         components = Components(
             Infrastructure(
                 settings=settings,
@@ -346,7 +351,7 @@ class Broker:
                 acls=self._access.acls,
                 audit=self._access.audit,
                 requests=self.request_budget,
-                api_versions=table.api_versions(),
+                table=table,
             ),
             is_registered=lambda: self._is_registered,
         )
@@ -386,7 +391,9 @@ class Broker:
     def _registration(self) -> BrokerRegistration:
         host_name = self._dependencies.host_name if self.has_others else "localhost"
         now_ms = self._dependencies.clock.wall_ms()
-        return registration(self.broker_id, self.settings, self._plans, self.bound, host_name=host_name, now_ms=now_ms)
+        return registration(
+            self.broker_id, self.settings, self._version, self._plans, self.bound, host_name=host_name, now_ms=now_ms
+        )
 
     # --- changes while it runs ---
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.cluster.cluster_acls import ClusterAcls
-    from broker.cluster.cluster_features import ClusterFeatures
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.group_lag import GroupLag
     from broker.cluster.internal_topics import InternalTopics
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from broker.network.memory_budget import MemoryBudget
     from broker.network.quotas.client_quotas import Quotas
     from broker.network.responses.response_memory import ResponseMemory
-    from broker.network.routes import ApiVersionRow
+    from broker.network.routes import DispatchTable
     from broker.observability.audit import AuditLog
     from broker.observability.client_warnings import ClientWarnings
     from broker.observability.metrics import BrokerMetrics
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from coordinator.group_coordinator import GroupCoordinator
     from coordinator.transaction_coordinator import TransactionCoordinator
     from metadata.admin.topic_admin import TopicAdmin
+    from metadata.features import CurrentLevels
     from metadata.image import MetadataCache
     from metadata.store.port import Store
     from replication.fetch_sessions import FetchSessions
@@ -66,7 +66,7 @@ class Services:
     requests: MemoryBudget
     response_memory: ResponseMemory
     metadata: MetadataCache
-    features: ClusterFeatures
+    features: CurrentLevels
     advertised: AdvertisedAddresses
     control: ControlRequests
     controller: Controller
@@ -89,4 +89,4 @@ class Services:
     client_warnings: ClientWarnings
     delegation_tokens: DelegationTokens | None
     metrics: BrokerMetrics
-    api_versions: tuple[ApiVersionRow, ...]
+    table: DispatchTable

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from broker.network.listening.listeners import HIGHEST_PORT, Endpoint, ListenerPlan
 from config.broker import BrokerSettings
 from config.errors import ConfigError
+from metadata.features import NEWEST_WORD
 from runtime.network.transport import Address, is_every_interface
 from storage.directories.log_directory import BROKER_FOLDER, STORE_FOLDER
 
@@ -208,6 +209,8 @@ def _common(settings: BrokerSettings, last_id: int, host_name: str) -> dict[str,
 def _of_own_store(settings: BrokerSettings, count: int) -> dict[str, str]:
     """Return what follows from there being no other brokers than these, and from a store on this machine."""
     common = {"zookeeper.ssl.client.enable": "false"} if settings.zookeeper_ssl_client_enable else {}
+    if not settings.barnabas_initial_features:  # no broker of Apache Kafka joins them
+        common["barnabas.initial.features"] = NEWEST_WORD
     if count >= INTERNAL_REPLICAS:
         return common
     wanted = {

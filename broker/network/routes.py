@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from broker.network.newer_versions import NEWER
 from broker.network.requests.large_requests import Undecoded, small_only
 from broker.network.responses.error_responses import TOP_LEVEL, Errors
+from metadata.features import CurrentLevels
 from protocol.codec.bounds import heaviest_element
 from protocol.header import request_header_version, response_header_version
 from protocol.messages.alter_partition import AlterPartitionRequest
@@ -33,6 +35,7 @@ from protocol.schema import Message, Request, Response
 
 if TYPE_CHECKING:
     from broker.observability.audited_request import Audit
+    from metadata.features import FeatureLevels
     from runtime.disk.filesystem import Buffer
     from security.access import Access, Requirement
 
@@ -169,9 +172,12 @@ class Route:
 
 class DispatchTable:
     """Handlers by API key, one for each range of its versions, the newest last; routes by API key and version, made when
-    they are first asked for."""
+    they are first asked for. `levels` decide which versions there are (`broker.network.newer_versions`): none above those of
+    3.9.1 without levels."""
 
-    def __init__(self, handlers: Iterable[Handler[Any]]) -> None:
+    def __init__(self, handlers: Iterable[Handler[Any]], levels: CurrentLevels | None = None) -> None:
+        self.levels = levels or CurrentLevels()
+        """What is finalized in this cluster, as ApiVersions tells it beside the versions."""
         self._handlers: dict[int, list[Handler[Any]]] = {}
         for handler in handlers:
             self._handlers.setdefault(handler.api_key, []).append(handler)
@@ -182,6 +188,31 @@ class DispatchTable:
                     f"{newer.api_name} has two handlers of a version, or none"
                 )
         self.routes: dict[int, Route] = {}
+        self._offered = self._offered_by(self.levels.levels)
+        self.levels.subscribe(self._on_levels)
+
+    def _on_levels(self, levels: FeatureLevels) -> None:
+        """Forget the routes that are no longer served: the others are found for each request without asking the levels."""
+        self._offered = self._offered_by(levels)
+        for key, route in list(self.routes.items()):
+            if route.version > self._last_served(route.handler.api_key):
+                del self.routes[key]
+
+    def _last_served(self, api_key: int) -> int:
+        last = self._handlers[api_key][-1].last_version
+        newer = NEWER.get(api_key)
+        return last if newer is None else newer.last_served(last, self.levels.levels)
+
+    def _offered_by(self, levels: FeatureLevels) -> tuple[ApiVersionRow, ...]:
+        rows = []
+        for key, same in sorted(self._handlers.items()):
+            first, last = same[0].first_version, same[-1].last_version
+            newer = NEWER.get(key)
+            if newer is not None:
+                last = newer.last_offered(last, levels)
+            if last >= first:
+                rows.append(ApiVersionRow(key, first, last))
+        return tuple(rows)
 
     @staticmethod
     def route_key(api_key: int, version: int) -> int:
@@ -191,23 +222,20 @@ class DispatchTable:
         """None when this API, or this version of it, is not served."""
         key = self.route_key(api_key, version)
         route = self.routes.get(key)
-        if route is None:
-            for handler in self._handlers.get(api_key, ()):
+        if route is None and api_key in self._handlers and version <= self._last_served(api_key):
+            for handler in self._handlers[api_key]:
                 if handler.first_version <= version <= handler.last_version:
                     route = self.routes[key] = Route(handler, version)
         return route
 
     def handler(self, api_key: int) -> Handler[Any] | None:
-        """The one of the newest versions."""
+        """The one of the newest versions; None for an API that is not served."""
         same = self._handlers.get(api_key)
-        return None if same is None else same[-1]
+        return None if same is None or self._last_served(api_key) < same[0].first_version else same[-1]
 
     def api_versions(self) -> tuple[ApiVersionRow, ...]:
         """The rows of an ApiVersions response, by key."""
-        return tuple(
-            ApiVersionRow(key, same[0].first_version, same[-1].last_version)
-            for key, same in sorted(self._handlers.items())
-        )
+        return self._offered
 
 
 def _has_records(message_type: type[Message]) -> bool:

@@ -51,6 +51,9 @@ class OwnSettings(SettingTable):
     barnabas_http_port: int | None = setting(
         "barnabas.http.port", INT, None, between(0, 65_535, optional=True), effective=True,
         doc="Port that serves /metrics, /health, /ready and /live; 0 picks a free one, without it none is opened.")
+    barnabas_initial_features: str = setting("barnabas.initial.features", STRING, "", effective=True,
+        doc="Feature levels of a new cluster: newest, none, or names with levels, such as group.version=1. Empty: newest for a "
+        "lone broker, none over ZooKeeper, where Apache Kafka 3.9 ends when it meets one. A cluster that exists keeps its own.")
     barnabas_internal_topics_create_enable: bool = setting(
         "barnabas.internal.topics.create.enable", BOOLEAN, False, effective=True,
         doc="Whether a controller creates __consumer_offsets and __transaction_state as soon as there are brokers for their "

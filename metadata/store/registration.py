@@ -16,10 +16,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from config.broker import BrokerSettings
+from metadata.features import NO_LEVELS, FeatureLevels
 from metadata.store import znodes
 from metadata.store.node_reading import decoded
 from metadata.store.port import ConnectionLossError, NodeExistsError, NoNodeError, Tree, ensure_path
-from metadata.store.znodes import BrokerRegistration, TopicRegistration
+from metadata.store.znodes import BrokerRegistration, FinalizedFeatures, TopicRegistration
 from runtime.randomness import Randomness, uuid_bytes
 
 T = TypeVar("T")
@@ -32,10 +33,11 @@ class BrokerIdTakenError(Exception):
     """Another live session has registered this broker id."""
 
 
-async def ensure_persistent_paths(store: Tree) -> None:
+async def ensure_persistent_paths(store: Tree, initial: FeatureLevels = NO_LEVELS) -> None:
+    """Make the nodes that are there in every cluster. A new cluster gets the `initial` feature levels."""
     for path in znodes.PERSISTENT_PATHS:
         await _until_answered(lambda path=path: ensure_path(store, path))  # type: ignore[misc]
-    await _until_answered(lambda: _ensure_node(store, znodes.FEATURE, znodes.encode_feature()))
+    await _until_answered(lambda: _ensure_node(store, znodes.FEATURE, FinalizedFeatures(initial.above_zero).encode()))
 
 
 async def cluster_id(store: Tree, randomness: Randomness, remembered: str | None = None) -> str:

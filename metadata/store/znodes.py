@@ -264,11 +264,6 @@ class FinalizedFeatures:
         return cls(levels, int(require(value, "status", FEATURE)) == 1)
 
 
-def encode_feature() -> bytes:
-    """No finalized features, enabled."""
-    return FinalizedFeatures().encode()
-
-
 # --- topics and partitions ---
 
 

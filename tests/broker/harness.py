@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
-from broker.cluster.cluster_features import ClusterFeatures
 from broker.network.connections.acceptor import AcceptLimits, Acceptor
 from broker.network.connections.connection import RequestConnection
 from broker.network.connections.connection_shared import ConnectionLimits, ConnectionShared, ReceiveBuffer
@@ -22,6 +21,7 @@ from broker.network.routes import DispatchTable, Handler
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.observability.audit import AuditLog
 from broker.services import Services
+from metadata.features import CurrentLevels
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response
 from runtime.disk.filesystem import Buffer
@@ -96,16 +96,16 @@ class Broker:
         self.plain_budget = MemoryBudget(budget_bytes)
         self.response_memory = ResponseMemory(MemoryBudget(response_bytes), self.timer)
         self.tasks = TaskScope("requests")
-        self.audit, self.features = AuditLog(), cast(ClusterFeatures, SimpleNamespace(epoch=0))
-        table = self.table = DispatchTable(handlers)
+        self.audit, self.levels = AuditLog(), CurrentLevels(epoch=0)
+        table = self.table = DispatchTable(handlers, self.levels)
         self.shared = ConnectionShared(
             dispatch=Dispatch(table, self.tasks, observer, gate),
             services=cast(
                 Services,
                 SimpleNamespace(
-                    api_versions=table.api_versions(),
+                    table=table,
                     audit=self.audit,
-                    features=self.features,
+                    features=self.levels,
                     serial_queue=SerialQueue(self.clock, self.turns.call_soon),
                 ),
             ),

@@ -8,6 +8,7 @@ from broker.handlers.brokers.api_versions import api_versions
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import unsupported_api_versions
+from metadata.features import NEWEST, NO_LEVELS, FeatureLevels
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -26,8 +27,10 @@ def fetch(_: FetchRequest, __: RequestContext) -> FetchResponse:
     return FetchResponse(responses=[])
 
 
-def ask(request: ApiVersionsRequest, version: int) -> ApiVersionsResponse:
-    peer = Broker([heartbeat, fetch, api_versions]).connect()
+def ask(request: ApiVersionsRequest, version: int, levels: FeatureLevels = NO_LEVELS) -> ApiVersionsResponse:
+    broker = Broker([heartbeat, fetch, api_versions])
+    broker.levels.publish(levels, 0)
+    peer = broker.connect()
     peer.send(request, version)
     (answer,) = peer.answers()
     assert isinstance(answer, ApiVersionsResponse)
@@ -46,6 +49,18 @@ def test_the_rows_are_the_table_of_handlers(version: int) -> None:
     assert answer.supported_features == answer.finalized_features == []
     assert answer.finalized_features_epoch == (0 if version >= 3 else -1)
     assert not answer.zk_migration_ready
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_levels_are_told_and_those_that_begin_at_zero_only_from_v4_on(version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    answer = ask(request, version, FeatureLevels(transaction=1))
+    assert [(row.name, row.min_version, row.max_version) for row in answer.supported_features] == (
+        [(name, 0, newest) for name, newest in NEWEST.items()] if version >= 4 else []
+    )
+    assert [(row.name, row.min_version_level, row.max_version_level) for row in answer.finalized_features] == (
+        [("transaction.version", 1, 1)] if version >= 3 else []
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.oracle.broker import Broker
 from tests.oracle.process import write_properties
 
+LEVELS = {"barnabas.initial.features": "none"}
+"""It is compared with Apache Kafka 3.9.1, which has none."""
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
 
@@ -38,5 +40,7 @@ class Barnabas(Broker):
         )
 
     def prepare(self) -> list[str]:
-        arguments = write_properties(self.folder / "server.properties", {**self.properties(), **self.settings})
+        arguments = write_properties(
+            self.folder / "server.properties", {**LEVELS, **self.properties(), **self.settings}
+        )
         return [sys.executable, "-m", "barnabas.cli", "start", *arguments]

@@ -91,6 +91,7 @@ def plan_settings(rng: Random) -> dict[str, str]:
         "offsets.topic.num.partitions": "2",
         "offsets.topic.segment.bytes": str(rng.choice((6_000, 1 << 20))),
         "group.initial.rebalance.delay.ms": "200",
+        "barnabas.initial.features": "none",
         "barnabas.lag.interval.ms": "0",  # tests of its own
         "group.min.session.timeout.ms": "1000",
         "log.flush.scheduler.interval.ms": "500",

@@ -16,7 +16,4 @@ from security.access import NOTHING
 
 @handles(ApiVersionsRequest, NOTHING)
 async def api_versions(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    services = context.services
-    return versions_response(
-        request, context.api_version, context.connection, services.api_versions, services.features.epoch
-    )
+    return versions_response(request, context.api_version, context.connection, context.services.table)

@@ -25,7 +25,6 @@ from broker.network.sasl.exchange import SaslFailure, SaslRules, SaslServerExcha
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
-    from broker.cluster.cluster_features import ClusterFeatures
     from broker.network.connections.client_connection import ClientConnection
     from broker.network.connections.connection_life import ConnectionLife
     from broker.network.memory_budget import MemoryBudget
@@ -61,13 +60,12 @@ class AuthenticationMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListenersAuthentication:
-    """What the authentications of a broker have in common. `rules` are those of each listener with SASL. `table` and `features`
-    are what ApiVersions tells. `budget` is for bytes of clients that have not authenticated, of whom there are `max_pending`
+    """What the authentications of a broker have in common. `rules` are those of each listener with SASL. `table` is
+    what ApiVersions tells. `budget` is for bytes of clients that have not authenticated, of whom there are `max_pending`
     at most; `pending` are those there are."""
 
     rules: Mapping[str, SaslRules]
     table: DispatchTable
-    features: ClusterFeatures
     clock: Clock
     timer: Timer
     audit: AuditLog
@@ -126,7 +124,7 @@ class Authentication:
 
     def _begun(self, client: ClientConnection, earlier: SaslSession | None = None) -> SaslServerExchange:
         common = self._common
-        return SaslServerExchange(self._rules, common.table, common.features.epoch, client, earlier)
+        return SaslServerExchange(self._rules, common.table, client, earlier)
 
     def close(self) -> None:
         """The connection is closed."""

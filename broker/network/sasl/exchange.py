@@ -95,15 +95,12 @@ class SaslServerExchange:
         self,
         rules: SaslRules,
         table: DispatchTable,
-        features_epoch: int,
         client: ClientConnection,
         earlier: SaslSession | None = None,
     ) -> None:
-        """`features_epoch` is that of the finalized features, for ApiVersions. `earlier` is what the client authenticates
-        again."""
+        """`table` is what ApiVersions tells. `earlier` is what the client authenticates again."""
         self._rules = rules
         self._table = table
-        self._features_epoch = features_epoch
         self._client = client
         self._earlier = earlier
         self._state = _State.INITIAL
@@ -160,8 +157,7 @@ class SaslServerExchange:
         except DecodeError as error:
             raise self._malformed(error) from error
         try:
-            rows = self._table.api_versions()
-            response = versions_response(request, version, self._client, rows, self._features_epoch)
+            response = versions_response(request, version, self._client, self._table)
         except KafkaError as error:
             self._state = _State.HANDSHAKE_OR_VERSIONS
             response = TOP_LEVEL(request, version, error.code, error.own_message)

@@ -99,7 +99,7 @@ def test_cluster_controller_feature_and_producer_ids() -> None:
     controller = b'{"version":2,"brokerid":1,"timestamp":"1795246860464","kraftControllerEpoch":-1}'
     assert znodes.encode_controller(1, 1795246860464) == controller
     assert znodes.decode_controller(controller) == 1
-    assert znodes.encode_feature() == b'{"features":{},"version":2,"status":1}'
+    assert znodes.FinalizedFeatures().encode() == b'{"features":{},"version":2,"status":1}'
     block = b'{"version":1,"broker":1,"block_start":"0","block_end":"999"}'
     assert ProducerIdBlock(1, 0, 1_000).encode() == block
     assert ProducerIdBlock.decode(block) == ProducerIdBlock(1, 0, 1_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from metadata.features import REGISTERED
 from protocol.messages.metadata import MetadataRequest
 from tests.differential.wire import NoResponse, Wire
 from tests.oracle import java
@@ -77,6 +79,10 @@ def test_the_node_and_metadata_tell_the_same_endpoints_in_the_same_order(zookeep
             chroot = str(broker.zookeeper).partition("/")[2]
             node = client.get(f"/{chroot}/brokers/ids/1")[0]
             before, _, rest = node.partition(b'"timestamp"')
+            features = re.search(rb'"features":({(?:[^{}]|{[^{}]*})*})', before)
+            assert features is not None
+            assert json.loads(features[1]) == (REGISTERED if broker.kind == "barnabas" else {})
+            before = before.replace(features[1], b"")
             nodes.append((before, rest.partition(b'"')[2].partition(b'"')[2]))
             metadata.append({name: told("127.0.0.1", port) for name, port in ports.items()})
             endpoints = json.loads(node)["endpoints"]

@@ -95,7 +95,7 @@ class World:
 
         def authentication(broker: Broker) -> ListenersAuthentication:
             return ListenersAuthentication(
-                {LISTENER: rules}, broker.table, broker.features, broker.clock, broker.timer, broker.audit,
+                {LISTENER: rules}, broker.table, broker.clock, broker.timer, broker.audit,
                 self.metrics, self.budget, max_pending,
             )  # fmt: skip
 
