@@ -14,10 +14,17 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.schema import Request
 
 HIGHEST: Final[dict[int, int]] = {
+    0: 11,  # Produce: 12 adds partitions to transactions by itself, from 13 on topics are named by their ids
     1: 12,  # Fetch: from 13 on topics are named by their ids
+    3: 12,  # Metadata: 13 may tell the client to begin again with its bootstrap addresses
+    8: 9,  # OffsetCommit, and OffsetFetch below: from 10 on topics are named by their ids
+    9: 9,
+    15: 5,  # DescribeGroups: from 6 on a group that does not exist is an error
     22: 4,  # InitProducerId, and EndTxn below: the second part of KIP-890 raises the epoch at the end of each transaction
     24: 3,  # AddPartitionsToTxn: from 4 on for brokers
     26: 4,
+    28: 4,  # TxnOffsetCommit: 5 adds the group to the transaction by itself
+    57: 1,  # UpdateFeatures: from 2 on there are no results of single features
 }
 """The newest version that is used of an API, where that is not the newest that is known."""
 

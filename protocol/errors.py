@@ -2,7 +2,7 @@
 
 An expected failure is an `ErrorCode` in a response. Code that cannot reach the response raises `KafkaError`, and
 dispatch turns it into the response. Each code has Kafka's general text; where Kafka sends another one, the raiser gives it as
-`message`. Source: org.apache.kafka.common.protocol.Errors and ApiError of Apache Kafka 3.9.
+`message`. Source: org.apache.kafka.common.protocol.Errors and ApiError of Apache Kafka 3.9 and 4.3.
 """
 
 from __future__ import annotations
@@ -252,6 +252,12 @@ class ErrorCode(IntEnum):
     INVALID_VOTER_KEY = (125, False, "The voter key doesn't match the receiving replica's key.")
     DUPLICATE_VOTER = (126, False, "The voter is already part of the set of voters.")
     VOTER_NOT_FOUND = (127, False, "The voter is not part of the set of voters.")
+    INVALID_REGULAR_EXPRESSION = (128, False, "The regular expression is not valid.")
+    REBOOTSTRAP_REQUIRED = (129, False, "Client metadata is stale. The client should rebootstrap to obtain new metadata.")
+    STREAMS_INVALID_TOPOLOGY = (130, False, "The supplied topology is invalid.")
+    STREAMS_INVALID_TOPOLOGY_EPOCH = (131, False, "The supplied topology epoch is invalid.")
+    STREAMS_TOPOLOGY_FENCED = (132, False, "The supplied topology epoch is outdated.")
+    SHARE_SESSION_LIMIT_REACHED = (133, True, "The limit of share sessions has been reached.")
     # fmt: on
 
 

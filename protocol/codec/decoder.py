@@ -151,7 +151,7 @@ class Decoder(Source):
         mark = self.variable("n")
         self._run.append(("b", mark))
         self._flush()
-        with self.block(f"if {mark} < 0:"):
+        with self.block(f"if {mark} < 0:" if field.tag is None else f"if {mark} <= 0:"):
             self.line(f"{target} = None")
         with self.block("else:"):
             self.line(f"{target} = {self._struct(struct_of(field))}")

@@ -204,7 +204,8 @@ class Encoder(Source):
         self._flush()
         self.line(f"{message} = {source}")
         with self.block(f"if {message} is None:"):
-            self.line(f"{self._add}(b'\\xff')")
+            null = b"\xff" if field.tag is None else b"\x00"
+            self.line(f"{self._add}({null!r})")
         with self.block("else:"):
             self.line(f"{self._add}(b'\\x01')")
             self._struct(struct_of(field), message)

@@ -1,11 +1,14 @@
-"""State and members of groups with broker-side assignment (KIP-848)."""
+"""State and members of groups with broker-side assignment (KIP-848).
+
+  v1  kind of each member (KIP-1099)
+"""
 
 from __future__ import annotations
 
-from protocol.schema import Message, Request, Response, array, bool_, int16, int32, string, struct, uuid
+from protocol.schema import Message, Request, Response, array, bool_, int8, int16, int32, string, struct, uuid
 
 
-class ConsumerGroupDescribeRequest(Request, key=69, versions="0", flexible="0+"):
+class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):
     group_ids:                     list[str] = array(string)
     include_authorized_operations: bool      = bool_()
 
@@ -31,6 +34,7 @@ class Member(Message):
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
     assignment:             Assignment = struct(Assignment)
     target_assignment:      Assignment = struct(Assignment)
+    member_type:            int        = int8("1+", default=-1, ignorable=True)
 
 
 class DescribedGroup(Message):

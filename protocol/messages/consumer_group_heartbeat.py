@@ -1,4 +1,7 @@
-"""A member of a group with broker-side assignment joins, reports and leaves (KIP-848)."""
+"""A member of a group with broker-side assignment joins, reports and leaves (KIP-848).
+
+  v1  the member makes its id; subscription by regular expression (KIP-1082, KIP-848)
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ class TopicPartitions(Message):
     partitions: list[int] = array(int32)
 
 
-class ConsumerGroupHeartbeatRequest(Request, key=68, versions="0", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(Request, key=68, versions="0-1", flexible="0+"):
     group_id:               str                          = string()
     member_id:              str                          = string()
     member_epoch:           int                          = int32()
@@ -18,6 +21,7 @@ class ConsumerGroupHeartbeatRequest(Request, key=68, versions="0", flexible="0+"
     rack_id:                str | None                   = string(nullable="0+", default=None)
     rebalance_timeout_ms:   int                          = int32(default=-1)
     subscribed_topic_names: list[str] | None             = array(string, nullable="0+", default=None)
+    subscribed_topic_regex: str | None                   = string("1+", nullable="1+", default=None)
     server_assignor:        str | None                   = string(nullable="0+", default=None)
     topic_partitions:       list[TopicPartitions] | None = array(TopicPartitions, nullable="0+", default=None)
 

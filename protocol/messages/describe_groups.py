@@ -5,6 +5,7 @@
   v3  authorized operations (KIP-430)
   v4  group instance id (KIP-345)
   v5  flexible (KIP-482)
+  v6  error message; a group that does not exist is an error (KIP-1043)
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from protocol.schema import Message, Request, Response, array, bool_, bytes_, int16, int32, string
 
 
-class DescribeGroupsRequest(Request, key=15, versions="0-5", flexible="5+"):
+class DescribeGroupsRequest(Request, key=15, versions="0-6", flexible="5+"):
     groups:                        list[str] = array(string)
     include_authorized_operations: bool      = bool_("3+", default=False)
 
@@ -28,6 +29,7 @@ class DescribedGroupMember(Message):
 
 class DescribedGroup(Message):
     error_code:            int                        = int16()
+    error_message:         str | None                 = string("6+", nullable="6+", default=None)
     group_id:              str                        = string()
     group_state:           str                        = string()
     protocol_type:         str                        = string()

@@ -4,6 +4,7 @@
   v2  flexible (KIP-482)
   v3  error of the whole request
   v4  total and usable bytes (KIP-827)
+  v5  directories that get no new replicas (KIP-1066)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ class DescribableLogDirTopic(Message):
     partitions: list[int] = array(int32)
 
 
-class DescribeLogDirsRequest(Request, key=35, versions="0-4", flexible="2+"):
+class DescribeLogDirsRequest(Request, key=35, versions="0-5", flexible="2+"):
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
 
@@ -38,6 +39,7 @@ class DescribeLogDirsResult(Message):
     topics:       list[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
     total_bytes:  int                        = int64("4+", default=-1, ignorable=True)
     usable_bytes: int                        = int64("4+", default=-1, ignorable=True)
+    is_cordoned:  bool                       = bool_("5+", default=False, ignorable=True)
 
 
 class DescribeLogDirsResponse(Response, answers=DescribeLogDirsRequest):

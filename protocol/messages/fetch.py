@@ -17,6 +17,7 @@
   v15  replica state with broker epoch (KIP-903)
   v16  endpoints of current leaders (KIP-951)
   v17  directory id (KIP-853)
+  v18  high watermark of a follower (KIP-1166)
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class FetchPartition(Message):
     log_start_offset:     int   = int64("5+", default=-1, ignorable=True)
     partition_max_bytes:  int   = int32()
     replica_directory_id: bytes = uuid("17+", tag=0, default=ZERO_UUID, ignorable=True)
+    high_watermark:       int   = int64("18+", tag=1, default=0x7FFFFFFFFFFFFFFF, ignorable=True)
 
 
 class FetchTopic(Message):
@@ -52,7 +54,7 @@ class ForgottenTopic(Message):
     partitions: list[int] = array(int32, "7+")
 
 
-class FetchRequest(Request, key=1, versions="0-17", flexible="12+"):
+class FetchRequest(Request, key=1, versions="0-18", flexible="12+"):
     cluster_id:            str | None           = string("12+", nullable="12+", tag=0, default=None, ignorable=True)
     replica_id:            int                  = int32("0-14", default=-1)
     replica_state:         ReplicaState         = struct(ReplicaState, "15+", tag=1, default=ReplicaState())

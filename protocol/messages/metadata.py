@@ -12,6 +12,7 @@
   v10  topic ids (KIP-516)
   v11  no more authorized operations of the cluster: DescribeCluster tells them (KIP-700)
   v12  topics by id (KIP-516)
+  v13  error of the whole request (KIP-1102)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class MetadataRequestTopic(Message):
     name:     str | None = string(nullable="10+")
 
 
-class MetadataRequest(Request, key=3, versions="0-12", flexible="9+"):
+class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
     topics:                                list[MetadataRequestTopic] | None = array(MetadataRequestTopic,
                                                                                      nullable="1+")
     allow_auto_topic_creation:             bool                              = bool_("4+", default=True)
@@ -67,3 +68,4 @@ class MetadataResponse(Response, answers=MetadataRequest):
     controller_id:                 int                          = int32("1+", default=-1, ignorable=True)
     topics:                        list[MetadataResponseTopic]  = array(MetadataResponseTopic)
     cluster_authorized_operations: int                          = int32("8-10", default=-2147483648)
+    error_code:                    int                          = int16("13+", default=0, ignorable=True)

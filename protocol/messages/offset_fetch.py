@@ -1,19 +1,21 @@
 """A consumer reads the offsets that its group has committed.
 
-  v0  offsets kept in ZooKeeper
-  v2  null means all topics; error of the group (KIP-88)
-  v3  throttle time
-  v4  throttling happens after the answer (KIP-219)
-  v5  leader epoch (KIP-320)
-  v6  flexible (KIP-482)
-  v7  can wait for open transactions (KIP-447)
-  v8  several groups at once (KIP-709)
-  v9  member id and epoch (KIP-848)
+  v0   offsets kept in ZooKeeper
+  v2   null means all topics; error of the group (KIP-88)
+  v3   throttle time
+  v4   throttling happens after the answer (KIP-219)
+  v5   leader epoch (KIP-320)
+  v6   flexible (KIP-482)
+  v7   can wait for open transactions (KIP-447)
+  v8   several groups at once (KIP-709)
+  v9   member id and epoch (KIP-848)
+  v10  topic ids instead of names (KIP-848)
 """
 
 from __future__ import annotations
 
-from protocol.schema import Message, Request, Response, array, bool_, int16, int32, int64, string
+from protocol.primitives import ZERO_UUID
+from protocol.schema import Message, Request, Response, array, bool_, int16, int32, int64, string, uuid
 
 
 class OffsetFetchRequestTopic(Message):
@@ -22,7 +24,8 @@ class OffsetFetchRequestTopic(Message):
 
 
 class OffsetFetchRequestTopics(Message):
-    name:              str       = string("8+")
+    name:              str       = string("8-9", default="", ignorable=True)
+    topic_id:          bytes     = uuid("10+", default=ZERO_UUID, ignorable=True)
     partition_indexes: list[int] = array(int32, "8+")
 
 
@@ -33,7 +36,7 @@ class OffsetFetchRequestGroup(Message):
     topics:       list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
 
 
-class OffsetFetchRequest(Request, key=9, versions="0-9", flexible="6+"):
+class OffsetFetchRequest(Request, key=9, versions="0-10", flexible="6+"):
     group_id:       str                                  = string("0-7", default="")
     topics:         list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7",
                                                                  default=[])
@@ -63,7 +66,8 @@ class OffsetFetchResponsePartitions(Message):
 
 
 class OffsetFetchResponseTopics(Message):
-    name:       str                                 = string("8+")
+    name:       str                                 = string("8-9", default="", ignorable=True)
+    topic_id:   bytes                               = uuid("10+", default=ZERO_UUID, ignorable=True)
     partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+")
 
 

@@ -11,12 +11,14 @@
   v9   flexible (KIP-482)
   v10  current leader in the answer (KIP-951)
   v11  TRANSACTION_ABORTABLE (KIP-890)
+  v12  a transactional request adds its partitions to the transaction (KIP-890)
+  v13  topic ids instead of names (KIP-516)
 """
 
 from __future__ import annotations
 
-from protocol.primitives import Buffer
-from protocol.schema import Message, Request, Response, array, int16, int32, int64, records, string, struct
+from protocol.primitives import ZERO_UUID, Buffer
+from protocol.schema import Message, Request, Response, array, int16, int32, int64, records, string, struct, uuid
 
 
 class PartitionProduceData(Message):
@@ -25,11 +27,12 @@ class PartitionProduceData(Message):
 
 
 class TopicProduceData(Message):
-    name:           str                        = string()
+    name:           str                        = string("0-12", default="", ignorable=True)
+    topic_id:       bytes                      = uuid("13+", default=ZERO_UUID, ignorable=True)
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-class ProduceRequest(Request, key=0, versions="0-11", flexible="9+"):
+class ProduceRequest(Request, key=0, versions="0-13", flexible="9+"):
     transactional_id: str | None             = string("3+", nullable="3+", default=None)
     acks:             int                    = int16()
     timeout_ms:       int                    = int32()
@@ -60,7 +63,8 @@ class PartitionProduceResponse(Message):
 
 
 class TopicProduceResponse(Message):
-    name:                str                            = string()
+    name:                str                            = string("0-12", default="", ignorable=True)
+    topic_id:            bytes                          = uuid("13+", default=ZERO_UUID, ignorable=True)
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse)
 
 

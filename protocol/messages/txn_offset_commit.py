@@ -4,6 +4,7 @@
   v2  leader epoch (KIP-320)
   v3  flexible; generation, member and instance (KIP-447)
   v4  TRANSACTION_ABORTABLE (KIP-890)
+  v5  the request adds the group to the transaction (KIP-890)
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class TxnOffsetCommitRequestTopic(Message):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-4", flexible="3+"):
+class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+"):
     transactional_id:  str                               = string()
     group_id:          str                               = string()
     producer_id:       int                               = int64()

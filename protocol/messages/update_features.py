@@ -1,6 +1,7 @@
 """Finalized feature levels are changed (KIP-584).
 
   v1  kind of upgrade, validate_only (KIP-778)
+  v2  all updates or none, without results of each (KIP-584)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ class FeatureUpdateKey(Message):
     upgrade_type:      int  = int8("1+", default=1)
 
 
-class UpdateFeaturesRequest(Request, key=57, versions="0-1", flexible="0+"):
+class UpdateFeaturesRequest(Request, key=57, versions="0-2", flexible="0+"):
     timeout_ms:      int                    = int32(default=60000)
     feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey)
     validate_only:   bool                   = bool_("1+", default=False)
@@ -31,4 +32,4 @@ class UpdateFeaturesResponse(Response, answers=UpdateFeaturesRequest):
     throttle_time_ms: int                          = int32()
     error_code:       int                          = int16()
     error_message:    str | None                   = string(nullable="0+")
-    results:          list[UpdatableFeatureResult] = array(UpdatableFeatureResult)
+    results:          list[UpdatableFeatureResult] = array(UpdatableFeatureResult, "0-1", default=[], ignorable=True)

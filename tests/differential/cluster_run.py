@@ -25,6 +25,7 @@ from tests.differential.recording import dump
 from tests.differential.wire import NoResponse, Wire
 from tests.oracle.cluster import Cluster
 from tests.oracle.process import wait_until
+from tests.oracle.versions import newest_version
 
 FOLDER = Path(__file__).resolve().parent / "recorded" / "cluster_admin"
 RACKS = {1: "left", 2: "left", 3: "right"}
@@ -92,7 +93,7 @@ class ClusterRun:
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """The answer of one broker, kept under the API, the broker and `what`; in the newest version unless told."""
-        version = request.max_version if version is None else version
+        version = newest_version(request) if version is None else version
         answer = self._ask(broker_id, request, version, timeout_s)
         if not isinstance(answer, NoResponse):
             if isinstance(answer, MetadataResponse):
@@ -107,7 +108,7 @@ class ClusterRun:
         self, broker_id: int, make: Callable[[int], Request], *, since: int = 0, **options: Any
     ) -> None:
         """`make` is told the version."""
-        for version in range(since, make(since).max_version + 1):
+        for version in range(since, newest_version(make(since)) + 1):
             self.ask(broker_id, make(version), version, **options)
 
     def note(self, what: str, value: Any) -> None:
@@ -120,7 +121,7 @@ class ClusterRun:
     # -- what prepares
 
     def do(self, broker_id: int, request: Request, version: int | None = None) -> Any:
-        version = request.max_version if version is None else version
+        version = newest_version(request) if version is None else version
         answer = self._ask(broker_id, request, version, TIMEOUT_S)
         assert not isinstance(answer, NoResponse), f"{request.api_name} to {broker_id}: {answer.outcome}"
         return answer

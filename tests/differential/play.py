@@ -24,6 +24,7 @@ from tests.differential.batches import batch
 from tests.differential.normal import Names, normalised
 from tests.differential.wire import NoResponse, SaslWire, Wire
 from tests.oracle.process import wait_until
+from tests.oracle.versions import newest_version
 
 if TYPE_CHECKING:
     from tests.differential.seat import Seat
@@ -141,7 +142,7 @@ CASES: dict[str, Case] = {}
 
 
 def served_versions(api: type[Request]) -> range:
-    return range(api.min_version, api.max_version + 1)
+    return range(api.min_version, newest_version(api) + 1)
 
 
 def case(
@@ -256,7 +257,7 @@ class Run:
 
     def do(self, request: Request, version: int | None = None, *, wire: Wire | None = None) -> Any:
         if version is None:
-            version = NEWEST.get(request.api_name, request.max_version)
+            version = NEWEST.get(request.api_name, newest_version(request))
         answer = (wire or self.wire).ask(request, version, PATIENCE_S)
         assert not isinstance(answer, NoResponse), f"{request.api_name} v{version}: {answer.outcome}"
         return answer

@@ -37,6 +37,7 @@ from tests.differential.wire import NoResponse, Wire
 from tests.oracle.broker import Broker
 from tests.oracle.cluster import Cluster
 from tests.oracle.process import wait_until
+from tests.oracle.versions import newest_version
 
 TIMEOUT_S = 60.0
 
@@ -53,7 +54,7 @@ def ask(broker: Broker, request: Request, version: int | None = None, timeout_s:
     """The answer of one broker, in the newest version unless told. Raises ConnectionError when none came."""
     wire = Wire("127.0.0.1", broker.port)
     try:
-        answer = wire.ask(request, request.max_version if version is None else version, timeout_s)
+        answer = wire.ask(request, newest_version(request) if version is None else version, timeout_s)
     finally:
         wire.close()
     if isinstance(answer, NoResponse):

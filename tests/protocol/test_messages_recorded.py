@@ -1,4 +1,5 @@
-"""Messages that only Apache Kafka implements (between brokers, stored, old), as its own classes read and wrote them.
+"""Messages that only Apache Kafka implements (between brokers, stored, old), and those that are newer than 3.9.1, as its own
+classes read and wrote them.
 
 The recording is made by `tests.protocol.record_kafka`: one line a message, [class, version, bytes in hex, fields in
 Kafka's JSON].
@@ -20,10 +21,11 @@ from tests.protocol.instances import message_classes
 from tests.protocol.names import snake_case
 
 RECORDING = Path(__file__).parent / "recorded" / "messages-3.9.1.jsonl"
+NEWER_RECORDING = RECORDING.with_name("messages-4.3.0.jsonl")
 
 
 def recording() -> list[list[Any]]:
-    return [json.loads(line) for line in RECORDING.read_text().splitlines()]
+    return [json.loads(line) for path in (RECORDING, NEWER_RECORDING) for line in path.read_text().splitlines()]
 
 
 def assert_same(ours: Message, theirs: dict[str, Any], version: int) -> None:
@@ -59,6 +61,7 @@ def test_nothing_is_missing() -> None:
     names = {name for name, *_ in recording()}
     assert names >= {"LeaderAndIsrRequest", "UpdateMetadataRequest", "StopReplicaResponse", "ControlledShutdownRequest"}
     assert names >= {"OffsetCommitValue", "GroupMetadataValue", "TransactionLogKey", "TransactionLogValue"}
+    assert names >= {"ProduceRequest", "ConsumerGroupHeartbeatRequest", "ConsumerGroupCurrentMemberAssignmentValue"}
 
 
 @pytest.mark.parametrize("name", sorted({name for name, *_ in recording()}))

@@ -23,7 +23,7 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-@handles(DescribeClusterRequest, NOTHING)
+@handles(DescribeClusterRequest, NOTHING, versions="0-1")
 async def describe_cluster(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refusal(

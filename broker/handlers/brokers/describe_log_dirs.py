@@ -24,7 +24,7 @@ from security.access import Operation, on_cluster
 from storage.description import DirectoryDescription
 
 
-@handles(DescribeLogDirsRequest, on_cluster(Operation.DESCRIBE), errors=ErrorForm(is_always_sent=True))
+@handles(DescribeLogDirsRequest, on_cluster(Operation.DESCRIBE), errors=ErrorForm(is_always_sent=True), versions="0-4")
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     services = context.services
     wanted = None

@@ -20,6 +20,7 @@ from security.access import Operation, on_cluster
     UpdateFeaturesRequest,
     on_cluster(Operation.ALTER, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message),
     audit=audit(Operation.ALTER, "FEATURE", "feature_updates", "results"),
+    versions="0-1",
 )
 async def update_features(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
     try:

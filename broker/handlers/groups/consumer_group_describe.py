@@ -23,6 +23,7 @@ from security.access import NOTHING
     ConsumerGroupDescribeRequest,
     NOTHING,
     errors=ErrorForm({"groups": "group_ids"}, group_state="", assignor_name=""),
+    versions="0",
 )
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: RequestContext

@@ -17,7 +17,7 @@ from security.access import NOTHING
 MESSAGE = "This broker serves the classic group protocol only: set group.protocol=classic."
 
 
-@handles(ConsumerGroupHeartbeatRequest, NOTHING)
+@handles(ConsumerGroupHeartbeatRequest, NOTHING, versions="0")
 async def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse:

@@ -19,6 +19,7 @@ from security.access import Operation, ResourceType, on_each
     DescribeGroupsRequest,
     on_each(Operation.DESCRIBE, ResourceType.GROUP),
     errors=ErrorForm({"groups": "groups"}, group_state="", protocol_type="", protocol_data=""),
+    versions="0-5",
 )
 async def describe_groups(
     request: DescribeGroupsRequest, context: RequestContext, may_describe: Rights

@@ -31,6 +31,7 @@ from security.access import Operation, ResourceType, on_each, on_named
     OffsetCommitRequest,
     (on_named(Operation.READ, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
     errors=ErrorForm({"topics": "topics"}),
+    versions="0-9",
 )
 async def offset_commit(
     request: OffsetCommitRequest, context: RequestContext, may_read: Rights

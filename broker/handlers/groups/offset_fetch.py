@@ -46,6 +46,7 @@ Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions
     OffsetFetchRequest,
     (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
     errors=ErrorForm({"groups": "groups", "topics": "topics"}, committed_offset=-1, metadata=""),
+    versions="0-9",
 )
 async def offset_fetch(
     request: OffsetFetchRequest, context: RequestContext, may_describe_group: Rights, may_describe: Rights

@@ -65,6 +65,7 @@ class _Search(Protocol):
     ListOffsetsRequest,
     on_each(Operation.DESCRIBE, ResourceType.TOPIC),
     errors=ErrorForm({"topics": "topics"}, timestamp=-1),
+    versions="0-9",
 )
 async def list_offsets(
     request: ListOffsetsRequest, context: RequestContext, may_describe: Rights

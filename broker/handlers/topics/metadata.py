@@ -42,6 +42,7 @@ from security.access import Operation, ResourceType, on_each
         on_each(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE),
     ),
     errors=ErrorForm({"topics": "topics"}),
+    versions="0-12",
 )
 async def metadata(
     request: MetadataRequest, context: RequestContext, may_describe: Rights, may_create: Rights

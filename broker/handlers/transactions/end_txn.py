@@ -17,7 +17,7 @@ from security.access import Operation, ResourceType, on_named
 _FENCED_SINCE = 2
 
 
-@handles(EndTxnRequest, on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"))
+@handles(EndTxnRequest, on_named(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"), versions="0-4")
 async def end_txn(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     response = await context.services.transactions.end_transaction(
         request.transactional_id, request.producer_id, request.producer_epoch, is_commit=request.committed

@@ -31,6 +31,7 @@ _FENCED_SINCE = 4
         on_each(Operation.WRITE, ResourceType.TOPIC, or_on_cluster=Operation.IDEMPOTENT_WRITE),  # on any (KIP-679)
     ),
     errors=ErrorForm(producer_epoch=NO_PRODUCER_EPOCH),
+    versions="0-5",
 )
 async def init_producer_id(
     request: InitProducerIdRequest, context: RequestContext, may_write: Rights

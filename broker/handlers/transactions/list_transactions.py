@@ -16,7 +16,7 @@ from protocol.messages.list_transactions import ListTransactionsRequest, ListTra
 from security.access import Operation, ResourceType, on_each
 
 
-@handles(ListTransactionsRequest, on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID))
+@handles(ListTransactionsRequest, on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID), versions="0-1")
 async def list_transactions(
     request: ListTransactionsRequest, context: RequestContext, may_describe: Rights
 ) -> ListTransactionsResponse:

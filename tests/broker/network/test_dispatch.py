@@ -44,7 +44,7 @@ def dispatch(body: Callable[[], Awaitable[Any]]) -> tuple[Outcome | Deferred[Out
 def run(handler: Handler[Any], request: Any) -> tuple[Outcome | Deferred[Outcome], TaskScope]:
     tasks = TaskScope("requests")
     table = DispatchTable([handler])
-    route = table.route(handler.api_key, handler.last_version)
+    route = table.route(handler.api_key, table.api_versions()[0].last_version)
     assert route is not None
     return Dispatch(table, tasks).handle(route, request, context()), tasks
 

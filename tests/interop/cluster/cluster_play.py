@@ -19,6 +19,7 @@ from tests.differential.play import served_versions
 from tests.differential.wire import NoResponse, Wire
 from tests.oracle.admin import Admin
 from tests.oracle.cluster import Cluster
+from tests.oracle.versions import newest_version
 
 ASSIGNMENT = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
 
@@ -35,7 +36,7 @@ CASES: dict[str, Case] = {}
 
 def case(api: type[Request], versions: str | None = None) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
     """Played in the newest version of `api` unless `versions` says in which."""
-    covered = Versions.parse(versions or str(api.max_version))
+    covered = Versions.parse(versions or str(newest_version(api)))
 
     def declare(play: Callable[[Run], None]) -> Callable[[Run], None]:
         name = f"{api.api_name}-{play.__name__.strip('_').replace('_', ' ')}"

@@ -22,6 +22,7 @@ from tests.differential.wire import Wire
 from tests.interop.conftest import need_java
 from tests.oracle import tools
 from tests.oracle.machine import Limits
+from tests.oracle.versions import newest_version
 
 pytestmark = [pytest.mark.interop, pytest.mark.oracle, pytest.mark.timeout(300)]
 
@@ -39,7 +40,7 @@ def asked(bootstrap: str, request: Any) -> Any:
     host, _, port = bootstrap.partition(":")
     wire = Wire(host, int(port))
     try:
-        return wire.ask(request, request.max_version)
+        return wire.ask(request, newest_version(request))
     finally:
         wire.close()
 
