@@ -12,8 +12,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class GroupMembership(NamedTuple):
-    """Who commits offsets: a member of a generation, or nobody in particular. The member of a consumer group has an epoch where
-    that of a classic group has a generation."""
+    """Who commits offsets: a member of a generation, or nobody in particular."""
 
     group_id: str
     generation_id: int = -1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.membership.classic import ClassicMember
-from client.membership.contract import Phase
+from client.membership.member import ClassicMember, Phase
 from client.producing.batch import ProducerBatch
 from client.producing.core import ProducerCore
 from client.producing.partition_queue import PartitionQueue
