@@ -58,6 +58,7 @@ from metadata.admin.replication_policy import FallBackToOneReplica, StrictReplic
 from metadata.admin.topic_admin import TopicAdmin
 from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
+from protocol.transaction_version import EPOCH_BUMPS
 from replication.dependencies import PartitionDependencies
 from replication.fetch_sessions import FetchSessions
 from replication.followers.fetcher import FetcherDependencies
@@ -335,8 +336,9 @@ class Components:
             acks=ACKS_ALL, read_bytes=settings.transaction_state_log_load_buffer_size,
         )  # fmt: skip
         return TransactionCoordinator(
-            transaction_coordinator_settings(settings), self._coordinator_of(log), markers, producer_ids.next_id
-        )
+            transaction_coordinator_settings(settings), self._coordinator_of(log), markers, producer_ids.next_id,
+            base.table.levels,
+        )  # fmt: skip
 
     def _marker_appender(
         self, partitions: Partitions, groups: GroupCoordinator, serial_queue: SerialQueue
@@ -364,7 +366,7 @@ class Components:
         infrastructure = self._infrastructure
         return CoordinatorVerification(
             infrastructure.broker_id, infrastructure.metadata, self._verification_client, self._verify_partitions,
-            clock=infrastructure.clock, tasks=infrastructure.tasks, metrics=infrastructure.metrics,
+            self._add_partitions, clock=infrastructure.clock, tasks=infrastructure.tasks, metrics=infrastructure.metrics,
         )  # fmt: skip
 
     def _verify_partitions(
@@ -373,6 +375,15 @@ class Components:
         """Ask the transaction coordinator of this broker, which is made later than those who verify."""
         transactions = self.services.transactions
         return transactions.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+
+    async def _add_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> ErrorCode:
+        """Add to a transaction of this broker's coordinator, as its client expects that leaves it to brokers."""
+        response = await self.services.transactions.add_partitions(
+            transactional_id, producer_id, producer_epoch, partitions, EPOCH_BUMPS
+        )
+        return response.error_code
 
     def _verification_client(self, broker_id: int) -> BrokerClient:
         return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-add-partitions-manager")

@@ -12,7 +12,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class GroupMembership(NamedTuple):
-    """Who commits offsets: a member of a generation, or nobody in particular."""
+    """Who commits offsets: a member of a generation, or nobody in particular. The member of a consumer group has an epoch where
+    that of a classic group has a generation."""
 
     group_id: str
     generation_id: int = -1

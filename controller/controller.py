@@ -53,7 +53,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.messages.update_metadata import UpdateMetadataResponse
 from protocol.topic_partition import TopicPartition
 from runtime.clock import Clock
@@ -523,9 +523,12 @@ class Controller:
             ControllerState.LIST_PARTITION_REASSIGNMENT, lambda term: reassignment_execution.ongoing(term, wanted)
         )
 
-    async def update_features(self, request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesResponse:
+    async def update_features(self, request: UpdateFeaturesRequest, version: int) -> features.Updated:
         """Update finalized features. Raises KafkaError(NOT_CONTROLLER)."""
-        return await self._call(ControllerState.UPDATE_FEATURES, lambda term: features.update(term, request, version))
+        return await self._call(
+            ControllerState.UPDATE_FEATURES,
+            lambda term: features.update(term, request, version, self._identity.broker_id),
+        )
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int | None = None) -> ProducerIdBlock:
         """Allocate a block of producer ids. `broker_epoch` is None for this broker. Raises KafkaError: NOT_CONTROLLER,

@@ -46,6 +46,7 @@ from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from protocol.records.compression import Compression
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import OFFSET_COMMIT_SINCE
 from runtime.slices import Slices
 
 GroupContext: TypeAlias = ShardContext[GroupShard]
@@ -58,8 +59,11 @@ _ABORTABLE_SINCE = 4
 class CommitVerification(Protocol):
     """Verifies that a partition of `__consumer_offsets` is part of a producer's transaction, before the first write."""
 
-    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
-        """The guard for the append; None when transactions are not verified.
+    async def verify(
+        self, partition: int, transactional_id: str, producer: BatchProducer, *, adds: bool = False
+    ) -> object | None:
+        """The guard for the append; None when transactions are not verified. With `adds` the partition becomes part of the
+        transaction.
 
         Raises: KafkaError when the partition is not part of the transaction, or its coordinator cannot say.
         """
@@ -68,7 +72,9 @@ class CommitVerification(Protocol):
 class NoCommitVerification:
     """Verifies nothing, as `transaction.partition.verification.enable=false` does."""
 
-    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
+    async def verify(
+        self, partition: int, transactional_id: str, producer: BatchProducer, *, adds: bool = False
+    ) -> object | None:
         return None
 
 
@@ -233,7 +239,9 @@ class GroupCoordinator:
             return transactional_commit_response(request, context)
         producer = BatchProducer(request.producer_id, request.producer_epoch)
         try:
-            guard = await self._verification.verify(context.partition, request.transactional_id, producer)
+            guard = await self._verification.verify(
+                context.partition, request.transactional_id, producer, adds=api_version >= OFFSET_COMMIT_SINCE
+            )
         except KafkaError as refused:
             error = refused.code
             if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_SINCE:

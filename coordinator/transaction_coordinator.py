@@ -12,7 +12,7 @@ Source: Kafka TransactionCoordinator.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from coordinator.runtime.coordinator_runtime import (
     RespondingOperation,
 )
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
+from coordinator.transaction.completion import TransactionEnd
 from coordinator.transaction.descriptions import TransactionFilter, described_error
 from coordinator.transaction.markers import (
     CancelMarkers,
@@ -32,16 +33,19 @@ from coordinator.transaction.markers import (
     TransactionMarkers,
     WriteMarkers,
 )
+from coordinator.transaction.producer_ids import AllocateProducerId
 from coordinator.transaction.producer_registration import ProducerIdAndEpoch, ProducerInit
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.transaction import TransactionResponse
 from coordinator.transaction.transaction_partitions import TransactionalProducer
 from coordinator.transaction_observation import observe
+from metadata.features import CurrentLevels
 from metadata.image import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages import describe_transactions, list_transactions
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import ONE_EPOCH
 from runtime.slices import Slices
 
 TransactionContext: TypeAlias = ShardContext[TransactionShard]
@@ -71,11 +75,13 @@ class TransactionCoordinator:
         dependencies: CoordinatorDependencies,
         markers: MarkerWriter,
         next_producer_id: Callable[[], Awaitable[int]],
+        features: CurrentLevels,
     ) -> None:
         self._transactions = settings.transactions
         self._clock = dependencies.clock
         self._markers = markers
         self._next_producer_id = next_producer_id
+        self._tasks = dependencies.tasks
         ports: ShardPorts[TransactionShard] = ShardPorts(
             topic=TRANSACTION_STATE_TOPIC,
             clock=dependencies.clock,
@@ -87,7 +93,9 @@ class TransactionCoordinator:
             commit_timeout_ms=settings.commit_timeout_ms,
         )
         self.runtime = CoordinatorRuntime(
-            lambda partition, leader_epoch: TransactionShard(partition, leader_epoch, settings.transactions),
+            lambda partition, leader_epoch: TransactionShard(
+                partition, leader_epoch, settings.transactions, lambda: features.levels.transaction
+            ),
             ports,
             dependencies.tasks,
             dependencies.partitions_count,
@@ -135,8 +143,17 @@ class TransactionCoordinator:
                 self._markers.write(markers, partial(_on_markers_written, context, markers))
             case CancelMarkers():
                 self._markers.cancel(context.partition)
+            case AllocateProducerId(transactional_id):
+                self._tasks.spawn(self._abort_with_id(transactional_id, context), name="producer id after a timeout")
             case _:
                 raise AssertionError(f"not a command of a transaction: {command}")
+
+    async def _abort_with_id(self, transactional_id: str, context: TransactionContext) -> None:
+        try:
+            fresh_id = await self._next_producer_id()
+        except KafkaError:
+            return  # the next check for overdue transactions asks again
+        context.run(lambda shard, now_ms: shard.abort_overdue(transactional_id, now_ms, fresh_id))
 
     # --- producers -------------------------------------------------------------------------------------------------
 
@@ -163,12 +180,18 @@ class TransactionCoordinator:
         )
 
     async def add_partitions(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        client_version: int = ONE_EPOCH,
     ) -> TransactionResponse:
         """Return when the partitions, which must exist, are stored as part of the transaction."""
         producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
         return await self._run(
-            transactional_id, lambda shard, waiter, now_ms: shard.add_partitions(producer, partitions, waiter, now_ms)
+            transactional_id,
+            lambda shard, waiter, now_ms: shard.add_partitions(producer, partitions, waiter, now_ms, client_version),
         )
 
     def verify_partitions(
@@ -182,13 +205,25 @@ class TransactionCoordinator:
         return context.shard.verify_partitions(producer, partitions)
 
     async def end_transaction(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, *, is_commit: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        is_commit: bool,
+        client_version: int = ONE_EPOCH,
     ) -> TransactionResponse:
         """Return when the outcome is stored; the markers are written afterwards."""
         producer = TransactionalProducer(transactional_id, producer_id, producer_epoch)
+        request = TransactionEnd(producer, is_commit, client_version)
+        context = self._shard_of(transactional_id)
+        if not isinstance(context, ErrorCode) and context.shard.needs_next_producer_id(request):
+            try:
+                request = replace(request, fresh_producer_id=await self._next_producer_id())
+            except KafkaError as error:
+                return TransactionResponse(error.code)
         return await self._run(
-            transactional_id,
-            lambda shard, waiter, now_ms: shard.end_transaction(producer, waiter, now_ms, is_commit=is_commit),
+            transactional_id, lambda shard, waiter, now_ms: shard.end_transaction(request, waiter, now_ms)
         )
 
     async def _run(

@@ -104,10 +104,13 @@ class CurrentLevels:
         """Call `listener` with the levels each time they change."""
         self._listeners.append(listener)
 
+    def unsubscribe(self, listener: Listener) -> None:
+        self._listeners.remove(listener)
+
     def publish(self, levels: FeatureLevels, epoch: int) -> None:
         self.epoch = epoch
         if levels == self.levels:
             return
         self.levels = levels
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):  # one may end itself
             listener(levels)

@@ -3,7 +3,7 @@
 A coordinator of another broker reaches it through WriteTxnMarkers, this broker's own coordinator in process.
 Rules: a partition that is named twice for a marker gets it once. A marker may come again: a transaction that has ended
 does so once more, to no effect. Of two markers of one producer, the later one's error about a partition counts.
-Source: KIP-98; Kafka KafkaApis.handleWriteTxnMarkersRequest, MemoryRecords.withEndTransactionMarker.
+Source: KIP-98, KIP-890; Kafka KafkaApis.handleWriteTxnMarkersRequest, MemoryRecords.withEndTransactionMarker.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.write_txn_markers import WritableTxnMarker
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import EPOCH_BUMPS
 from replication.waiting.delayed_operation import DelayedOperation
 
 if TYPE_CHECKING:
@@ -107,11 +108,13 @@ class _MarkerAppend:
         self, marker: WritableTxnMarker, named: TopicPartition, errors: dict[TopicPartition, ErrorCode]
     ) -> None:
         """Write one marker; its error is REQUEST_TIMED_OUT until the replicas have it. Raises KafkaError."""
-        if marker.producer_id < 0 or marker.producer_epoch < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A marker needs a producer with an epoch.")
+        if marker.producer_id < 0 or marker.producer_epoch < 0 or marker.transaction_version < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A marker needs a producer with an epoch, and a version.")
         partition = self._partitions.find(*named)
         if partition is None or partition.log.failure is not None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{named[0]}-{named[1]} is not on this broker.")
+        if marker.transaction_version >= EPOCH_BUMPS:
+            partition.check_marker_epoch(marker.producer_id, marker.producer_epoch)
         end = EndTxnMarker(
             ControlType.COMMIT if marker.transaction_result else ControlType.ABORT,
             marker.coordinator_epoch,

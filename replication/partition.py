@@ -314,10 +314,17 @@ class Partition:
             raise_log_start_offset(log, log_start_offset)
             self.truncated()
 
-    def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
-        """See `LogProducers`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
+    ) -> VerificationGuard:
+        """See `LogProducers`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH."""
         self.check_leader()
-        return self.log.producers.begin_verification(producer_id, epoch, sequence)
+        return self.log.producers.begin_verification(producer_id, epoch, sequence, bumps_epoch=bumps_epoch)
+
+    def check_marker_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """See `ProducerStates`. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH."""
+        self.check_leader()
+        self.log.producers.states.check_marker_epoch(producer_id, producer_epoch)
 
     def is_written(self, end_offset: int) -> bool:
         return self.log.offsets.log_end_offset >= end_offset

@@ -38,11 +38,13 @@ def _failure(append_error: ErrorCode) -> TransactionResponse:
 
 
 class ChangeWriter:
-    """Appends changes, one at a time for each transactional id. The shard owns `ids`."""
+    """Appends changes, one at a time for each transactional id. The shard owns `ids`. `level` returns that of
+    `transaction.version`."""
 
-    def __init__(self, ids: dict[str, TransactionalId], outbox: Outbox) -> None:
+    def __init__(self, ids: dict[str, TransactionalId], outbox: Outbox, level: Callable[[], int]) -> None:
         self._ids = ids
         self._outbox = outbox
+        self._level = level
 
     def store(
         self,
@@ -59,7 +61,7 @@ class ChangeWriter:
         outcome, after `waiter` has got `response`, or the error of the append; `what` names the change in the log."""
         assert subject.pending is None, subject
         change = subject.pending = _TransactionChange(self, subject, what, committed, failed)
-        record = transaction_record(subject.name, transaction)
+        record = transaction_record(subject.name, transaction, self._level())
         self._outbox.put(AppendRecords(Result((record,), change, response, waiter)))
 
     def ended(self, subject: TransactionalId) -> None:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from coordinator.runtime.contract import Command
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import ONE_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class TransactionMarkers:
     producer_epoch: int
     is_commit: bool
     partitions: tuple[TopicPartition, ...]
+    transaction_version: int = ONE_EPOCH
+    """The `client_version` of the transaction: what a partition takes for a late marker depends on it."""
 
 
 class MarkerOutcome(Enum):

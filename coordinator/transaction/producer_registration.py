@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from coordinator.runtime.contract import Outbox, Waiter
 from coordinator.transaction.change_writer import ChangeWriter
-from coordinator.transaction.completion import TransactionCompletion
+from coordinator.transaction.completion import TransactionCompletion, needs_id_to_fence
 from coordinator.transaction.events import ProducerInitialized
 from coordinator.transaction.transaction import (
     LAST_CLIENT_EPOCH,
@@ -68,7 +68,11 @@ class ProducerRegistration:
         if subject is None:
             return True
         current = subject.stored
-        if current is None or subject.pending is not None or not current.state.may_expire:
+        if current is None or subject.pending is not None:
+            return False
+        if needs_id_to_fence(current):
+            return _may_go_on(subject, current, expected)
+        if not current.state.may_expire:
             return False
         return _must_rotate(current, expected) and _may_go_on(subject, current, expected)
 
@@ -83,8 +87,14 @@ class ProducerRegistration:
         elif not _may_go_on(subject, current, expected):
             self._refuse(waiter, ErrorCode.PRODUCER_FENCED)
         elif current.state is TransactionState.ONGOING:
+            if needs_id_to_fence(current) and request.fresh_producer_id is None:  # it changed since `needs_producer_id`
+                self._refuse(waiter, ErrorCode.CONCURRENT_TRANSACTIONS)
+                return
             retry = TransactionResponse(ErrorCode.CONCURRENT_TRANSACTIONS)
-            self._completion.fence(subject, "abort before a new epoch", now_ms, waiter=waiter, response=retry)
+            self._completion.fence(
+                subject, "abort before a new epoch", now_ms,
+                fresh_producer_id=request.fresh_producer_id, waiter=waiter, response=retry,
+            )  # fmt: skip
         elif _must_rotate(current, expected):
             if request.fresh_producer_id is None:  # it changed since `needs_producer_id`
                 self._refuse(waiter, ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -110,6 +120,7 @@ class ProducerRegistration:
             partitions=frozenset(),
             start_timestamp_ms=NO_TIMESTAMP,
             update_timestamp_ms=now_ms,
+            previous_producer_id=request.fresh_producer_id,
         )
         subject = self._ids[request.transactional_id] = TransactionalId(request.transactional_id)
         self._store(subject, begun, NO_PRODUCER_EPOCH, waiter)
@@ -159,7 +170,8 @@ def _may_go_on(subject: TransactionalId, current: Transaction, expected: Produce
     """Whether the named id is the current one, or the exhausted one before it, whose producer did not receive the new id."""
     if expected is None or expected.producer_id == current.producer_id:
         return True
-    return expected.producer_id == subject.previous_producer_id and expected.epoch >= LAST_CLIENT_EPOCH
+    previous = (subject.previous_producer_id, current.previous_producer_id)
+    return expected.producer_id in previous and expected.epoch >= LAST_CLIENT_EPOCH
 
 
 def _must_rotate(current: Transaction, expected: ProducerIdAndEpoch | None) -> bool:

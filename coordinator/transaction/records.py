@@ -1,9 +1,10 @@
-"""The records of `__transaction_state`, as Apache Kafka 3.9 writes and reads them.
+"""The records of `__transaction_state`, as Apache Kafka writes and reads them.
 
-    key version 0    transactional id -> transaction (value version 0; 1 is read also)
+    key version 0    transactional id -> transaction (value version 0 or 1)
 
-Rules: no IO. Values are written in version 0, as 3.9 does for any inter.broker.protocol.version: the next leader of the
-partition must be able to read them. A null value is a tombstone: the id has expired.
+Rules: no IO. Values are written in version 0, as 3.9 does, while the level of `transaction.version` is 0; in version 1 above
+it, and for a transaction whose end raises the epoch: without it the next leader could not complete it in the same way. Apache
+Kafka 3.9 reads both. A null value is a tombstone: the id has expired.
 Source: Kafka TransactionLog.
 """
 
@@ -19,7 +20,8 @@ from protocol.stored.stored import stored_version
 from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 KEY_VERSION = 0
-VALUE_VERSION = 0
+FIRST_VALUE_VERSION = 0
+VALUE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class UnknownTransactionKey:
 RecordKey: TypeAlias = TransactionKey | UnknownTransactionKey
 
 
-def transaction_record(transactional_id: str, transaction: Transaction) -> CoordinatorRecord:
+def transaction_record(transactional_id: str, transaction: Transaction, level: int = 0) -> CoordinatorRecord:
+    """Encode a value at a level of `transaction.version`."""
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
@@ -45,6 +48,11 @@ def transaction_record(transactional_id: str, transaction: Transaction) -> Coord
         transaction_last_update_timestamp_ms=transaction.update_timestamp_ms,
         transaction_start_timestamp_ms=transaction.start_timestamp_ms,
     )
+    if level == 0 and not transaction.bumps_epoch:
+        return CoordinatorRecord(_key(transactional_id), value.encode_stored(FIRST_VALUE_VERSION))
+    value.previous_producer_id = transaction.previous_producer_id
+    value.next_producer_id = transaction.next_producer_id
+    value.client_transaction_version = transaction.client_version
     return CoordinatorRecord(_key(transactional_id), value.encode_stored(VALUE_VERSION))
 
 
@@ -75,6 +83,9 @@ def read_transaction(value: bytes) -> Transaction:
         ),
         start_timestamp_ms=stored.transaction_start_timestamp_ms,
         update_timestamp_ms=stored.transaction_last_update_timestamp_ms,
+        previous_producer_id=stored.previous_producer_id,
+        next_producer_id=stored.next_producer_id,
+        client_version=stored.client_transaction_version,
     )
 
 

@@ -11,7 +11,7 @@ Source: Kafka TransactionCoordinator and TransactionStateManager.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from coordinator.runtime.contract import (
     BatchPosition,
@@ -24,7 +24,7 @@ from coordinator.runtime.contract import (
     Waiter,
 )
 from coordinator.transaction.change_writer import ChangeWriter
-from coordinator.transaction.completion import CompletionTimer, TransactionCompletion
+from coordinator.transaction.completion import CompletionTimer, TransactionCompletion, TransactionEnd
 from coordinator.transaction.descriptions import TransactionFilter, described, listed
 from coordinator.transaction.events import TransactionRecordSkipped
 from coordinator.transaction.expiry import IdExpiry
@@ -38,19 +38,23 @@ from protocol.errors import ErrorCode
 from protocol.messages import describe_transactions, list_transactions
 from protocol.primitives import DecodeError
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import ONE_EPOCH
 
 
 class TransactionShard:
     """Implements `coordinator.runtime.contract.Shard`. `leader_epoch` is that of the election which made it."""
 
-    def __init__(self, partition: int, leader_epoch: int, settings: TransactionSettings) -> None:
+    def __init__(
+        self, partition: int, leader_epoch: int, settings: TransactionSettings, level: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`level` returns that of `transaction.version`."""
         self.partition = partition
         self._ids: dict[str, TransactionalId] = {}
         self._open: dict[str, None] = {}
         """The ids with an open transaction, in the order of their start."""
         self._is_loading = True
         self._outbox = Outbox()
-        self._writer = ChangeWriter(self._ids, self._outbox)
+        self._writer = ChangeWriter(self._ids, self._outbox, level)
         self._completion = TransactionCompletion(
             partition, leader_epoch, settings, self._ids, self._writer, self._outbox
         )
@@ -72,9 +76,14 @@ class TransactionShard:
         return self._outbox.drain()
 
     def add_partitions(
-        self, producer: TransactionalProducer, partitions: Collection[TopicPartition], waiter: Waiter, now_ms: int
+        self,
+        producer: TransactionalProducer,
+        partitions: Collection[TopicPartition],
+        waiter: Waiter,
+        now_ms: int,
+        client_version: int = ONE_EPOCH,
     ) -> list[Effect]:
-        self._partitions.add(producer, partitions, waiter, now_ms)
+        self._partitions.add(producer, partitions, waiter, now_ms, client_version)
         return self._outbox.drain()
 
     def verify_partitions(
@@ -82,10 +91,12 @@ class TransactionShard:
     ) -> dict[TopicPartition, ErrorCode]:
         return self._partitions.verify(producer, partitions)
 
-    def end_transaction(
-        self, producer: TransactionalProducer, waiter: Waiter, now_ms: int, *, is_commit: bool
-    ) -> list[Effect]:
-        self._completion.end(producer, waiter, now_ms, is_commit=is_commit)
+    def needs_next_producer_id(self, request: TransactionEnd) -> bool:
+        """Return whether `end_transaction` would use a fresh producer id now."""
+        return self._completion.needs_producer_id(request)
+
+    def end_transaction(self, request: TransactionEnd, waiter: Waiter, now_ms: int) -> list[Effect]:
+        self._completion.end(request, waiter, now_ms)
         return self._outbox.drain()
 
     # --- descriptions -----------------------------------------------------------------------------------------------
@@ -122,9 +133,9 @@ class TransactionShard:
         """Return the ids with an open transaction."""
         return list(self._open)
 
-    def abort_overdue(self, transactional_id: str, now_ms: int) -> list[Effect]:
-        """Abort the transaction if it has outlived its timeout."""
-        self._completion.abort_overdue(transactional_id, now_ms)
+    def abort_overdue(self, transactional_id: str, now_ms: int, fresh_producer_id: int | None = None) -> list[Effect]:
+        """Abort the transaction if it has outlived its timeout. It may ask for a producer id first."""
+        self._completion.abort_overdue(transactional_id, now_ms, fresh_producer_id)
         return self._outbox.drain()
 
     def id_chunks(self) -> Iterator[list[str]]:

@@ -8,8 +8,11 @@ Rules: a `Transaction` is a value, the content of one record of the log; a `Tran
 alone. While a change of it is being written (`pending`), no other one may begin. A producer is fenced by the record of its
 abort, which has the next epoch: memory is never newer than the log. PREPARE_EPOCH_FENCE, Kafka's state while it is, and DEAD
 are states that clients may filter by and that no transaction has here.
+Versions: what a transaction is depends on the client that began or ended it (`client_version`). With `EPOCH_BUMPS` every end
+raises the epoch, so that nothing of one transaction can get into the next; where the epochs are used up, the next transaction
+has the next producer id, which the prepared state names already. Such a client may abort a transaction that has no partition.
 Invariant: an epoch that a client gets is at most `LAST_CLIENT_EPOCH`, so that there is always one more to fence it with.
-Source: KIP-98, KIP-360; Kafka TransactionMetadata, TransactionState.
+Source: KIP-98, KIP-360, KIP-890; Kafka TransactionMetadata, TransactionState.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING
 from coordinator.transaction.markers import TransactionMarkers
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import EPOCH_BUMPS, ONE_EPOCH
 
 if TYPE_CHECKING:
     from coordinator.runtime.contract import PendingChange
@@ -81,10 +85,19 @@ class Transaction:
     partitions: frozenset[TopicPartition]
     start_timestamp_ms: int
     update_timestamp_ms: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    """The id before this record. It differs only where a new id was given."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """Of a prepared transaction: the id that its completion gives, NO_PRODUCER_ID when it stays."""
+    client_version: int = ONE_EPOCH
 
     @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_CLIENT_EPOCH
+
+    @property
+    def bumps_epoch(self) -> bool:
+        return self.client_version >= EPOCH_BUMPS
 
     def overdue_at(self, now_ms: int) -> bool:
         """Return whether an open transaction has outlived its timeout."""
@@ -93,11 +106,21 @@ class Transaction:
     def initialized(self, producer_id: int, producer_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
         """Return the state in which a producer begins, with its id and epoch."""
         assert self.state.may_expire, self
-        return Transaction(
-            producer_id, producer_epoch, timeout_ms, TransactionState.EMPTY, frozenset(), NO_TIMESTAMP, now_ms
+        return replace(
+            self,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timeout_ms=timeout_ms,
+            state=TransactionState.EMPTY,
+            partitions=frozenset(),
+            start_timestamp_ms=NO_TIMESTAMP,
+            update_timestamp_ms=now_ms,
+            previous_producer_id=self.producer_id,
         )
 
-    def with_partitions(self, added: frozenset[TopicPartition], now_ms: int) -> Transaction:
+    def with_partitions(
+        self, added: frozenset[TopicPartition], now_ms: int, client_version: int = ONE_EPOCH
+    ) -> Transaction:
         assert self.state is TransactionState.ONGOING or self.state.may_expire, self
         is_new = self.state is not TransactionState.ONGOING
         return replace(
@@ -106,27 +129,50 @@ class Transaction:
             partitions=self.partitions | added,
             start_timestamp_ms=now_ms if is_new else self.start_timestamp_ms,
             update_timestamp_ms=now_ms,
+            previous_producer_id=self.producer_id,
+            client_version=client_version,
         )
 
-    def prepared(self, now_ms: int, *, is_commit: bool) -> Transaction:
-        """Return the prepared state: the outcome is decided."""
-        assert self.state is TransactionState.ONGOING, self
-        state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
-        return replace(self, state=state, update_timestamp_ms=now_ms)
+    def prepared(self, now_ms: int, *, is_commit: bool, client_version: int = ONE_EPOCH) -> Transaction:
+        """Return the prepared state: the outcome is decided. Where epochs are raised, `with_next_id` has to follow if they are
+        used up."""
+        is_open = self.state is TransactionState.ONGOING
+        bumps_epoch = client_version >= EPOCH_BUMPS
+        assert is_open or (bumps_epoch and not is_commit and self.state.may_expire), self
+        return replace(
+            self,
+            producer_epoch=min(self.producer_epoch + bumps_epoch, EPOCH_MAX),
+            state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
+            start_timestamp_ms=self.start_timestamp_ms if is_open else now_ms,
+            update_timestamp_ms=now_ms,
+            previous_producer_id=self.producer_id,
+            client_version=client_version,
+        )
 
     def fenced(self, now_ms: int) -> Transaction:
         """Return an abort under the next epoch, decided by the coordinator: the producer cannot continue with its epoch."""
-        return replace(self.prepared(now_ms, is_commit=False), producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX))
+        prepared = self.prepared(now_ms, is_commit=False, client_version=self.client_version)
+        return replace(prepared, producer_epoch=min(self.producer_epoch + 1, EPOCH_MAX))
+
+    def with_next_id(self, producer_id: int) -> Transaction:
+        """Return a prepared state whose completion gives the producer this id."""
+        assert self.state.is_prepared and self.bumps_epoch, self
+        return replace(self, next_producer_id=producer_id)
 
     def completed(self, now_ms: int) -> Transaction:
         """Return the completed state: every partition has its marker."""
         assert self.state.is_prepared, self
         is_commit = self.state is TransactionState.PREPARE_COMMIT
+        gets_next = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
         return replace(
             self,
+            producer_id=self.next_producer_id if gets_next else self.producer_id,
+            producer_epoch=0 if gets_next else self.producer_epoch,
             state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
             partitions=frozenset(),
             update_timestamp_ms=now_ms,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
         )
 
 
@@ -149,7 +195,8 @@ class TransactionalId:
 
 @dataclass(frozen=True, slots=True)
 class TransactionResponse:
-    """The response to a request of a producer: the handler makes the message of its API. Id and epoch are InitProducerId's."""
+    """The response to a request of a producer: the handler makes the message of its API. Id and epoch are InitProducerId's,
+    and those of the next transaction where EndTxn raises the epoch."""
 
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID

@@ -1,5 +1,6 @@
 """AddPartitionsToTxn and AddOffsetsToTxn: partitions become part of a transaction, or are verified to be. Pure.
 
+A client adds partitions itself; for one whose epoch is raised at each end (`EPOCH_BUMPS`) the leaders add theirs.
 Behaviour: the first partition begins the transaction. Partitions that are in it already are not written again. Verification
 (KIP-890) changes nothing and does not wait for a pending change: the partition checks once more when it appends.
 Source: KIP-98, KIP-890; Kafka TransactionCoordinator.handleAddPartitionsToTransaction, handleVerifyPartitionsInTransaction.
@@ -15,6 +16,7 @@ from coordinator.transaction.change_writer import SUCCESS, ChangeWriter
 from coordinator.transaction.transaction import TransactionalId, TransactionResponse, TransactionState
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import ONE_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,12 @@ class TransactionPartitions:
         self._outbox = outbox
 
     def add(
-        self, producer: TransactionalProducer, partitions: Collection[TopicPartition], waiter: Waiter, now_ms: int
+        self,
+        producer: TransactionalProducer,
+        partitions: Collection[TopicPartition],
+        waiter: Waiter,
+        now_ms: int,
+        client_version: int = ONE_EPOCH,
     ) -> None:
         subject = self._ids.get(producer.transactional_id)
         error = _producer_error(subject, producer)
@@ -50,7 +57,7 @@ class TransactionPartitions:
         elif current.state is TransactionState.ONGOING and added <= current.partitions:
             self._outbox.respond(waiter, SUCCESS)
         else:
-            with_added = current.with_partitions(added, now_ms)
+            with_added = current.with_partitions(added, now_ms, client_version)
             self._writer.store(subject, with_added, "added partitions", waiter=waiter)
 
     def verify(

@@ -17,7 +17,7 @@ from client.event_loop.connector import Connector
 from client.event_loop.group_member import GroupMember
 from client.event_loop.producer import AsyncProducer
 from client.event_loop.reader import PartitionReader
-from client.membership.member import MemberSettings
+from client.membership.contract import MemberSettings
 from client.reading.positions import Positions
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from protocol.topic_partition import TopicPartition

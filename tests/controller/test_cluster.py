@@ -318,7 +318,7 @@ async def test_the_features_of_a_cluster(made: Cluster) -> None:
             FeatureUpdateKey(feature="c", max_version_level=1, upgrade_type=9),
         ]
     )
-    response = await made.active.controller.update_features(request, 1)
+    response = (await made.active.controller.update_features(request, 1)).response
     assert response.error_code == 0
     assert {row.error_code for row in response.results} == {ErrorCode.INVALID_REQUEST}
     assert [row.feature for row in response.results] == ["metadata.version", "", "a", "b", "c"]
@@ -326,7 +326,8 @@ async def test_the_features_of_a_cluster(made: Cluster) -> None:
 
     await made.ensemble_store.set(znodes.FEATURE, FinalizedFeatures({"old": 2}).encode())
     deletion = FeatureUpdateKey(feature="old", max_version_level=0, allow_downgrade=True)
-    response = await made.active.controller.update_features(UpdateFeaturesRequest(feature_updates=[deletion]), 0)
+    deleted = await made.active.controller.update_features(UpdateFeaturesRequest(feature_updates=[deletion]), 0)
+    response = deleted.response
     assert [row.error_code for row in response.results] == [0]
     data, _ = await made.ensemble_store.get(znodes.FEATURE)
     assert data == b'{"features":{},"version":2,"status":1}'

@@ -30,9 +30,13 @@ class Verification:
         self.gate = asyncio.Event()
         self.gate.set()
         self.asked: list[tuple[int, str, BatchProducer]] = []
+        self.added: list[bool] = []
 
-    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
+    async def verify(
+        self, partition: int, transactional_id: str, producer: BatchProducer, *, adds: bool = False
+    ) -> object | None:
         self.asked.append((partition, transactional_id, producer))
+        self.added.append(adds)
         await self.gate.wait()
         if self.error is not ErrorCode.NONE:
             raise KafkaError(self.error)

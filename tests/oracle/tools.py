@@ -31,6 +31,7 @@ MAIN_CLASSES = {
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "broker-api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "features": "org.apache.kafka.tools.FeatureCommand",
 }
 """By the name of the script that Apache Kafka ships, without `kafka-` and `.sh`."""
 NEWER_MAIN_CLASSES = {
@@ -40,7 +41,6 @@ NEWER_MAIN_CLASSES = {
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
-    "features": "org.apache.kafka.tools.FeatureCommand",
 }
 """Those of the tools of 4.3.0."""
 

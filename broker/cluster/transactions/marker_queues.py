@@ -273,4 +273,5 @@ def _marker(entry: MarkerEntry) -> WritableTxnMarker:
         transaction_result=markers.is_commit,
         topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
         coordinator_epoch=markers.coordinator_epoch,
+        transaction_version=markers.transaction_version,
     )

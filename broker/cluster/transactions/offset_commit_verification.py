@@ -1,10 +1,11 @@
-"""Verifies transactions that store offsets: is the group's partition of `__consumer_offsets` part of the transaction?
+"""Verifies transactions that store offsets: is the group's partition of `__consumer_offsets` part of the transaction? For newer
+clients, which do not add it themselves, it becomes one.
 
 A producer whose transaction has written to the partition is not verified again. For any other one the log makes a guard, the
 transaction's coordinator verifies, and the append is made with the guard: a marker in between makes the guard void.
 
 Rules: this broker leads the partition at the call; the append fails when that has changed.
-Source: KIP-890 part 1; Kafka GroupCoordinator.handleTxnCommitOffsets,
+Source: KIP-890; Kafka GroupCoordinator.handleTxnCommitOffsets,
 ReplicaManager.maybeStartTransactionVerificationForPartition.
 """
 
@@ -39,19 +40,21 @@ class OffsetsPartitionVerification:
         self._transactions = transactions
         self._is_enabled = is_enabled
 
-    async def verify(self, partition: int, transactional_id: str, producer: BatchProducer) -> object | None:
-        """Return the guard for the append, None when verification is disabled. Raises: KafkaError."""
-        if not self._is_enabled():
+    async def verify(
+        self, partition: int, transactional_id: str, producer: BatchProducer, *, adds: bool = False
+    ) -> object | None:
+        """Return the guard for the append, None when nothing is to be verified. Raises: KafkaError."""
+        if not (adds or self._is_enabled()):
             return None
         key = (self._topic, partition)
         target = self._partitions.find(*key)
         if target is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} is not on this broker.")
-        guard = target.begin_verification(producer.producer_id, producer.producer_epoch, NO_SEQUENCE)
+        producer_id, epoch = producer.producer_id, producer.producer_epoch
+        guard = target.begin_verification(producer_id, epoch, NO_SEQUENCE, bumps_epoch=adds)
         if guard is not ONGOING:
-            errors = await self._transactions.verify(
-                transactional_id, producer.producer_id, producer.producer_epoch, [key]
-            )
+            ask = self._transactions.add if adds else self._transactions.verify
+            errors = await ask(transactional_id, producer_id, epoch, [key])
             error = errors[key]
             if error is not ErrorCode.NONE:
                 raise KafkaError(

@@ -2,12 +2,13 @@
 
 Markers for partitions led by this broker are written in process, through the component that also serves WriteTxnMarkers.
 `broker.cluster.transactions.marker_queues` decides which markers are sent where, and what a response means.
-Rules: markers that were refused or got no response are sent again after `RETRY_MS` or with the next cluster image, to the
-leader at that time. The connection to a broker that is no longer in the image is closed, so that its markers do not wait for
-a timeout.
+Rules: a transaction whose end raises the epoch needs WriteTxnMarkers 2, if the broker offers it: without it the broker takes a
+late marker for a timely one, as for all other transactions. Markers that were refused or got no response are sent again after
+`RETRY_MS` or with the next cluster image, to the leader at that time. The connection to a broker that is no longer in the
+image is closed, so that its markers do not wait for a timeout.
 Invariants: `done` is called once for each `write` that was neither cancelled nor replaced, and never from inside a change
 of the queues. At most one task per broker, and none while there is nothing to send.
-Source: KIP-98; Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
+Source: KIP-98, KIP-890; Kafka TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from broker.cluster.transactions.marker_queues import (
     ResponseSummary,
     request_markers,
 )
+from broker.cluster.transactions.offered_versions import newest_offered
 from protocol.errors import ErrorCode
 from protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from protocol.transaction_version import EPOCH_BUMPS, MARKERS_SINCE
 
 if TYPE_CHECKING:
     from client.event_loop.broker_client import BrokerClient
@@ -46,7 +49,7 @@ class TransactionMarkerSender:
     """Implements `coordinator.transaction.markers.MarkerWriter`. Owned by the broker; `close` before its tasks end.
 
     `connect` makes a client for a broker by its id, `append_locally` writes to partitions led here, `version` is that of
-    WriteTxnMarkers in this cluster.
+    WriteTxnMarkers in this cluster, but for markers of transactions whose end raises the epoch.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class TransactionMarkerSender:
         self._tasks = tasks
         self._queues = MarkerQueues()
         self._clients: dict[int, BrokerClient] = {}
+        self._versions: dict[int, int] = {}  # for markers that need a newer version, by broker
         self._retry: TimerEntry | None = None
         self._is_closed = False
         metadata.subscribe(self._on_image)
@@ -130,7 +134,8 @@ class TransactionMarkerSender:
         client = self._clients.get(broker_id)
         if client is None:
             client = self._clients[broker_id] = self._connect(broker_id)
-        response = await client.send(WriteTxnMarkersRequest(markers=markers), self._version, WriteTxnMarkersResponse)
+        version = await self._version_for(broker_id, client, markers)
+        response = await client.send(WriteTxnMarkersRequest(markers=markers), version, WriteTxnMarkersResponse)
         return {
             marker.producer_id: {
                 (topic.name, row.partition_index): _ERRORS.get(row.error_code, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -139,6 +144,16 @@ class TransactionMarkerSender:
             }
             for marker in response.markers
         }
+
+    async def _version_for(self, broker_id: int, client: BrokerClient, markers: list[WritableTxnMarker]) -> int:
+        """Raises OSError."""
+        if not any(marker.transaction_version >= EPOCH_BUMPS for marker in markers):
+            return self._version
+        version = self._versions.get(broker_id, -1)
+        if version < MARKERS_SINCE or not client.is_connected:  # the broker may have learned of the feature level since
+            newest = await newest_offered(client, WriteTxnMarkersRequest)
+            version = self._versions[broker_id] = MARKERS_SINCE if newest >= MARKERS_SINCE else self._version
+        return version
 
     def _report(self, broker_id: int, summary: ResponseSummary) -> None:
         for error, partitions in summary.retried.items():

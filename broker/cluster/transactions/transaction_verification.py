@@ -1,20 +1,24 @@
-"""Asks transaction coordinators whether partitions belong to an ongoing transaction, before its first write there.
+"""Asks transaction coordinators whether partitions belong to a transaction, before its first write there, or to add them.
 
 The coordinator on this broker is called in process, any other one by AddPartitionsToTxn: one request at a time to a broker,
 with all its waiting verifications. `broker.cluster.transactions.verification_queues` decides what a response means.
+A coordinator that is writing the markers of the transaction before cannot add yet (CONCURRENT_TRANSACTIONS): it is asked again
+for `ADD_TIME_MS`, since that does not take long.
 Rules: a new connection begins with ApiVersions. If a broker cannot verify (before Apache Kafka 3.5), everything counts as
-verified, as in Apache Kafka. The connection to a broker that is no longer in the image is closed, and its verifications fail.
+verified, as in Apache Kafka; it cannot add either, and the producer is to try again. The connection to a broker that is no
+longer in the image is closed, and its verifications fail.
 Invariants: every verification gets an outcome, after `request.timeout.ms` or when the broker stops at the latest.
-Source: KIP-890 part 1; Kafka AddPartitionsToTxnManager.
+Source: KIP-890; Kafka AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend (retries), AddPartitionsToTxnConfig.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
+from broker.cluster.transactions.offered_versions import newest_offered
 from broker.cluster.transactions.verification_queues import (
     PendingVerification,
     VerificationErrors,
@@ -27,7 +31,6 @@ from coordinator.runtime.partitioner import partition_for
 from metadata.image import TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,7 +44,11 @@ logger = logging.getLogger(__name__)
 # Requests between brokers begin with this version of AddPartitionsToTxn.
 FIRST_BROKER_VERSION = 4
 LATEST_BROKER_VERSION = 5
+ADD_PAUSES_MS = (1, 2, 4, 8, 16, 20, 20, 20)
+"""Before a coordinator that is busy is asked again. Apache Kafka waits for 20 ms each time, up to 100 in all."""
 
+AddLocally = Callable[[str, int, int, Collection[TopicPartition]], Awaitable[ErrorCode]]
+"""Adds to a transaction of the coordinator on this broker."""
 VerifyLocally = Callable[[str, int, int, Collection[TopicPartition]], VerificationErrors]
 """Verifies with the coordinator on this broker: transactional id, producer id, producer epoch, partitions."""
 
@@ -62,6 +69,7 @@ class CoordinatorVerification:
         metadata: MetadataCache,
         connect: Callable[[int], BrokerClient],
         verify_locally: VerifyLocally,
+        add_locally: AddLocally,
         *,
         clock: Clock,
         tasks: TaskScope,
@@ -71,6 +79,7 @@ class CoordinatorVerification:
         self._metadata = metadata
         self._connect = connect
         self._verify_locally = verify_locally
+        self._add_locally = add_locally
         self._clock = clock
         self._tasks = tasks
         self._metrics = metrics
@@ -88,12 +97,49 @@ class CoordinatorVerification:
         here = self.verify_here(transactional_id, producer_id, producer_epoch, partitions)
         if here is not None:
             return here
+        return await self._ask_coordinator(transactional_id, producer_id, producer_epoch, partitions, adds=False)
+
+    async def add(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> VerificationErrors:
+        """Implement `TransactionVerification.add`."""
+        pauses_ms = iter(ADD_PAUSES_MS)
+        while True:
+            errors = await self._add_once(transactional_id, producer_id, producer_epoch, partitions)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in errors.values() or (pause_ms := next(pauses_ms, None)) is None:
+                return errors
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def _add_once(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> VerificationErrors:
+        coordinator_id = self._coordinator_of(transactional_id)
+        if coordinator_id is None or self._tasks.is_closed:
+            return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if coordinator_id != self._broker_id:
+            return await self._ask_coordinator(transactional_id, producer_id, producer_epoch, partitions, adds=True)
+        since_ms = self._clock.monotonic_ms()
+        error = await self._add_locally(transactional_id, producer_id, producer_epoch, partitions)
+        errors = dict.fromkeys(partitions, as_producers_know(error))
+        self._count(errors, self._clock.monotonic_ms() - since_ms)
+        return errors
+
+    async def _ask_coordinator(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Collection[TopicPartition],
+        *,
+        adds: bool,
+    ) -> VerificationErrors:
+        """Ask the coordinator on another broker."""
         waiter: asyncio.Future[VerificationErrors] = asyncio.get_running_loop().create_future()
         asked = PendingVerification(
-            transactional_id, producer_id, producer_epoch, tuple(partitions), self._clock.monotonic_ms(), waiter
+            transactional_id, producer_id, producer_epoch, tuple(partitions), self._clock.monotonic_ms(), waiter, adds
         )
         coordinator_id = self._coordinator_of(transactional_id)
-        assert coordinator_id is not None  # `verify_here` has returned None
+        assert coordinator_id is not None  # the caller has looked
         displaced = self._queues.add(coordinator_id, asked)
         if displaced is not None:
             self._answer(displaced[0], displaced[0].all(displaced[1]))
@@ -162,16 +208,14 @@ class CoordinatorVerification:
             self._versions[broker_id] = await self._version_of(broker_id, client)
         version = self._versions[broker_id]
         if version is None:
-            return [each.all(ErrorCode.NONE) for each in asked]
+            return [each.all(ErrorCode.COORDINATOR_NOT_AVAILABLE if each.adds else ErrorCode.NONE) for each in asked]
         return verification_errors(
             asked, await client.send(verification_request(asked), version, AddPartitionsToTxnResponse)
         )
 
     async def _version_of(self, broker_id: int, client: BrokerClient) -> int | None:
         """Return the broker's version of AddPartitionsToTxn; None when it cannot verify. Raises OSError."""
-        response = await client.send(ApiVersionsRequest(), 0, ApiVersionsResponse)
-        key = AddPartitionsToTxnRequest.api_key
-        newest = next((row.max_version for row in response.api_keys if row.api_key == key), -1)
+        newest = await newest_offered(client, AddPartitionsToTxnRequest)
         if newest < FIRST_BROKER_VERSION:
             logger.warning("broker cannot verify transactions, they are taken unverified: broker=%d", broker_id)
             return None

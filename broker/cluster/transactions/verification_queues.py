@@ -51,6 +51,8 @@ class PendingVerification:
     partitions: tuple[TopicPartition, ...]
     since_ms: int
     waiter: VerificationWaiter
+    adds: bool = False
+    """Whether the partitions become part of the transaction, if they are not."""
 
     def all(self, error: ErrorCode) -> VerificationErrors:
         return dict.fromkeys(self.partitions, error)
@@ -108,14 +110,14 @@ class VerificationQueues:
 
 
 def verification_request(asked: Iterable[PendingVerification]) -> AddPartitionsToTxnRequest:
-    """Return one request, of version 4 or later, that only verifies."""
+    """Return one request, of version 4 or later, that adds to transactions or only verifies them."""
     return AddPartitionsToTxnRequest(
         transactions=[
             AddPartitionsToTxnTransaction(
                 transactional_id=each.transactional_id,
                 producer_id=each.producer_id,
                 producer_epoch=each.producer_epoch,
-                verify_only=True,
+                verify_only=not each.adds,
                 topics=_topics(each.partitions),
             )
             for each in asked

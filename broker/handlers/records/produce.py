@@ -48,6 +48,7 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from protocol.transaction_version import PRODUCE_SINCE
 from replication.waiting.delayed_operation import DelayedOperation, Wait
 from security.access import Operation, ResourceType, on_each
 from storage.log.partition_log import AppendOrigin, AppendResult
@@ -105,7 +106,7 @@ def produce_errors(request: ProduceRequest, version: int, code: ErrorCode, messa
 @handles(
     ProduceRequest,
     PRODUCE_ACCESS,
-    versions="3-11",
+    versions="3-12",
     errors=produce_errors,
 )
 def produce(
@@ -257,7 +258,8 @@ class ProduceAppend:
 
     def _begin_transaction(self, transactional_id: str | None, topics: list[TopicProduceData]) -> None:
         assert transactional_id is not None, "says `has_transaction`"
-        if self._services.dynamic_settings.settings.transaction_partition_verification_enable:
+        is_verified = self._services.dynamic_settings.settings.transaction_partition_verification_enable
+        if is_verified or self._context.api_version >= PRODUCE_SINCE:
             self.start = TransactionStart(self._services, transactional_id, topics, self._context.api_version)
 
     def append_all(self, topics: list[TopicProduceData]) -> list[Postponed]:

@@ -1,9 +1,9 @@
 """AddPartitionsToTxn (key 24): partitions become part of a transaction before they are written to, or are verified to be.
 
 Behaviour: up to version 3 a producer adds to its own transaction. From version 4 brokers send several transactions at once, and
-may only verify that the partitions are in them (KIP-890). If one partition of a transaction does not exist, none is
-added: it gets UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. A producer cannot add an internal topic
-itself (TOPIC_AUTHORIZATION_FAILED): AddOffsetsToTxn does.
+add to them for their clients, or only verify that the partitions are in them (KIP-890). If one partition of a transaction
+does not exist, none is added: it gets UNKNOWN_TOPIC_OR_PARTITION, the others OPERATION_NOT_ATTEMPTED. A producer cannot add
+an internal topic itself (TOPIC_AUTHORIZATION_FAILED): AddOffsetsToTxn does.
 Rights: up to version 3 on the transactional id, then on each topic; from version 4 on the cluster, as a broker.
 Versions: v2 may return PRODUCER_FENCED, older ones INVALID_PRODUCER_EPOCH instead.
 Source: KIP-98, KIP-890; Kafka KafkaApis.handleAddPartitionsToTxnRequest.
@@ -29,9 +29,9 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import ADD_PARTITIONS_SINCE, version_since
 from security.access import CLUSTER_NAME, Operation, ResourceType, on_each
 
-_BATCHED_SINCE = 4
 _FENCED_SINCE = 2
 
 
@@ -47,7 +47,7 @@ _FENCED_SINCE = 2
 async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: RequestContext, may_use_id: Rights, may_write: Rights, may_act: Rights
 ) -> AddPartitionsToTxnResponse:
-    if context.api_version < _BATCHED_SINCE:
+    if context.api_version < ADD_PARTITIONS_SINCE:
         own = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
@@ -89,7 +89,10 @@ async def _results(
         return _topic_results(
             transactions.verify_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
         )
-    response = await transactions.add_partitions(transactional_id, producer_id, transaction.producer_epoch, partitions)
+    version = version_since(ADD_PARTITIONS_SINCE, context.api_version)
+    response = await transactions.add_partitions(
+        transactional_id, producer_id, transaction.producer_epoch, partitions, version
+    )
     error = fenced_error(response.error_code, context.api_version, since=_FENCED_SINCE)
     return [
         AddPartitionsToTxnTopicResult(

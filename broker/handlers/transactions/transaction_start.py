@@ -2,11 +2,12 @@
 
 A partition in which the transaction has begun accepts its next batches. For all other partitions of the request the
 transaction's coordinator verifies the transaction first, in one request, and a verification guard of the log ensures that
-nothing has changed when the batch is appended. A batch without a guard begins no transaction.
+nothing has changed when the batch is appended. A batch without a guard begins no transaction. From version 12 on the client
+does not add the partitions itself: the coordinator is asked to, whether transactions are verified or not.
 Errors: the coordinator's errors are mapped to those that producers know: INVALID_TXN_STATE if the partition was not added to
 the transaction (TRANSACTION_ABORTABLE from version 11 on), NOT_ENOUGH_REPLICAS if it could not be verified, so that the
-producer retries without a metadata request.
-Source: KIP-890 part 1; Kafka ReplicaManager.handleProduceAppend, maybeStartTransactionVerificationForPartitions.
+producer retries without a metadata request. Producers of version 12 know CONCURRENT_TRANSACTIONS.
+Source: KIP-890; Kafka ReplicaManager.handleProduceAppend, maybeStartTransactionVerificationForPartitions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.batch import holds_transaction, producer_of
+from protocol.transaction_version import PRODUCE_SINCE
 from storage.log.producers.transaction_verifications import ONGOING, VerificationGuard
 from storage.log.validation import RequestRejected
 
@@ -39,7 +41,16 @@ _RETRIABLE = frozenset(
 class TransactionStart:
     """The transaction of one request, made before its first append. If `is_decided`, `verify` need not be awaited."""
 
-    __slots__ = ("_api_version", "_errors", "_guards", "_producer", "_services", "_transactional_id", "is_decided")
+    __slots__ = (
+        "_adds",
+        "_api_version",
+        "_errors",
+        "_guards",
+        "_producer",
+        "_services",
+        "_transactional_id",
+        "is_decided",
+    )
 
     def __init__(
         self, services: Services, transactional_id: str, topics: list[TopicProduceData], api_version: int
@@ -47,6 +58,7 @@ class TransactionStart:
         self._services = services
         self._transactional_id = transactional_id
         self._api_version = api_version
+        self._adds = api_version >= PRODUCE_SINCE
         self._guards: dict[TopicPartition, VerificationGuard] = {}
         self._errors: dict[TopicPartition, KafkaError] = {}
         self._producer = (-1, -1)  # `produce_checks` says that there is only one
@@ -54,7 +66,7 @@ class TransactionStart:
             for data in topic.partition_data:
                 if data.records is not None and holds_transaction(data.records):
                     self._begin((topic.name, data.index), data.records)
-        self.is_decided = not self._guards or self._is_decided_here()
+        self.is_decided = not self._guards or (not self._adds and self._is_decided_here())
 
     def _begin(self, key: TopicPartition, records: bytes | bytearray | memoryview) -> None:
         producer_id, epoch, sequence = producer_of(records)
@@ -62,7 +74,7 @@ class TransactionStart:
         if partition is None or producer_id < 0:
             return  # the append refuses it with the right error
         try:
-            guard = partition.begin_verification(producer_id, epoch, sequence)
+            guard = partition.begin_verification(producer_id, epoch, sequence, bumps_epoch=self._adds)
         except KafkaError as error:
             self._errors[key] = error.again()
             return
@@ -79,12 +91,10 @@ class TransactionStart:
         return found is not None
 
     async def verify(self) -> None:
-        """Verify with the coordinator on another broker."""
-        self._take_over(
-            await self._services.transaction_verification.verify(
-                self._transactional_id, *self._producer, self._guards.keys()
-            )
-        )
+        """Verify with the coordinator on another broker, or add the partitions with any."""
+        verification = self._services.transaction_verification
+        ask = verification.add if self._adds else verification.verify
+        self._take_over(await ask(self._transactional_id, *self._producer, self._guards.keys()))
 
     def _take_over(self, found: dict[TopicPartition, ErrorCode]) -> None:
         for key, error in found.items():
@@ -96,7 +106,7 @@ class TransactionStart:
             error = ErrorCode.INVALID_TXN_STATE
         if error is ErrorCode.INVALID_TXN_STATE:
             return RequestRejected(error, "Partition was not added to the transaction")
-        if error in _RETRIABLE:
+        if error in _RETRIABLE and not (self._adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
             return RequestRejected(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",

@@ -33,7 +33,6 @@ _LOADING_SINCE = 2
         on_each(Operation.READ, ResourceType.TOPIC),
     ),
     errors=ErrorForm({"topics": "topics"}),
-    versions="0-4",
 )
 async def txn_offset_commit(
     request: TxnOffsetCommitRequest, context: RequestContext, may_read: Rights

@@ -27,7 +27,6 @@ from security.access import Operation, on_cluster
     WriteTxnMarkersRequest,
     on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
     errors=ErrorForm({"markers": "markers"}),
-    versions="0-1",
 )
 async def write_txn_markers(request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
     by_producer = await context.services.marker_appender.append(request.markers)

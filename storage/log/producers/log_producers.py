@@ -81,7 +81,7 @@ class LogProducers:
             return None
         earlier = self.states.check(header)
         if earlier is None and self._verifications is not None:
-            self._verifications.check_sequence(header)
+            self._verifications.check_sequence(header, is_known=header.producer_id in self.states)
         return earlier
 
     def _check_coordinators(self, records: Buffer, header: BatchHeader) -> None:
@@ -109,14 +109,21 @@ class LogProducers:
 
     # --- transactions that are about to begin ---
 
-    def begin_verification(self, producer_id: int, epoch: int, sequence: int) -> VerificationGuard:
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
+    ) -> VerificationGuard:
         """Return a guard for the first batch of a transaction, whose coordinator is asked meanwhile; `ONGOING` when the
-        transaction has begun here, which needs no verification."""
+        transaction has begun here, which needs no verification. With `bumps_epoch` each transaction has an epoch of its
+        own. Raises INVALID_PRODUCER_EPOCH."""
+        if bumps_epoch:
+            self.states.check_epoch(producer_id, epoch)
         if self.states.has_open_transaction(producer_id, epoch):
             return ONGOING
         if self._verifications is None:
             self._verifications = TransactionVerifications()
-        return self._verifications.begin(producer_id, epoch, sequence, self._environment.clock.wall_ms())
+        return self._verifications.begin(
+            producer_id, epoch, sequence, self._environment.clock.wall_ms(), bumps_epoch=bumps_epoch
+        )
 
     def take_over_verifications(self, before: LogProducers) -> None:
         """Take over the pending verifications of a log that this one replaces."""

@@ -10,8 +10,8 @@ Rules: pure. `check` changes nothing; `apply` follows once the batch has its off
 `replay` what a leader has accepted, without checks.
 Invariants: at most five batches a producer; an open transaction keeps its producer from expiring;
 `first_unstable_offset` never falls, except by truncation (which loads the state anew).
-Source: KIP-98, KIP-360 (unknown producers), KIP-854 (expiry); Kafka ProducerStateManager, ProducerAppendInfo,
-ProducerStateEntry. The snapshot is Kafka's file format, version 1.
+Source: KIP-98, KIP-360 (unknown producers), KIP-854 (expiry), KIP-890 (late markers); Kafka ProducerStateManager,
+ProducerAppendInfo, ProducerStateEntry. The snapshot is Kafka's file format, version 1.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ BATCHES_KEPT = 5
 NO_OFFSET = -1
 NO_LIMIT = 2**31 - 1
 NO_COORDINATOR_EPOCH = -1
+EPOCH_MAX = 2**15 - 1
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 
 _SNAPSHOT_VERSION = 1
@@ -194,11 +195,7 @@ class ProducerStates:
             if duplicate is not None:
                 return duplicate
         if header.producer_epoch < state.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
-                f"which is smaller than the last seen epoch {state.epoch}",
-            )
+            raise _old_epoch(header.producer_id, header.producer_epoch, state.epoch)
         if is_client:
             _check_sequence(state, header)
         if state.current_txn_first_offset != NO_OFFSET and not header.is_transactional:
@@ -216,17 +213,31 @@ class ProducerStates:
         if state is None:
             return
         if header.producer_epoch < state.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} is {header.producer_epoch}, "
-                f"which is smaller than the last seen epoch {state.epoch}",
-            )
+            raise _old_epoch(header.producer_id, header.producer_epoch, state.epoch)
         if marker.coordinator_epoch < state.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producerId {header.producer_id}: {marker.coordinator_epoch} (zombie), "
                 f"{state.coordinator_epoch} (current)",
             )
+
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Check that the producer has not gone on to a later epoch. Raises INVALID_PRODUCER_EPOCH."""
+        state = self._states.get(producer_id)
+        if state is not None and producer_epoch < state.epoch:
+            raise _old_epoch(producer_id, producer_epoch, state.epoch)
+
+    def check_marker_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """Check that a marker whose transaction raises the epoch ends no later transaction: its epoch is above that of the
+        records which it ends. The same marker may come again as long as nothing was written since. The last epoch of all
+        is no producer's, so that its marker ends the transaction of the epoch before in any case.
+        Raises INVALID_PRODUCER_EPOCH."""
+        state = self._states.get(producer_id)
+        if state is None or producer_epoch > state.epoch:
+            return
+        is_repeated = state.current_txn_first_offset == NO_OFFSET or producer_epoch == EPOCH_MAX
+        if producer_epoch < state.epoch or not is_repeated:
+            raise _old_epoch(producer_id, producer_epoch, state.epoch)
 
     def apply(self, header: BatchHeader, base_offset: int) -> None:
         """Note a data batch at its place in the log: [base_offset, base_offset + last_offset_delta]."""
@@ -438,6 +449,14 @@ def snapshot_rows(content: bytes) -> list[tuple[int, ...]]:
     if len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
         raise CorruptSnapshot(f"{len(content)} bytes do not hold {count} producers")
     return list(_SNAPSHOT_ENTRY.iter_unpack(memoryview(content)[_SNAPSHOT_HEAD.size :]))
+
+
+def _old_epoch(producer_id: int, producer_epoch: int, last_epoch: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"Epoch of producer {producer_id} is {producer_epoch}, "
+        f"which is {'the' if producer_epoch == last_epoch else 'smaller than the'} last seen epoch {last_epoch}",
+    )
 
 
 def _check_sequence(state: ProducerStateEntry, header: BatchHeader) -> None:

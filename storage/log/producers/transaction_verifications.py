@@ -23,12 +23,13 @@ GUARDS_MAX = 10_000
 class VerificationGuard:
     """One attempt of one producer to begin a transaction in one partition; guards are compared by identity."""
 
-    __slots__ = ("epoch", "lowest_sequence", "since_ms")
+    __slots__ = ("bumps_epoch", "epoch", "lowest_sequence", "since_ms")
 
-    def __init__(self, sequence: int, epoch: int, since_ms: int) -> None:
+    def __init__(self, sequence: int, epoch: int, since_ms: int, *, bumps_epoch: bool = False) -> None:
         self.lowest_sequence = sequence
         self.epoch = epoch
         self.since_ms = since_ms
+        self.bumps_epoch = bumps_epoch
 
     def include(self, sequence: int, epoch: int) -> None:
         """Include another batch of the producer: a newer epoch replaces the values, an older one is ignored."""
@@ -53,13 +54,16 @@ class TransactionVerifications:
     def __len__(self) -> int:
         return len(self._guards)
 
-    def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
-        """Return the guard of this producer, made if there is none. `sequence` is the first one of its batch."""
+    def begin(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, bumps_epoch: bool = False
+    ) -> VerificationGuard:
+        """Return the guard of this producer, made if there is none. `sequence` is the first one of its batch; with
+        `bumps_epoch` the first batch of all has to be the producer's first one in its epoch."""
         guard = self._guards.get(producer_id)
         if guard is None:
             if len(self._guards) >= GUARDS_MAX:
                 del self._guards[next(iter(self._guards))]
-            guard = self._guards[producer_id] = VerificationGuard(sequence, epoch, now_ms)
+            guard = self._guards[producer_id] = VerificationGuard(sequence, epoch, now_ms, bumps_epoch=bumps_epoch)
         else:
             guard.include(sequence, epoch)
         return guard
@@ -67,9 +71,16 @@ class TransactionVerifications:
     def is_current(self, producer_id: int, guard: VerificationGuard) -> bool:
         return self._guards.get(producer_id) is guard
 
-    def check_sequence(self, header: BatchHeader) -> None:
-        """Check that `header` may begin its producer's transaction. Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    def check_sequence(self, header: BatchHeader, *, is_known: bool = True) -> None:
+        """Check that `header` may begin its producer's transaction. `is_known`: the partition has records or a marker of the
+        producer. Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER."""
         guard = self._guards.get(header.producer_id)
+        if guard is not None and guard.bumps_epoch and not is_known and header.base_sequence != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for producer {header.producer_id}: {header.base_sequence} (incoming seq. "
+                "number), 0 is expected for its first records in an epoch",
+            )
         if guard is not None and header.base_sequence > guard.lowest_sequence:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -12,7 +12,7 @@ import pytest
 from client.committing import OffsetAndMetadata
 from client.errors import FatalError
 from client.event_loop.group_member import GroupMember
-from client.membership.member import MemberSettings
+from client.membership.contract import MemberSettings
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

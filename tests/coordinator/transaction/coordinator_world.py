@@ -9,6 +9,7 @@ from collections.abc import Callable
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
 from coordinator.transaction_coordinator import TransactionCoordinator, TransactionCoordinatorSettings
+from metadata.features import CurrentLevels
 from protocol.errors import KafkaError
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
@@ -82,9 +83,11 @@ class TransactionWorld:
             reader=self.log,
             partitions_count=lambda: self.partitions_count,
         )
+        self.levels = CurrentLevels()
         self.coordinator = TransactionCoordinator(
-            settings or TransactionCoordinatorSettings(), dependencies, self.markers, self.producer_ids.next_id
-        )
+            settings or TransactionCoordinatorSettings(), dependencies, self.markers, self.producer_ids.next_id,
+            self.levels,
+        )  # fmt: skip
 
     async def lead(self, leader_epoch: int = 0) -> None:
         self.coordinator.start()

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
 from coordinator.runtime.contract import (
     Command,
+    CoordinatorRecord,
     Effect,
 )
+from coordinator.transaction.completion import TransactionEnd
 from coordinator.transaction.markers import CancelMarkers, MarkerOutcome, TransactionMarkers, WriteMarkers
+from coordinator.transaction.producer_ids import AllocateProducerId
 from coordinator.transaction.producer_registration import ProducerIdAndEpoch, ProducerInit
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction.shard import TransactionShard
-from coordinator.transaction.transaction import Transaction
+from coordinator.transaction.transaction import Transaction, TransactionResponse
 from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
-from tests.coordinator.driver import ShardDriver
+from protocol.transaction_version import EPOCH_BUMPS, ONE_EPOCH
+from tests.coordinator.driver import Batch, ShardDriver
 
 PARTITION = 3
 ORDERS = ("orders", 0)
@@ -35,10 +40,12 @@ class TransactionDriver(ShardDriver[TransactionShard]):
         self._waiters = count()
         self.last_waiter = -1
         self._producer_ids = count(1000)
+        self.level = 0
+        self._asking_for_ids: list[str] = []
         super().__init__(**options)
 
     def new_shard(self) -> TransactionShard:
-        return TransactionShard(PARTITION, self.epoch, self.settings)
+        return TransactionShard(PARTITION, self.epoch, self.settings, lambda: self.level)
 
     # --- requests ---
 
@@ -74,15 +81,33 @@ class TransactionDriver(ShardDriver[TransactionShard]):
         return TransactionalProducer(name, producer_id, epoch)
 
     def add(
-        self, producer: TransactionalProducer, partitions: Iterable[TopicPartition] = (ORDERS,)
+        self,
+        producer: TransactionalProducer,
+        partitions: Iterable[TopicPartition] = (ORDERS,),
+        version: int = ONE_EPOCH,
     ) -> ErrorCode | None:
         chosen = tuple(partitions)
-        return self._error(lambda shard, waiter, now_ms: shard.add_partitions(producer, chosen, waiter, now_ms))
-
-    def end(self, producer: TransactionalProducer, *, commit: bool = True) -> ErrorCode | None:
         return self._error(
-            lambda shard, waiter, now_ms: shard.end_transaction(producer, waiter, now_ms, is_commit=commit)
+            lambda shard, waiter, now_ms: shard.add_partitions(producer, chosen, waiter, now_ms, version)
         )
+
+    def end(
+        self, producer: TransactionalProducer, *, commit: bool = True, version: int = ONE_EPOCH
+    ) -> ErrorCode | None:
+        response = self.end_in_full(producer, commit=commit, version=version)
+        return None if response is None else ErrorCode(response.error_code)
+
+    def end_in_full(
+        self, producer: TransactionalProducer, *, commit: bool = True, version: int = EPOCH_BUMPS
+    ) -> TransactionResponse | None:
+        """The response with the next id and epoch; None while it waits."""
+        request = TransactionEnd(producer, commit, version)
+        if self.shard.needs_next_producer_id(request):
+            request = replace(request, fresh_producer_id=next(self._producer_ids))
+        found: TransactionResponse | None = self.ask(
+            lambda shard, waiter, now_ms: shard.end_transaction(request, waiter, now_ms)
+        )
+        return found
 
     def _error(self, operation: Callable[[TransactionShard, int, int], list[Effect]]) -> ErrorCode | None:
         response = self.ask(operation)
@@ -97,10 +122,22 @@ class TransactionDriver(ShardDriver[TransactionShard]):
     def abort_overdue(self) -> None:
         for name in self.shard.open_ids():
             self.carry_out(self.shard.abort_overdue(name, self.now_ms))
+        asking, self._asking_for_ids = self._asking_for_ids, []
+        for name in asking:
+            self.carry_out(self.shard.abort_overdue(name, self.now_ms, next(self._producer_ids)))
 
     def expire(self) -> None:
         for names in self.shard.id_chunks():
             self.carry_out(self.shard.expire(names, self.now_ms))
+
+    def store(self, record: CoordinatorRecord) -> bool:
+        """Whether a record could be put into the log, behind all others, as if the shard had written it."""
+        if self.is_anything_in_flight:
+            return False
+        self.log.append(Batch(self._next_offset, (record,)))
+        self._next_offset += 1
+        self._replay(self.shard, self.log[-1])
+        return True
 
     def stored(self, name: str = "t") -> Transaction:
         return self.shard.durable_state()[name]
@@ -116,6 +153,8 @@ class TransactionDriver(ShardDriver[TransactionShard]):
                 self.markers.append(markers)
             case CancelMarkers():
                 self.markers.clear()
+            case AllocateProducerId(transactional_id):
+                self._asking_for_ids.append(transactional_id)
             case _:
                 raise AssertionError(command)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
@@ -9,14 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from coordinator.transaction.markers import MarkerOutcome
-from coordinator.transaction.records import TransactionKey, read_key, read_transaction
-from coordinator.transaction.transaction import TransactionState
+from coordinator.transaction.records import TransactionKey, read_key, read_transaction, transaction_record
+from coordinator.transaction.transaction import LAST_CLIENT_EPOCH, TransactionState
 from coordinator.transaction.transaction_partitions import TransactionalProducer
 from protocol.errors import ErrorCode
+from protocol.transaction_version import EPOCH_BUMPS, ONE_EPOCH
 from tests.coordinator.transaction.shard_driver import ORDERS, PAYMENTS, TransactionDriver
 
 NAMES = st.sampled_from(["t", "u"])
 BOOLEANS = st.booleans()
+VERSIONS = st.sampled_from([ONE_EPOCH, EPOCH_BUMPS])
 
 
 _ENDED = {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
@@ -24,7 +27,7 @@ BEFORE = {
     TransactionState.EMPTY: _ENDED,
     TransactionState.ONGOING: {TransactionState.ONGOING, *_ENDED},
     TransactionState.PREPARE_COMMIT: {TransactionState.ONGOING},
-    TransactionState.PREPARE_ABORT: {TransactionState.ONGOING},
+    TransactionState.PREPARE_ABORT: {TransactionState.ONGOING, *_ENDED},  # the latter where an end raises the epoch
     TransactionState.COMPLETE_COMMIT: {TransactionState.PREPARE_COMMIT},
     TransactionState.COMPLETE_ABORT: {TransactionState.PREPARE_ABORT},
 }
@@ -49,29 +52,46 @@ class Histories(RuleBasedStateMachine):
                 assert answer[1:] not in self.given, "two producers have one epoch"
             self.given.add(answer[1:])
 
-    @rule(name=NAMES, both=BOOLEANS)
-    def add(self, name: str, both: bool) -> None:
-        if name in self.producers:
-            self.driver.add(self.producers[name], [ORDERS, PAYMENTS] if both else [ORDERS])
+    @rule(level=st.sampled_from([0, 2]))
+    def level(self, level: int) -> None:
+        self.driver.level = level
 
     @rule(name=NAMES)
-    def begin(self, name: str) -> None:
+    def use_up_epochs(self, name: str) -> None:
+        """The producer goes on with its last epoch, which most histories do not reach."""
+        subject = self.driver.shard.durable_state().get(name)
+        if subject is not None and subject.state.may_expire and name in self.producers:
+            stored = replace(subject, producer_epoch=LAST_CLIENT_EPOCH, state=TransactionState.EMPTY)
+            if self.driver.store(transaction_record(name, stored, 2)):
+                self.producers[name] = TransactionalProducer(name, stored.producer_id, LAST_CLIENT_EPOCH)
+
+    @rule(name=NAMES, both=BOOLEANS, version=VERSIONS)
+    def add(self, name: str, both: bool, version: int) -> None:
+        if name in self.producers:
+            self.driver.add(self.producers[name], [ORDERS, PAYMENTS] if both else [ORDERS], version)
+
+    @rule(name=NAMES, version=VERSIONS)
+    def begin(self, name: str, version: int) -> None:
         """What most histories need first."""
         self.driver.release()
         self.driver.refuse_with = None
         self.driver.write_markers()
         self.init(name, says_what_it_had=False)
-        self.add(name, both=False)
+        self.add(name, both=False, version=version)
 
-    @rule(name=NAMES, commit=BOOLEANS)
-    def end(self, name: str, commit: bool) -> None:
+    @rule(name=NAMES, commit=BOOLEANS, version=VERSIONS, is_lost=BOOLEANS)
+    def end(self, name: str, commit: bool, version: int, is_lost: bool = False) -> None:
+        """`is_lost`: the client does not get the response, and repeats its request."""
         if name in self.producers:
-            self.driver.end(self.producers[name], commit=commit)
+            response = self.driver.end_in_full(self.producers[name], commit=commit, version=version)
+            if response is not None and response.producer_id >= 0 and not is_lost:
+                assert version == EPOCH_BUMPS and response.producer_epoch <= LAST_CLIENT_EPOCH
+                self.producers[name] = TransactionalProducer(name, response.producer_id, response.producer_epoch)
 
-    @rule(name=NAMES, commit=BOOLEANS)
-    def end_without_an_outcome(self, name: str, commit: bool) -> None:
+    @rule(name=NAMES, commit=BOOLEANS, version=VERSIONS)
+    def end_without_an_outcome(self, name: str, commit: bool, version: int) -> None:
         self.driver.is_holding = True
-        self.end(name, commit)
+        self.end(name, commit, version)
         self.driver.time_out()
 
     @rule()
@@ -151,6 +171,7 @@ class Histories(RuleBasedStateMachine):
             assert stored.state.is_prepared
             assert markers.is_commit == (stored.state.value == "PrepareCommit")
             assert (markers.producer_id, markers.producer_epoch) == (stored.producer_id, stored.producer_epoch)
+            assert markers.transaction_version == stored.client_version
             assert markers.coordinator_epoch == self.driver.epoch
 
     def teardown(self) -> None:

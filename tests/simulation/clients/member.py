@@ -14,7 +14,7 @@ from client.committing import OffsetAndMetadata
 from client.error_codes import error_codes
 from client.errors import FatalError
 from client.event_loop.group_member import GroupMember
-from client.membership.member import MemberSettings, Phase
+from client.membership.contract import MemberSettings, Phase
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

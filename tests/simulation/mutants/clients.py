@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.membership.member import ClassicMember, Phase
+from client.membership.classic import ClassicMember
+from client.membership.contract import Phase
 from client.producing.batch import ProducerBatch
 from client.producing.core import ProducerCore
 from client.producing.partition_queue import PartitionQueue

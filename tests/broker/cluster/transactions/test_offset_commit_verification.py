@@ -31,6 +31,7 @@ class Coordinator:
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
         self.asked: list[tuple[str, int, int, list[TopicPartition]]] = []
+        self.added: list[tuple[str, int, int, list[TopicPartition]]] = []
         self.meanwhile: Any = lambda: None
 
     async def verify(
@@ -38,6 +39,12 @@ class Coordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions)))
         self.meanwhile()
+        return dict.fromkeys(partitions, self.error)
+
+    async def add(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        self.added.append((transactional_id, producer_id, producer_epoch, list(partitions)))
         return dict.fromkeys(partitions, self.error)
 
 
@@ -145,3 +152,19 @@ async def test_only_a_leader_verifies(tmp_path: Path) -> None:
             await world.verify()
         assert lost.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert world.coordinator.asked == []
+
+
+async def test_for_a_newer_client_the_partition_is_added_whether_transactions_are_verified_or_not(
+    tmp_path: Path,
+) -> None:
+    async with leading(tmp_path) as world:
+        world.is_enabled = False
+        for _ in range(2):
+            guard = await world.verification.verify(0, "tx", PRODUCER, adds=True)
+            assert await world.append(guard) is ErrorCode.NONE
+        assert world.coordinator.added == [("tx", 7, 0, [("t", 0)])] and world.coordinator.asked == []
+        newer = BatchProducer(7, 1)
+        assert await world.append(await world.verification.verify(0, "tx", newer, adds=True), newer) is ErrorCode.NONE
+        with pytest.raises(KafkaError) as refused:
+            await world.verification.verify(0, "tx", PRODUCER, adds=True)
+        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 from broker.cluster.transactions.transaction_markers import RETRY_MS, TransactionMarkerSender
 from client.event_loop.broker_client import BrokerClient
 from coordinator.transaction.markers import MarkerOutcome, TransactionMarkers
 from metadata.image import TRANSACTION_STATE_TOPIC, ClusterImage, MetadataCache
 from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -20,6 +22,7 @@ from protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from protocol.schema import Request
+from protocol.transaction_version import EPOCH_BUMPS
 from replication.marker_appender import MarkerErrors
 from runtime.tasks import TaskScope
 from runtime.timer import Timer
@@ -40,6 +43,8 @@ class Peer:
     def __init__(self) -> None:
         self.asked: list[list[WritableTxnMarker]] = []
         self.versions: set[int] = set()
+        self.newest_version = 1
+        self.is_connected = False
         self.error = ErrorCode.NONE
         self.may_answer = asyncio.Event()
         self.may_answer.set()
@@ -47,7 +52,11 @@ class Peer:
         self._is_lost = False
         self.code: int | None = None
 
-    async def send(self, request: Request, version: int, _response_type: type) -> WriteTxnMarkersResponse:
+    async def send(self, request: Request, version: int, _response_type: type) -> Any:
+        if isinstance(request, ApiVersionsRequest):
+            self.is_connected = True
+            row = ApiVersion(api_key=WriteTxnMarkersRequest.api_key, min_version=0, max_version=self.newest_version)
+            return ApiVersionsResponse(error_code=0, api_keys=[row])
         assert isinstance(request, WriteTxnMarkersRequest)
         self.asked.append(request.markers)
         self.versions.add(version)
@@ -239,6 +248,24 @@ async def test_nothing_is_sent_once_it_is_closed(loop: SimLoop) -> None:
     site.write(markers(C, name="late"))
     await asyncio.sleep(1)
     assert peer.is_closed and site.outcomes == [] and len(site.peers[2]) == 1
+
+
+@simulated(7)
+async def test_a_transaction_that_raises_the_epoch_says_so_to_brokers_that_know_it(loop: SimLoop) -> None:
+    async with TaskScope("markers") as tasks:
+        site = Site(loop, tasks)
+        peer = site.prepared[2] = Peer()
+        newer = replace(markers(B), transaction_version=EPOCH_BUMPS)
+        for newest, used in ((1, {1}), (2, {2}), (2, {2})):  # the broker learns of the feature level
+            peer.newest_version = newest
+            peer.versions.clear()
+            site.write(newer)
+            await asyncio.sleep(0.01)
+            assert peer.versions == used
+        site.write(markers(B))
+        await asyncio.sleep(0.01)
+        assert peer.versions == {1, 2} and site.outcomes == COMPLETE * 4
+        assert [marker.transaction_version for asked in peer.asked for marker in asked] == [2, 2, 2, 0]
 
 
 # --- on a cluster ---

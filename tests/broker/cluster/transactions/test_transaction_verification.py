@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from broker.cluster.transactions.transaction_verification import CoordinatorVerification
+from broker.cluster.transactions.transaction_verification import ADD_PAUSES_MS, CoordinatorVerification
 from client.event_loop.broker_client import BrokerClient
 from coordinator.runtime.partitioner import partition_for
 from metadata.image import TRANSACTION_STATE_TOPIC, ClusterImage, MetadataCache
@@ -38,6 +38,7 @@ class Peer:
         self.newest_version = newest_version
         self.errors: dict[TopicPartition, ErrorCode] = {}
         self.asked: list[tuple[list[str], int]] = []
+        self.verify_only: list[bool] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.is_connected = False
@@ -52,6 +53,7 @@ class Peer:
             return ApiVersionsResponse(error_code=0, api_keys=[row])
         assert isinstance(request, AddPartitionsToTxnRequest)
         self.asked.append(([each.transactional_id for each in request.transactions], version))
+        self.verify_only += [each.verify_only for each in request.transactions]
         await self.may_answer.wait()
         if self.is_closed:
             raise ConnectionError("the connection is lost")
@@ -77,12 +79,14 @@ class Site:
         self.peer = Peer()
         self.local: list[tuple[str, int, int]] = []
         self.local_error = ErrorCode.NONE
+        self.add_errors: list[ErrorCode] = []  # of the next additions on this broker
         self.failed = self.verified_count = self.verified_ms = 0
         self.verification = CoordinatorVerification(
             OWN_ID,
             self.metadata,
             lambda _: cast(BrokerClient, self.peer),
             self._locally,
+            self._add_locally,
             clock=SimClock(loop),
             tasks=tasks,
             metrics=self,
@@ -93,6 +97,11 @@ class Site:
     ) -> dict[TopicPartition, ErrorCode]:
         self.local.append((transactional_id, producer_id, producer_epoch))
         return dict.fromkeys(partitions, self.local_error)
+
+    async def _add_locally(self, *producer_and_partitions: Any) -> ErrorCode:
+        *producer, _ = producer_and_partitions
+        self.local.append(tuple(producer))
+        return self.add_errors.pop(0) if self.add_errors else ErrorCode.NONE
 
     def verification_failed(self, partitions_count: int) -> None:
         self.failed += partitions_count
@@ -198,6 +207,39 @@ async def test_a_broker_that_cannot_verify_confirms(loop: SimLoop) -> None:
         site.peer.is_connected, site.peer.newest_version = False, 4  # it was upgraded
         assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
         assert site.peer.asked == [([THERE], 4)]
+
+
+@pytest.mark.parametrize(
+    ("answered", "means", "asked"),
+    [
+        ([], ErrorCode.NONE, 1),
+        ([ErrorCode.CONCURRENT_TRANSACTIONS] * 3, ErrorCode.NONE, 4),
+        ([ErrorCode.CONCURRENT_TRANSACTIONS] * 50, ErrorCode.CONCURRENT_TRANSACTIONS, len(ADD_PAUSES_MS) + 1),
+        ([ErrorCode.PRODUCER_FENCED], ErrorCode.INVALID_PRODUCER_EPOCH, 1),
+        ([ErrorCode.NOT_COORDINATOR], ErrorCode.NOT_COORDINATOR, 1),
+    ],
+)
+@simulated(1)
+async def test_the_coordinator_on_this_broker_adds_once_the_markers_before_are_written(
+    loop: SimLoop, answered: list[ErrorCode], means: ErrorCode, asked: int
+) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        site.add_errors = list(answered)
+        assert await site.verification.add(HERE, 7, 3, [A, B]) == {A: means, B: means}
+        assert site.local == [(HERE, 7, 3)] * asked and site.peer.asked == []
+        assert loop.time() * 1000 == pytest.approx(sum(ADD_PAUSES_MS[: asked - 1]), abs=1)
+
+
+@simulated(1)
+async def test_another_broker_s_coordinator_adds_by_request(loop: SimLoop) -> None:
+    async with TaskScope("verify") as tasks:
+        site = Site(loop, tasks)
+        assert await site.verification.add(THERE, 7, 0, [A, B]) == {A: ErrorCode.NONE, B: ErrorCode.NONE}
+        assert await site.verify(THERE, A) == {A: ErrorCode.NONE}
+        assert site.peer.verify_only == [False, True]
+        site.peer.is_connected, site.peer.newest_version = False, 3  # a broker that cannot add
+        assert await site.verification.add(THERE, 7, 0, [A]) == {A: ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 @simulated(1)

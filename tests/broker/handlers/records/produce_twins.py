@@ -21,6 +21,7 @@ from broker.observability.audit import AuditLog
 from broker.observability.metrics import BrokerMetrics
 from broker.services import Services
 from config.broker import BrokerSettings
+from metadata.features import NEWEST_LEVELS
 from metadata.image import BrokerEndpoint, BrokerImage, ClusterImage, MetadataCache, PartitionImage, TopicImage
 from protocol.header import encode_request
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -52,6 +53,7 @@ class Side:
         self, handler: Handler[Any], replicas: list[Replica], gate: Gate | None, authorizer: Authorizer
     ) -> None:
         self.broker = Broker([handler], observer=None, gate=gate)
+        self.broker.levels.publish(NEWEST_LEVELS, 0)  # every version is served
         self.replicas = replicas
         self.metrics = BrokerMetrics(self.broker.clock)
         self.broker.shared.dispatch.observer = self.metrics.requests

@@ -31,6 +31,7 @@ class Coordinator:
         self.error = ErrorCode.NONE
         self.is_elsewhere = False
         self.asked: list[tuple[str, int, int, list[TopicPartition]]] = []
+        self.added: list[tuple[str, int, int, list[TopicPartition]]] = []
         self._waiting: list[asyncio.Future[None]] = []
 
     def verify_here(
@@ -47,6 +48,12 @@ class Coordinator:
         self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions)))
         self._waiting.append(asyncio.get_running_loop().create_future())
         await self._waiting[-1]
+        return dict.fromkeys(partitions, self.error)
+
+    async def add(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        self.added.append((transactional_id, producer_id, producer_epoch, list(partitions)))
         return dict.fromkeys(partitions, self.error)
 
     def answer(self) -> None:
@@ -177,3 +184,53 @@ async def test_a_client_that_is_gone_does_not_stop_the_append(broker: ReplicaBro
     await asyncio.sleep(0)
     await broker.one.partition.log.await_appends()
     assert broker.one.partition.log.offsets.next_offset == 1 and broker.one.partition.waiters.produces_count == 0
+
+
+async def added(broker: ReplicaBroker, request: ProduceRequest | None = None, version: int = 12) -> ErrorCode:
+    answer = broker.start(produce, request or sending(), version)
+    await asyncio.sleep(0)
+    await broker.one.partition.log.await_appends()
+    return ErrorCode((await row_of(answer)).error_code)
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_for_a_newer_client_the_first_batch_adds_the_partition(tmp_path: Path, is_enabled: bool) -> None:
+    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
+        assert await added(broker) is ErrorCode.NONE
+        assert await added(broker, sending(sequence=1)) is ErrorCode.NONE
+        assert coordinator.added == [("tx", PRODUCER, 0, [("t", 0)])] and coordinator.asked == []
+        assert await added(broker, sending(epoch=1)) is ErrorCode.NONE, "a transaction of the next epoch"
+        assert len(coordinator.added) == 2
+        assert await added(broker, sending(sequence=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert len(coordinator.added) == 2, "nobody is asked about an older epoch"
+
+    play(tmp_path, scenario, is_enabled=is_enabled)
+
+
+@pytest.mark.parametrize(
+    ("error", "version", "answered"),
+    [
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 12, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.NOT_COORDINATOR, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.TRANSACTION_ABORTABLE, 12, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, 12, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 11, ErrorCode.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_what_a_coordinator_s_error_is_to_a_producer(
+    tmp_path: Path, error: ErrorCode, version: int, answered: ErrorCode
+) -> None:
+    async def scenario(broker: ReplicaBroker, coordinator: Coordinator) -> None:
+        coordinator.error = error
+        assert await added(broker, version=version) is answered
+        assert broker.one.partition.log.offsets.next_offset == 0
+
+    play(tmp_path, scenario)
+
+
+@played_by(play, "tmp_path", gives=2)
+async def test_the_first_batch_of_a_newer_client_begins_its_epoch(
+    broker: ReplicaBroker, coordinator: Coordinator
+) -> None:
+    assert await added(broker, sending(sequence=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await added(broker, sending()) is ErrorCode.NONE

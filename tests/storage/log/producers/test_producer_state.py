@@ -251,6 +251,35 @@ def test_a_marker_for_an_unknown_producer() -> None:
     assert log.append(5, 1, 0) == 1
 
 
+@pytest.mark.parametrize(
+    ("epoch", "is_open", "marker_epoch", "error"),
+    [
+        (3, True, 4, None),
+        (3, True, 3, FENCED),  # late: it would end the next transaction
+        (3, True, 2, FENCED),
+        (3, False, 3, None),  # the same marker again
+        (3, False, 2, FENCED),
+        (3, False, 4, None),
+        (32767, True, 32767, None),
+        (32767, True, 32766, FENCED),
+    ],
+)
+def test_a_marker_whose_transaction_raises_the_epoch(
+    epoch: int, is_open: bool, marker_epoch: int, error: ErrorCode | None
+) -> None:
+    log = Partition()
+    log.append(5, epoch, 0, transactional=True)
+    if not is_open:
+        log.end(5, epoch, ControlType.COMMIT, 0)
+    log.states.check_marker_epoch(6, 0)  # an unknown producer
+    if error is None:
+        log.states.check_marker_epoch(5, marker_epoch)
+        return
+    with pytest.raises(KafkaError) as caught:
+        log.states.check_marker_epoch(5, marker_epoch)
+    assert caught.value.code is error
+
+
 def test_expiry() -> None:
     log = Partition()
     log.append(1, 0, 0, 1, TS)

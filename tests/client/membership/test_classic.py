@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from client.membership.assignors import decode_assignment, encode_assignment, encode_subscription
-from client.membership.member import Assigned, ClassicMember, MemberSettings, Phase, Revoked
+from client.membership.classic import ClassicMember
+from client.membership.contract import Assigned, MemberSettings, Phase, Revoked
 from client.membership.verdicts import MemberVerdict
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -1,4 +1,4 @@
-"""Joining a group, syncing, heartbeats, revocation, deadlines. Pure.
+"""A member of a classic group: joining, syncing, heartbeats, revocation, deadlines. Pure.
 
     OUT -> JOINING -> (ASSIGNING, the leader alone) -> SYNCING -> STABLE
      ^                                                              |
@@ -19,9 +19,7 @@ Heartbeat.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from client.committing import GroupMembership
@@ -33,6 +31,7 @@ from client.membership.assignors import (
     encode_assignment,
     encode_subscription,
 )
+from client.membership.contract import NOT_ASSIGNED, Assigned, MemberSettings, Phase, Revoked
 from client.membership.verdicts import MemberVerdict, verdict_on
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -45,41 +44,6 @@ from protocol.schema import Request
 from protocol.topic_partition import TopicPartition
 
 _ENDS_GENERATION: Final = (MemberVerdict.REJOIN, MemberVerdict.LOST, MemberVerdict.UNKNOWN, MemberVerdict.FATAL)
-
-
-class Phase(Enum):
-    OUT = "out of the group"
-    JOINING = "joining"
-    ASSIGNING = "assigning partitions"
-    SYNCING = "waiting for partitions"
-    STABLE = "a member with partitions"
-    REVOKING = "letting go of partitions"
-    IDLE = "out of the group until the application asks for records"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSettings:
-    """The defaults are Apache Kafka's. `max_poll_interval_ms` is also how long a rebalance waits for this member."""
-
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    assignors: tuple[str, ...] = ("range", "roundrobin")
-    instance_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    partitions: list[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """`is_lost`: somebody else may have them already."""
-
-    partitions: list[TopicPartition]
-    is_lost: bool
 
 
 class ClassicMember:
@@ -116,6 +80,16 @@ class ClassicMember:
     def membership(self) -> GroupMembership:
         """Who commits: the member with its generation."""
         return GroupMembership(self.group_id, self._generation_id, self._member_id, self.settings.instance_id)
+
+    def membership_for(
+        self, partitions: Collection[TopicPartition], earlier: GroupMembership | None
+    ) -> GroupMembership:
+        """Return who commits offsets of partitions; `earlier` is who tried before, if anybody did. Raises KafkaError."""
+        if earlier is not None:
+            return earlier
+        if not self.partitions or not set(partitions).issubset(self.partitions):
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, NOT_ASSIGNED)
+        return self.membership
 
     # --- the application ---
 

@@ -1,0 +1,52 @@
+"""`kafka-features.sh` of both releases changes the levels of a broker of ours, and tells them as it does of Apache Kafka's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.interop.conftest import need_java
+from tests.oracle import java
+from tests.oracle.barnabas import Barnabas
+from tests.oracle.tools import ToolsJvm
+
+pytestmark = [pytest.mark.oracle, pytest.mark.interop]
+
+
+def test_levels_go_up_and_down_by_the_tools_of_both_releases() -> None:
+    need_java()
+    with Barnabas() as broker:
+        address = ("--bootstrap-server", broker.bootstrap_servers)
+
+        def levels(tools: ToolsJvm) -> dict[str, tuple[str, str, str]]:
+            """Supported minimum and maximum and finalized level, by feature."""
+            rows = [line.split() for line in tools.run("features", *address, "describe").splitlines() if line]
+            return {row[1]: (row[3], row[5], row[7]) for row in rows}
+
+        for release in (java.ZOOKEEPER_MODE, java.KRAFT_MODE):
+            with ToolsJvm(release) as tools:
+
+                def change(*words: str, code: int = 0, tools: ToolsJvm = tools) -> list[str]:
+                    return tools.run("features", *address, *words, code=code).splitlines()
+
+                assert levels(tools) == {}, "at level 0 it is as a cluster of 3.9"
+                assert change("upgrade", "--feature", "group.version=1", "--feature", "transaction.version=2") == [
+                    "group.version was upgraded to 1.",
+                    "transaction.version was upgraded to 2.",
+                ]
+                assert change("downgrade", "--feature", "transaction.version=1") == [
+                    "transaction.version was downgraded to 1."
+                ]
+                assert levels(tools) == {
+                    "group.version": ("0", "1", "1"),
+                    "share.version": ("0", "1", "0"),
+                    "transaction.version": ("0", "2", "1"),
+                }
+                refused = change("upgrade", "--feature", "group.version=2", code=1)
+                assert any(line.startswith("Could not upgrade group.version to 2.") for line in refused)
+                assert change("disable", "--feature", "group.version", "--dry-run") == [
+                    "group.version can be disabled."
+                ]
+                assert change("disable", "--feature", "group.version", "--feature", "transaction.version") == [
+                    "group.version was disabled.",
+                    "transaction.version was disabled.",
+                ]
