@@ -19,11 +19,16 @@ from tests.differential.batches import headers
 from tests.differential.wire import NoResponse
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+SETS = frozenset(["subscribed_topic_names"])
+"""Arrays of texts whose order tells nothing."""
 ORDERED = frozenset(["synonyms"])
 """Arrays whose order tells something: the first synonym is the one in force."""
 
 _MISSING_RIGHT = re.compile(r" ?(User:\S+ needs|An ACL denies \S+) the right .*")
 """What our denials add to Kafka's text, or have where Kafka has none: it names who asks, and where from."""
+
+_JAVA_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+"""A member id that the coordinator of a consumer group made."""
 
 _MOMENT = re.compile(r"\b1[0-9]{12}\b")
 _AN_HOUR_MS = 3_600_000
@@ -42,6 +47,10 @@ class Names:
     def numbered(self, kind: str, value: Any) -> str:
         seen = self._numbers.setdefault(kind, {})
         return f"<{kind} {seen.setdefault(value, len(seen) + 1)}>"
+
+    def known(self, kind: str) -> list[Any]:
+        """What has a number of that kind, in the order of the numbers."""
+        return list(self._numbers.get(kind, ()))
 
     def text(self, value: str) -> str:
         value = value.replace(self.prefix, "")
@@ -70,7 +79,7 @@ def _field(kind: str, name: str, value: Any, version: int, names: Names) -> Any:
         items = [_field(_kind_of(item), name, item, version, names) for item in value]
         if items and isinstance(items[0], dict) and name not in ORDERED:
             items.sort(key=lambda item: json.dumps(item, sort_keys=True))
-        return items
+        return sorted(items) if name in SETS else items
     if kind == "struct":
         return _message(value, version, names)
     if kind == "uuid":
@@ -104,6 +113,8 @@ def _string(name: str, value: str, names: Names) -> str:
         return names.numbered("token", value)
     if name == "log_dir" and value:
         return "<folder>"
+    if name == "member_id" and _JAVA_UUID.fullmatch(value):
+        return names.numbered("member", value)
     return names.text(value)
 
 
@@ -118,6 +129,10 @@ def _number(name: str, value: Any, names: Names) -> Any:
         return names.numbered("producer", value)
     if name == "session_id" and value:
         return names.numbered("session", value)
+    if name == "metadata_hash" and value:
+        return names.numbered("hash", value)
+    if name == "finalized_features_epoch" and value >= 0:
+        return "<epoch>"
     if name in ("total_bytes", "usable_bytes") and value > 0:
         return "<bytes>"
     return _moment(value)

@@ -18,6 +18,7 @@ from protocol.errors import ErrorCode
 from protocol.fields import Versions
 from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.schema import Request
 from tests.differential.batches import batch
@@ -48,7 +49,10 @@ SASL = "sasl"
 """One whose clients authenticate (`sasl_settings`): a case begins where a client does."""
 SECURED = "secured"
 """One with an authorizer, on whose SASL listener the run itself is a super user (`tests.differential.secured`)."""
-STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL, SECURED)
+NEWER = "newer"
+"""One with the newest level of every feature, compared with Apache Kafka 4.3.0."""
+NEWER_STAGES = (NEWER,)
+STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL, SECURED, *NEWER_STAGES)
 LOST = "lost"
 
 NO_RETENTION = {"log.initial.task.delay.ms": "86400000", "log.retention.check.interval.ms": "86400000"}
@@ -74,6 +78,24 @@ TRANSACTION_SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
 }
 """Those of the stage of transactions, on top."""
+NEWER_SETTINGS = {
+    **NO_RETENTION,
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "300",
+    "group.max.size": "4",
+    "group.consumer.max.size": "4",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "300",
+    "offsets.topic.num.partitions": "5",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "5",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+"""What our broker and Apache Kafka 4.3.0 are started with. New assignments are computed at once, so that epochs do not
+depend on the clock."""
 ACL_SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -138,7 +160,9 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
-"""Every declared case by its id; filled by importing `tests.differential.cases`."""
+"""Every case that Apache Kafka 3.9.1 decides, by its id; filled by importing `tests.differential.cases`."""
+NEWER_CASES: dict[str, Case] = {}
+"""Every case that Apache Kafka 4.3.0 decides; filled by importing `tests.differential.newer`."""
 
 
 def served_versions(api: type[Request]) -> range:
@@ -163,6 +187,24 @@ def case(
     return declare
 
 
+def newer_case(
+    api: type[Request], versions: str = "0+", *, stage: str = NEWER
+) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
+    """As `case`, for what Apache Kafka 4.3.0 decides."""
+    assert stage in NEWER_STAGES
+    covered = Versions.parse(versions)
+
+    def declare(play: Callable[[Run], None]) -> Callable[[Run], None]:
+        name = play.__name__.strip("_").replace("_", " ")
+        chosen = tuple(each for each in range(api.min_version, api.max_version + 1) if covered.covers(each))
+        declared = Case(api, name, "normal", chosen, play, stage)
+        assert declared.id not in NEWER_CASES, declared.id
+        NEWER_CASES[declared.id] = declared
+        return play
+
+    return declare
+
+
 TAKES = "vwx"
 """One letter for each time that a case may be played to one broker."""
 
@@ -179,6 +221,7 @@ class Run:
     silence_s: float = PATIENCE_S
     take: int = 0
     sasl_port: int | None = None
+    patience_s: float = PATIENCE_S
     answers: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -220,7 +263,7 @@ class Run:
         """Send and keep the answer. `pick` changes the decoded answer before it is kept, to drop what others made.
         Some requests Apache Kafka never answers: `may_be_silent`."""
         version = self.version if version is None else version
-        timeout_s = self.silence_s if may_be_silent else PATIENCE_S
+        timeout_s = self.silence_s if may_be_silent else self.patience_s
         answer = (wire or self.wire).ask(request, version, timeout_s)
         return self._keep(answer, version, pick)
 
@@ -229,13 +272,13 @@ class Run:
         (wire or self.wire).send(request, self.version)
 
     def receive(self, request: Request, wire: Wire | None = None) -> Any:
-        answer = (wire or self.wire).receive(request.response_type, self.version, PATIENCE_S)
+        answer = (wire or self.wire).receive(request.response_type, self.version, self.patience_s)
         return self._keep(answer, self.version, None)
 
     def ask_raw(self, frame: bytes, *, show: Callable[[bytes], Any] | None = None) -> None:
         """Send a frame as it is (its length included); keep what `show` makes of the answer, else its hex."""
         self.wire.send_raw(frame)
-        answer = self.wire.receive_raw(PATIENCE_S)
+        answer = self.wire.receive_raw(self.patience_s)
         if isinstance(answer, NoResponse):
             self.answers.append({"outcome": answer.outcome})
         else:
@@ -258,7 +301,7 @@ class Run:
     def do(self, request: Request, version: int | None = None, *, wire: Wire | None = None) -> Any:
         if version is None:
             version = NEWEST.get(request.api_name, newest_version(request))
-        answer = (wire or self.wire).ask(request, version, PATIENCE_S)
+        answer = (wire or self.wire).ask(request, version, self.patience_s)
         assert not isinstance(answer, NoResponse), f"{request.api_name} v{version}: {answer.outcome}"
         return answer
 
@@ -283,7 +326,15 @@ class Run:
         assert result.error_code == 0, (name, ErrorCode(result.error_code).name, result.error_message)
         self.names.topic_ids[result.topic_id] = f"<id of {short}>"
         self.last_topic_id: bytes = result.topic_id
+        if self.case.stage in NEWER_STAGES:
+            self.until(f"{name} has leaders", lambda: self._is_led(name, partitions))
         return name
+
+    def _is_led(self, topic: str, partitions: int) -> bool:
+        """In KRaft mode a broker hears of a topic after the client that made it."""
+        rows = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
+        return all(row.error_code == 0 for row in self.do(request).topics[0].partitions)
 
     def produce(self, topic: str, records: bytes, partition: int = 0, acks: int = -1) -> Any:
         """Append; answers the partition's response."""
@@ -307,7 +358,7 @@ class Run:
 
     def until(self, what: str, holds: Callable[[], bool]) -> None:
         """Ask again until it is so."""
-        assert wait_until(holds, PATIENCE_S), f"not within {PATIENCE_S:g} s: {what}"
+        assert wait_until(holds, self.patience_s), f"not within {self.patience_s:g} s: {what}"
 
 
 def warm_up(host: str, port: int, sasl_port: int | None = None) -> None:
@@ -357,12 +408,14 @@ def play(
     silence_s: float = PATIENCE_S,
     take: int = 0,
     sasl_port: int | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> dict[int, list[Any]]:
     """What a broker answers to `case`, by version. `seat` is its controller's, where the case sits in it; `silence_s` is
-    how long to wait for an answer that it may never give; `take` counts the plays to one broker, from 0."""
+    how long to wait for an answer that it may never give, `patience_s` for everything else; `take` counts the plays to one
+    broker, from 0."""
     answers = {}
     for version in case.versions:
-        run = Run(case, version, host, port, seat, silence_s, take, sasl_port)
+        run = Run(case, version, host, port, seat, silence_s, take, sasl_port, patience_s)
         try:
             case.play(run)
         finally:

@@ -9,6 +9,8 @@ from typing import Any
 from tests.differential.play import Case, grouped, ungrouped
 
 FOLDER = Path(__file__).resolve().parent / "recorded"
+NEWER = {"kafka": "kafka43", "barnabas": "barnabas43"}
+"""The folders of the answers to cases that Apache Kafka 4.3.0 decides."""
 
 
 def path_of(api_name: str, whose: str = "kafka") -> Path:

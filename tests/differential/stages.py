@@ -13,6 +13,8 @@ from tests.differential.play import (
     ACL_SETTINGS,
     ACLS,
     CONTROLLED,
+    NEWER,
+    NEWER_SETTINGS,
     OFFLINE,
     PATIENCE_S,
     SASL,
@@ -32,6 +34,7 @@ from tests.differential.seat import ControlledBroker, Seat
 from tests.differential.secured import access_settings
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
+from tests.oracle.kraft import KraftKafka
 from tests.oracle.ports import lasting_port
 from tests.oracle.process import StartError
 
@@ -46,7 +49,7 @@ class Stage:
 
 
 class Stages:
-    """Of one kind of broker, "kafka" or "barnabas"."""
+    """Of one kind of broker, "kafka" (of the release that decides the case) or "barnabas"."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -62,7 +65,7 @@ class Stages:
     ) -> None:
         self._end.__exit__(kind, error, trace)
 
-    def play(self, case: Case, take: int = 0) -> dict[int, list[Any]]:
+    def play(self, case: Case, take: int = 0, patience_s: float = PATIENCE_S) -> dict[int, list[Any]]:
         if self._failed is not None:
             raise self._failed  # one long wait for a broker that does not start is enough
         if case.stage not in self._open:
@@ -72,14 +75,23 @@ class Stages:
                 self._failed = error
                 raise
         stage = self._open[case.stage]
-        silence_s = SILENCE_S if self._kind == "kafka" else PATIENCE_S  # ours answers everything
-        return play(case, HOST, stage.port, stage.seat, silence_s=silence_s, take=take, sasl_port=stage.sasl_port)
+        silence_s = SILENCE_S if self._kind == "kafka" else patience_s  # ours answers everything
+        return play(
+            case,
+            HOST,
+            stage.port,
+            stage.seat,
+            silence_s=silence_s,
+            take=take,
+            sasl_port=stage.sasl_port,
+            patience_s=patience_s,
+        )
 
     def _start(self, stage: str) -> Stage:
         if stage == CONTROLLED:
             controlled = self._end.enter_context(ControlledBroker(self._kind))
             return Stage(controlled.port, controlled.seat)
-        broker: Barnabas | ApacheKafka
+        broker: Barnabas | ApacheKafka | KraftKafka
         settings = SETTINGS
         if stage == TRANSACTIONS:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS}
@@ -87,6 +99,8 @@ class Stages:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS, "transaction.partition.verification.enable": "true"}
         if stage == ACLS:
             settings = {**SETTINGS, **ACL_SETTINGS}
+        if stage == NEWER:
+            settings = {**NEWER_SETTINGS, "barnabas.initial.features": "newest"}
         port = sasl_port = None
         if stage in (SASL, SECURED):
             port, sasl_port = lasting_port(), lasting_port()
@@ -99,7 +113,10 @@ class Stages:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))
             directories = (folder / "a", folder / "b")
             settings = {**SETTINGS, "log.dirs": ",".join(map(str, directories))}
-        if self._kind == "kafka":
+        if stage == NEWER and self._kind == "kafka":
+            broker = self._end.enter_context(KraftKafka(NEWER_SETTINGS))
+            self._end.callback(broker.kill)
+        elif self._kind == "kafka":
             broker = self._end.enter_context(ApacheKafka(settings=settings, port=port))
         else:
             broker = self._end.enter_context(Barnabas(settings=settings, port=port))
