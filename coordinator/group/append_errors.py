@@ -1,7 +1,7 @@
 """The error codes that clients get when the records of a group could not be appended.
 
 Rules: values only.
-Source: Kafka GroupMetadataManager (conversion of append errors).
+Source: Kafka GroupMetadataManager (conversion of append errors), CoordinatorOperationExceptionHelper.
 """
 
 from __future__ import annotations
@@ -41,3 +41,12 @@ def offset_append_error(error: ErrorCode) -> ErrorCode:
     if error in _TOO_LARGE:
         return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
     return error
+
+
+def consumer_append_error(error: ErrorCode) -> ErrorCode:
+    """The error code of ConsumerGroupHeartbeat when the records of the group could not be stored."""
+    if error in _NOT_AVAILABLE or error is ErrorCode.REQUEST_TIMED_OUT:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error in _NOT_COORDINATOR:
+        return ErrorCode.NOT_COORDINATOR
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else error

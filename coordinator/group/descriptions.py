@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from coordinator.group.classic.group import ClassicGroup, GroupState
+from coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
 from coordinator.group.classic.member import Member
+from coordinator.group.groups import AnyGroup
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 
-# The only type of group that the classic coordinator has.
-GROUP_TYPE = "classic"
+CLASSIC_TYPE = "classic"
+CONSUMER_TYPE = "consumer"
 
 
 def described(group_id: str, group: ClassicGroup | None) -> DescribedGroup:
@@ -50,15 +51,19 @@ def _described_member(member: Member, protocol_name: str | None) -> DescribedGro
     )
 
 
-def is_listed(group: ClassicGroup, states: Collection[str], types: Collection[str]) -> bool:
+def is_listed(group: AnyGroup, states: Collection[str], types: Collection[str]) -> bool:
     """Whether both filters match. `states` and `types` in lower case; an empty filter matches all, an unknown name none."""
-    return (not states or group.state.value.lower() in states) and (not types or GROUP_TYPE in types)
+    return (not states or group.state.value.lower() in states) and (not types or type_of(group) in types)
 
 
-def listed(group: ClassicGroup) -> ListedGroup:
+def listed(group: AnyGroup) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
+        protocol_type=group.protocol_type or "" if isinstance(group, ClassicGroup) else CONSUMER_PROTOCOL_TYPE,
         group_state=group.state.value,
-        group_type=GROUP_TYPE,
+        group_type=type_of(group),
     )
+
+
+def type_of(group: AnyGroup) -> str:
+    return CLASSIC_TYPE if isinstance(group, ClassicGroup) else CONSUMER_TYPE

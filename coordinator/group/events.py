@@ -77,6 +77,42 @@ class MemberFenced(ShardEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerMemberJoined(ShardEvent):
+    """A member of a consumer group is new, or a static one came back in place of `replaced_id`."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    replaced_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEpochBumped(ShardEvent):
+    """A consumer group needs a new target assignment; `why` says what changed."""
+
+    group_id: str
+    epoch: int
+    members_count: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetComputed(ShardEvent):
+    """`epoch` is the group's epoch that the target assignment is for."""
+
+    group_id: str
+    epoch: int
+    assignor: str
+    members_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionsNotResolved(ShardEvent):
+    group_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsCommitted(ShardEvent):
     group_id: str
     count: int

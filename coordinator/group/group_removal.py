@@ -18,7 +18,10 @@ from dataclasses import dataclass, field
 from coordinator.group.append_errors import offset_append_error
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.rebalance import SessionTimer
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.records import record_of
 from coordinator.group.events import GroupRemoved, OffsetsRemoved
+from coordinator.group.groups import AnyGroup, Groups, entry_keys
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import group_tombstone, offset_tombstone
 from coordinator.group.settings import GroupSettings
@@ -39,33 +42,31 @@ TOMBSTONE_BATCH_BYTES = 256 * 1024
 
 
 class GroupRemoval:
-    """Removes offsets and groups of a shard. `groups` is the shard's own table, from which a removed group is deleted."""
+    """Removes offsets and groups of a shard, of both kinds. `groups` are the shard's own, of which a removed one is deleted."""
 
-    def __init__(self, settings: GroupSettings, groups: dict[str, ClassicGroup], outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, groups: Groups, outbox: Outbox) -> None:
         self._settings = settings
         self._groups = groups
         self._outbox = outbox
 
-    def delete_group(self, group: ClassicGroup | None, group_id: str, waiter: Waiter, now_ms: int) -> None:
-        if group is None or group.state is GroupState.DEAD:
+    def delete_group(self, group: AnyGroup | None, group_id: str, waiter: Waiter, now_ms: int) -> None:
+        if group is None or group.is_dead:
             self._outbox.respond(waiter, _deletable(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
-        elif group.state is not GroupState.EMPTY:
+        elif not group.is_empty:
             self._outbox.respond(waiter, _deletable(group_id, ErrorCode.NON_EMPTY_GROUP))
         else:
             removal = _Removal(self, group, _DeleteGroup(group_id), is_deletion=True)
             self._remove(removal, group.offsets.topic_partitions(), waiter, now_ms)
 
-    def delete_offsets(
-        self, group: ClassicGroup | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int
-    ) -> None:
-        if group is None or group.state is GroupState.DEAD:
+    def delete_offsets(self, group: AnyGroup | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> None:
+        if group is None or group.is_dead:
             self._outbox.respond(waiter, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
             return
-        if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+        if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer_group:
             self._outbox.respond(waiter, offset_delete_error(ErrorCode.NON_EMPTY_GROUP))
             return
         in_use = set()
-        if group.state is not GroupState.EMPTY:
+        if not group.is_empty:
             in_use = {topic.name for topic in request.topics if group.is_subscribed_to(topic.name)}
         topic_partitions = {
             (topic.name, partition.partition_index): None
@@ -82,25 +83,26 @@ class GroupRemoval:
     def topics_deleted(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """The partitions were deleted: remove all offsets of them."""
         deleted = list(topic_partitions)
-        for group in list(self._groups.values()):
-            if group.state is not GroupState.DEAD:
+        for group in self._groups:
+            if not group.is_dead:
                 of_group = group.offsets.of_partitions(deleted)
                 if of_group:
                     self._remove(_Removal(self, group), of_group, None, now_ms)
 
-    def expire(self, group: ClassicGroup, now_ms: int) -> None:
+    def expire(self, group: AnyGroup, now_ms: int) -> None:
         """Remove offsets that have outlived their retention, and an empty group without any."""
-        if group.state is GroupState.DEAD:
+        if group.is_dead:
             return
         expired = self._expired(group, now_ms)
-        is_idle = group.state is GroupState.EMPTY and not group.offsets.is_in_use and not group.pending_members
-        if expired or is_idle:
+        if expired or group.is_idle:
             self._remove(_Removal(self, group, is_expiry=True), expired, None, now_ms)
 
-    def _expired(self, group: ClassicGroup, now_ms: int) -> list[TopicPartition]:
+    def _expired(self, group: AnyGroup, now_ms: int) -> list[TopicPartition]:
         """Retention starts when the group became empty; for topics that a group does not consume, and for groups that only
-        store offsets here, it starts with the commit."""
+        store offsets here, it starts with the commit, and so it does in consumer groups."""
         retention_ms = self._settings.offsets_retention_ms
+        if isinstance(group, ConsumerGroup):
+            return group.offsets.expired(now_ms, retention_ms, _committed_at, group.subscribed_topics())
         if group.protocol_type is None:
             return group.offsets.expired(now_ms, retention_ms, _committed_at)
         if group.state is GroupState.EMPTY:
@@ -118,16 +120,10 @@ class GroupRemoval:
     ) -> None:
         group = removal.group
         records = [offset_tombstone(group.group_id, topic_partition) for topic_partition in topic_partitions]
-        is_last = group.state is GroupState.EMPTY and not group.offsets.would_be_used_without(set(topic_partitions))
+        is_last = group.is_empty and not group.offsets.would_be_used_without(set(topic_partitions))
         if removal.is_deletion or is_last:
-            removal.emptied_ms = group.state_timestamp_ms
-            group.transition(GroupState.DEAD, now_ms)
             removal.removes_group = True
-            for member_id in group.pending_members:  # their next JoinGroup gets UNKNOWN_MEMBER_ID
-                self._outbox.put(CancelTimer(SessionTimer(group.group_id, member_id)))
-            group.pending_members.clear()
-            if group.generation_id > 0:  # a group that never had a generation has no record
-                records.append(group_tombstone(group.group_id))
+            records += self._bury(removal, now_ms)
         if not records:
             removal.end(now_ms)
             if waiter is not None:
@@ -144,6 +140,21 @@ class GroupRemoval:
                 result.response = removal.response(ErrorCode.NONE)
             self._outbox.put(AppendRecords(result))
 
+    def _bury(self, removal: _Removal, now_ms: int) -> list[CoordinatorRecord]:
+        """The group refuses every request from now on. Returns its tombstones."""
+        group = removal.group
+        if isinstance(group, ConsumerGroup):
+            removal.epoch = group.epoch
+            group.die(now_ms)
+            return [record_of(key, None) for key in entry_keys(group)]
+        removal.emptied_ms = group.state_timestamp_ms
+        group.transition(GroupState.DEAD, now_ms)
+        for member_id in group.pending_members:  # their next JoinGroup gets UNKNOWN_MEMBER_ID
+            self._outbox.put(CancelTimer(SessionTimer(group.group_id, member_id)))
+        group.pending_members.clear()
+        # A group that never had a generation has no record.
+        return [group_tombstone(group.group_id)] if group.generation_id > 0 else []
+
     def ended(self, removal: _Removal, now_ms: int) -> None:
         """Complete `removal`: the outcome of every batch is known."""
         group = removal.group
@@ -153,13 +164,23 @@ class GroupRemoval:
         if not removal.removes_group:
             return
         if removal.error is not ErrorCode.NONE:
-            group.revive(removal.emptied_ms)
+            if isinstance(group, ConsumerGroup):
+                group.revive()
+            else:
+                group.revive(removal.emptied_ms)
+            return
+        if isinstance(group, ConsumerGroup):
+            self._outbox.put(GroupRemoved(group.group_id, removal.epoch))
+            if group.offsets.is_in_use:
+                self._groups.make_classic(group.group_id, now_ms)
+            else:
+                self._groups.remove(group.group_id)
             return
         self._outbox.put(GroupRemoved(group.group_id, group.generation_id))
         if group.offsets.is_in_use:
             group.clear(now_ms)
         else:
-            del self._groups[group.group_id]
+            self._groups.remove(group.group_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +205,13 @@ class _Removal:
     """Tombstones of one group while they are appended, in one batch or several."""
 
     removal: GroupRemoval
-    group: ClassicGroup
+    group: AnyGroup
     request: _DeleteGroup | _DeleteOffsets | None = None
     is_deletion: bool = False
     is_expiry: bool = False
     removes_group: bool = False
     emptied_ms: int | None = None
+    epoch: int = 0
     topic_partitions: list[TopicPartition] = field(default_factory=list)
     pending_batches: int = 0
     error: ErrorCode = ErrorCode.NONE

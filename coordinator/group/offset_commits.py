@@ -21,12 +21,16 @@ from coordinator.group.append_errors import offset_append_error
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.rebalance import Rebalance
 from coordinator.group.classic.validation import commit_error
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.consumer.validation import check_commit, check_fetch
 from coordinator.group.events import OffsetsCommitted
+from coordinator.group.groups import AnyGroup
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import offset_record
 from coordinator.group.settings import GroupSettings
 from coordinator.runtime.contract import AppendRecords, BatchProducer, Outbox, Result, Waiter
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -48,6 +52,8 @@ from protocol.topic_partition import TopicPartition
 # The response of a commit: an error code for every partition but those whose metadata is too large.
 CommitResponse: TypeAlias = Callable[[ErrorCode, set[TopicPartition]], Message]
 
+# The newest version of OffsetCommit.
+NEWEST_COMMIT = 10
 NO_TIMESTAMP = -1
 LAST_TIMESTAMP_MS = 2**63 - 1
 
@@ -55,17 +61,20 @@ LAST_TIMESTAMP_MS = 2**63 - 1
 class OffsetCommits:
     """Handles OffsetCommit and TxnOffsetCommit for the groups of a shard."""
 
-    def __init__(self, settings: GroupSettings, rebalance: Rebalance, outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, rebalance: Rebalance, topics: ConsumerTopics, outbox: Outbox) -> None:
         self._settings = settings
+        self._topics = topics
         self._rebalance = rebalance
         self._outbox = outbox
 
-    def commit(self, group: ClassicGroup, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> None:
-        error = self._error(group, request)
+    def commit(
+        self, group: AnyGroup, request: OffsetCommitRequest, api_version: int, waiter: Waiter, now_ms: int
+    ) -> None:
+        error = self._error(group, request, api_version)
         if error is not ErrorCode.NONE:
             self._outbox.respond(waiter, commit_response(request, error))
             return
-        if group.state is not GroupState.EMPTY:
+        if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
             self._rebalance.extend_session(group, group.members[request.member_id], now_ms)
         expire_timestamp_ms = _expire_timestamp_ms(request.retention_time_ms, now_ms)
         rows = [
@@ -80,7 +89,7 @@ class OffsetCommits:
 
     def commit_in_transaction(
         self,
-        group: ClassicGroup,
+        group: AnyGroup,
         request: TxnOffsetCommitRequest,
         producer: BatchProducer | None,
         waiter: Waiter,
@@ -90,14 +99,7 @@ class OffsetCommits:
 
         A member commits for its generation, also while the next one is being formed, and this is no heartbeat.
         """
-        error = commit_error(
-            group,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            self._outbox,
-            is_transactional=True,
-        )
+        error = self._transactional_error(group, request)
         if error is not ErrorCode.NONE:
             self._outbox.respond(waiter, transactional_commit_response(request, error))
             return
@@ -110,7 +112,7 @@ class OffsetCommits:
 
     def _store(
         self,
-        group: ClassicGroup,
+        group: AnyGroup,
         rows: Iterable[tuple[TopicPartition, CommittedOffset]],
         response_of: CommitResponse,
         waiter: Waiter,
@@ -138,7 +140,67 @@ class OffsetCommits:
         group.offsets.add_pending(commits, is_transactional=change.is_transactional)
         self._outbox.put(AppendRecords(Result(records, change, response, waiter, producer)))
 
-    def _error(self, group: ClassicGroup, request: OffsetCommitRequest) -> ErrorCode:
+    def _transactional_error(self, group: AnyGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+        if isinstance(group, ConsumerGroup):
+            error = self._member_error(
+                group,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                [(topic.name, row.partition_index) for topic in request.topics for row in topic.partitions],
+                NEWEST_COMMIT,
+                is_transactional=True,
+            )
+            # Producers do not know the error of consumers.
+            return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+        return commit_error(
+            group,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            self._outbox,
+            is_transactional=True,
+        )
+
+    def _member_error(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        instance_id: str | None,
+        epoch: int,
+        places: list[TopicPartition],
+        api_version: int,
+        *,
+        is_transactional: bool,
+    ) -> ErrorCode:
+        if group.is_dead:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        try:
+            check_commit(
+                group,
+                self._topics,
+                member_id,
+                instance_id,
+                epoch,
+                places,
+                api_version,
+                is_transactional=is_transactional,
+            )
+        except KafkaError as refused:
+            return refused.code
+        return ErrorCode.NONE
+
+    def _error(self, group: AnyGroup, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        if isinstance(group, ConsumerGroup):
+            return self._member_error(
+                group,
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+                [(topic.name, row.partition_index) for topic in request.topics for row in topic.partitions],
+                api_version,
+                is_transactional=False,
+            )
         error = commit_error(
             group,
             request.member_id,
@@ -158,7 +220,7 @@ class OffsetCommits:
 class _Commit:
     """The offsets of one request while their records are appended."""
 
-    group: ClassicGroup
+    group: AnyGroup
     topic_partitions: tuple[TopicPartition, ...]
     is_transactional: bool
     too_large: set[TopicPartition]
@@ -240,12 +302,15 @@ class FetchedOffsets:
     topic_partitions: dict[str, dict[int, CommittedOffset | ErrorCode | None]]
 
 
-def fetch_offsets(
-    group: ClassicGroup | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool
-) -> FetchedOffsets:
+def fetch_offsets(group: AnyGroup | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
     """The committed offsets of the request (`topics` None: all). A group that does not exist has none, without an error."""
-    if group is not None and group.state is GroupState.DEAD:
+    if group is not None and group.is_dead:
         group = None
+    if isinstance(group, ConsumerGroup):
+        try:
+            check_fetch(group, wanted.member_id, wanted.member_epoch)
+        except KafkaError as refused:
+            return FetchedOffsets(refused.code, {})
     topic_partitions: dict[str, dict[int, CommittedOffset | ErrorCode | None]] = {}
     if wanted.topics is not None:
         for topic in wanted.topics:

@@ -16,7 +16,7 @@ them is that of its newer OffsetMetadataManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from protocol.topic_partition import TopicPartition
@@ -172,7 +172,7 @@ class GroupOffsets:
         now_ms: int,
         retention_ms: int,
         retained_since_ms: Callable[[CommittedOffset], int],
-        subscribed: frozenset[str] = frozenset(),
+        subscribed: Collection[str] = frozenset(),
     ) -> list[TopicPartition]:
         """Committed offsets past their retention, except of `subscribed` topics and with a pending commit or tombstone."""
         return [

@@ -1,11 +1,13 @@
 """The groups of one partition of `__consumer_offsets`: requests in, effects out, records replayed.
 
 It implements the contract's `Shard` for groups. Each operation finds its group, calls the module for it, and returns the
-effects in order. The caller has checked that this broker coordinates the group.
+effects in order. The caller has checked that this broker coordinates the group. Requests of the classic protocol do not find
+consumer groups, and heartbeats of the new one do not find classic groups, except to take the place of an empty one.
 
-Rules: no IO, no clock, no randomness, no await. `replay` alone makes offsets and stored group metadata change.
+Rules: no IO, no clock, no randomness, no await. `replay` alone makes offsets and stored metadata of classic groups change;
+consumer groups change with the operation, and back when its records are refused.
 Invariant: `_groups` is what replaying the log yields, plus soft state; a reloaded shard has the same offsets, open
-transactions and stored metadata (`durable_state`).
+transactions and stored groups (`durable_state`).
 Source: Kafka GroupCoordinator and GroupMetadataManager in the form of the newer GroupCoordinatorShard.
 """
 
@@ -22,10 +24,21 @@ from coordinator.group.classic.member_leave import MemberLeave
 from coordinator.group.classic.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
 from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.classic.waiting_bytes import WaitingBytes
+from coordinator.group.consumer.entries import Entry, EntryKey
+from coordinator.group.consumer.expressions import ResolvedExpressions
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState, DurableConsumerGroup
+from coordinator.group.consumer.membership import ConsumerHeartbeat, ConsumerSessionTimer, RevocationTimer
+from coordinator.group.consumer.records import read_entry
+from coordinator.group.consumer.settings import GroupConfigs
+from coordinator.group.consumer.targets import ComputedTarget
+from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.consumer_operations import ConsumerDescription, ConsumerOperations
 from coordinator.group.descriptions import described, is_listed, listed
 from coordinator.group.events import RebalanceReason, RecordSkipped
 from coordinator.group.group_removal import GroupRemoval
+from coordinator.group.groups import AnyGroup, Groups
 from coordinator.group.offset_commits import (
+    NEWEST_COMMIT,
     FetchedOffsets,
     OffsetCommits,
     commit_response,
@@ -73,19 +86,27 @@ from protocol.topic_partition import TopicPartition
 class DurableGroup:
     """The state of a group that survives a change of coordinator."""
 
-    stored: GroupMetadataValue | None
+    stored: GroupMetadataValue | DurableConsumerGroup | None
     offsets: dict[TopicPartition, CommittedOffset]
     open_transactions: dict[int, dict[TopicPartition, CommittedOffset]]
 
 
 class GroupShard:
-    """Owned by the context of its partition. `partition` is for log lines; `waiting` is shared by the shards of a
-    coordinator."""
+    """Owned by the context of its partition. `partition` is for log lines; `waiting`, `configs` and `topics` are shared by the
+    shards of a coordinator."""
 
-    def __init__(self, partition: int, settings: GroupSettings, waiting: WaitingBytes) -> None:
+    def __init__(
+        self,
+        partition: int,
+        settings: GroupSettings,
+        waiting: WaitingBytes,
+        configs: GroupConfigs | None = None,
+        topics: ConsumerTopics | None = None,
+    ) -> None:
         self.partition = partition
-        self._waiting = waiting
-        self._groups: dict[str, ClassicGroup] = {}
+        self._configs = configs or GroupConfigs()
+        self._topics = topics or ConsumerTopics()
+        self._groups = Groups(waiting, settings.groups_max)
         # The groups that may have offsets in the open transaction of a producer.
         self._groups_by_producer: dict[int, set[str]] = {}
         self._is_loading = True
@@ -94,8 +115,9 @@ class GroupShard:
         self._join = MemberJoin(settings, self._rebalance, waiting, self._outbox)
         self._sync = AssignmentSync(self._rebalance, waiting, self._outbox)
         self._leave = MemberLeave(self._rebalance, self._outbox)
-        self._commits = OffsetCommits(settings, self._rebalance, self._outbox)
+        self._commits = OffsetCommits(settings, self._rebalance, self._topics, self._outbox)
         self._removal = GroupRemoval(settings, self._groups, self._outbox)
+        self._consumers = ConsumerOperations(self._groups, self._configs, self._topics, self._outbox)
         self._settings = settings
 
     # --- membership ------------------------------------------------------------------------------------------------
@@ -105,17 +127,19 @@ class GroupShard:
         if not self._join.session_timeout_is_valid(join):
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
             return self._outbox.drain()
-        group = self._groups.get(request.group_id)
-        if group is None and request.member_id != UNKNOWN_MEMBER_ID:
+        group = self._groups.find(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            self._consumers.join_classic(group, join, self._join.join, now_ms)
+        elif group is None and request.member_id != UNKNOWN_MEMBER_ID:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
-        elif group is None and self._is_full:
+        elif group is None and self._groups.is_full:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
-            self._join.join(group or self._create(request.group_id, now_ms), join, now_ms)
+            self._join.join(group or self._groups.make_classic(request.group_id, now_ms), join, now_ms)
         return self._outbox.drain()
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
-        group = self._groups.get(request.group_id)
+        group = self._groups.classic(request.group_id)
         if group is None:
             self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
@@ -123,73 +147,105 @@ class GroupShard:
         return self._outbox.drain()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> tuple[ErrorCode, list[Effect]]:
-        error = self._leave.heartbeat(self._groups.get(request.group_id), request, now_ms)
+        error = self._leave.heartbeat(self._groups.classic(request.group_id), request, now_ms)
         return error, self._outbox.drain()
 
     def leave(
         self, group_id: str, leaving: list[MemberIdentity], now_ms: int
     ) -> tuple[LeaveGroupResponse, list[Effect]]:
-        response = self._leave.leave(self._groups.get(group_id), leaving, now_ms)
+        response = self._leave.leave(self._groups.classic(group_id), leaving, now_ms)
         return response, self._outbox.drain()
+
+    def consumer_heartbeat(self, beat: ConsumerHeartbeat, now_ms: int) -> list[Effect]:
+        """A heartbeat of the new protocol, which also joins and leaves."""
+        self._consumers.heartbeat(beat, now_ms)
+        return self._outbox.drain()
+
+    def on_target_computed(self, computed: ComputedTarget, now_ms: int) -> list[Effect]:
+        """The outcome of `ComputeTarget`."""
+        self._consumers.target_computed(computed, now_ms)
+        return self._outbox.drain()
+
+    def on_expressions_resolved(self, outcome: ResolvedExpressions, now_ms: int) -> list[Effect]:
+        """The outcome of `ResolveExpressions`."""
+        self._consumers.expressions_resolved(outcome, now_ms)
+        return self._outbox.drain()
+
+    def on_topics_changed(self, names: Collection[str], now_ms: int) -> list[Effect]:
+        """Topics came, went or changed: groups that read them look again with their next heartbeat."""
+        self._consumers.topics_changed(names)
+        return self._outbox.drain()
 
     # --- offsets ---------------------------------------------------------------------------------------------------
 
-    def commit_offsets(self, request: OffsetCommitRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
-        group = self._groups.get(request.group_id)
+    def commit_offsets(
+        self, request: OffsetCommitRequest, waiter: Waiter, now_ms: int, api_version: int = NEWEST_COMMIT
+    ) -> list[Effect]:
+        group = self._groups.find(request.group_id)
         if group is None and request.generation_id_or_member_epoch >= 0:
             # Its generation is of a group that was deleted or has expired.
             self._outbox.respond(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
-        elif group is None and self._is_full:
+        elif group is None and self._groups.is_full:
             self._outbox.respond(waiter, commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
-            self._commits.commit(group or self._create(request.group_id, now_ms), request, waiter, now_ms)
+            group = self._groups.known_or_classic(request.group_id, now_ms)
+            self._commits.commit(group, request, api_version, waiter, now_ms)
         return self._outbox.drain()
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, producer: BatchProducer | None, waiter: Waiter, now_ms: int
     ) -> list[Effect]:
         """Without a `producer` the offsets are part of no transaction."""
-        if request.group_id not in self._groups and self._is_full:
+        if request.group_id not in self._groups and self._groups.is_full:
             self._outbox.respond(waiter, transactional_commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
             return self._outbox.drain()
-        group = self._known_or_new(request.group_id, now_ms)
+        group = self._groups.known_or_classic(request.group_id, now_ms)
         self._commits.commit_in_transaction(group, request, producer, waiter, now_ms)
         return self._outbox.drain()
 
     def fetch_offsets(self, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
-        return fetch_offsets(self._groups.get(wanted.group_id), wanted, require_stable=require_stable)
+        return fetch_offsets(self._groups.find(wanted.group_id), wanted, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
-        self._removal.delete_offsets(self._groups.get(request.group_id), request, waiter, now_ms)
+        self._removal.delete_offsets(self._groups.find(request.group_id), request, waiter, now_ms)
         return self._outbox.drain()
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
-        return described(group_id, self._groups.get(group_id))
+        """A consumer group is not described here."""
+        return described(group_id, self._groups.classic(group_id))
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
         """`states` and `types` in lower case."""
-        return [listed(group) for group in self._groups.values() if is_listed(group, states, types)]
+        return [listed(group) for group in self._groups if is_listed(group, states, types)]
+
+    def describe_consumer(self, group_id: str) -> ConsumerDescription:
+        return self._consumers.describe(group_id)
 
     def delete_group(self, group_id: str, waiter: Waiter, now_ms: int) -> list[Effect]:
-        self._removal.delete_group(self._groups.get(group_id), group_id, waiter, now_ms)
+        self._removal.delete_group(self._groups.find(group_id), group_id, waiter, now_ms)
         return self._outbox.drain()
 
-    def sessions_of(self, group_id: str) -> list[SessionTimer]:
+    def sessions_of(self, group_id: str) -> list[SessionTimer | ConsumerSessionTimer]:
         """The keys of the timers that remove the group's members."""
-        group = self._groups.get(group_id)
-        return [] if group is None else [SessionTimer(group_id, member_id) for member_id in group.members]
+        match self._groups.find(group_id):
+            case ClassicGroup() as classic:
+                return [SessionTimer(group_id, member_id) for member_id in classic.members]
+            case ConsumerGroup() as consumer:
+                return [ConsumerSessionTimer(group_id, member_id) for member_id in consumer.subscriptions]
+            case None:
+                return []
 
     def group_ids(self) -> list[str]:
-        return list(self._groups)
+        return self._groups.ids()
 
     def stored_keys(self) -> list[str]:
         return self.group_ids()
 
     def expire(self, group_id: str, now_ms: int) -> list[Effect]:
         """Remove offsets of the group that outlived their retention, and the group when nothing remains."""
-        group = self._groups.get(group_id)
+        group = self._groups.find(group_id)
         if group is not None:
             self._removal.expire(group, now_ms)
         return self._outbox.drain()
@@ -199,10 +255,14 @@ class GroupShard:
         return self._outbox.drain()
 
     def state_counts(self) -> Counter[GroupState]:
-        return Counter(group.state for group in self._groups.values())
+        """Of classic groups."""
+        return Counter(group.state for group in self._groups if isinstance(group, ClassicGroup))
+
+    def consumer_state_counts(self) -> Counter[ConsumerGroupState]:
+        return Counter(group.state for group in self._groups if isinstance(group, ConsumerGroup))
 
     def offsets_count(self) -> int:
-        return sum(len(group.offsets) for group in self._groups.values())
+        return sum(len(group.offsets) for group in self._groups)
 
     # --- records ---------------------------------------------------------------------------------------------------
 
@@ -217,7 +277,7 @@ class GroupShard:
     def _replay(self, record: CoordinatorRecord, position: BatchPosition, now_ms: int) -> None:
         match read_key(record.key):
             case OffsetKey(group_id, topic_partition):
-                offsets = self._known_or_new(group_id, now_ms).offsets
+                offsets = self._groups.known_or_classic(group_id, now_ms).offsets
                 transaction_of = position.producer_id if position.is_transactional else None
                 if transaction_of is not None:
                     self._groups_by_producer.setdefault(transaction_of, set()).add(group_id)
@@ -227,12 +287,28 @@ class GroupShard:
                     commit = read_offset_value(record.value)
                     offsets.replay_commit(topic_partition, commit, position.base_offset, transaction_of)
             case GroupKey(group_id):
-                group = self._known_or_new(group_id, now_ms)
-                self._replay_group(group, None if record.value is None else read_group_value(record.value), now_ms)
+                self._replay_classic(group_id, None if record.value is None else read_group_value(record.value), now_ms)
+            case EntryKey() as key:
+                self._replay_entry(key, None if record.value is None else read_entry(key.kind, record.value))
             case UnknownKey(version):
                 self._outbox.put(RecordSkipped(self.partition, position.base_offset, f"key version {version}"))
 
-    def _replay_group(self, group: ClassicGroup, value: GroupMetadataValue | None, now_ms: int) -> None:
+    def _replay_entry(self, key: EntryKey, entry: Entry | None) -> None:
+        """Loaded, or the tombstone of a group that is removed."""
+        group = self._groups.find(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if entry is None:
+                return
+            group = self._groups.make_consumer(key.group_id)
+        group.put(key, entry)
+
+    def _replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
+        known = self._groups.find(group_id)
+        if isinstance(known, ConsumerGroup):
+            if value is None:  # the tombstone of the classic group before it
+                return
+            known = self._groups.make_classic(group_id, now_ms)
+        group = known or self._groups.make_classic(group_id, now_ms)
         group.stored = value
         if self._is_loading:
             group.clear(now_ms)
@@ -247,7 +323,7 @@ class GroupShard:
 
     def replay_end_transaction(self, producer_id: int, *, committed: bool) -> None:
         for group_id in self._groups_by_producer.pop(producer_id, ()):
-            group = self._groups.get(group_id)
+            group = self._groups.find(group_id)
             if group is not None:
                 group.offsets.end_transaction(producer_id, committed=committed)
 
@@ -255,15 +331,15 @@ class GroupShard:
         """The state that a replay of the log must yield again, for tests that compare coordinators."""
         return {
             group.group_id: DurableGroup(
-                group.stored, group.offsets.committed_offsets(), group.offsets.transactional_offsets()
+                _stored(group), group.offsets.committed_offsets(), group.offsets.transactional_offsets()
             )
-            for group in self._groups.values()
-            if group.stored is not None or len(group.offsets) or group.offsets.transactional_offsets()
+            for group in self._groups
+            if _stored(group) is not None or len(group.offsets) or group.offsets.transactional_offsets()
         }
 
     def committed_offsets(self) -> Iterator[tuple[str, dict[TopicPartition, CommittedOffset]]]:
         """Yield the committed offsets of each group that has some. Groups may change between two steps."""
-        for group in list(self._groups.values()):
+        for group in self._groups:
             if len(group.offsets):
                 yield group.group_id, group.offsets.committed_offsets()
 
@@ -271,9 +347,12 @@ class GroupShard:
 
     def on_loaded(self, now_ms: int) -> list[Effect]:
         self._is_loading = False
-        for group in list(self._groups.values()):
+        for group in self._groups:
             if group.is_forgettable:
-                del self._groups[group.group_id]
+                self._groups.remove(group.group_id)
+                continue
+            if isinstance(group, ConsumerGroup):
+                self._consumers.loaded(group, now_ms)
                 continue
             if len(group.members) > self._settings.max_size:
                 # The members may commit before the rebalance removes some of them.
@@ -295,6 +374,8 @@ class GroupShard:
                 self._with_group(group_id, lambda group: self._rebalance.on_join_timer(group, now_ms))
             case SyncTimer(group_id):
                 self._with_group(group_id, lambda group: self._rebalance.on_sync_timer(group, now_ms))
+            case ConsumerSessionTimer() | RevocationTimer():
+                self._consumers.on_timer(key, now_ms)
             case _:
                 raise AssertionError(f"not a timer of a group: {key}")
         return self._outbox.drain()
@@ -307,6 +388,8 @@ class GroupShard:
         return self._outbox.drain()
 
     def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
+        if result.is_applied:
+            self._consumers.not_stored(result)
         self._outbox.fail(result, error, now_ms)
         return self._outbox.drain()
 
@@ -316,7 +399,9 @@ class GroupShard:
 
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
         """Returns responses only: the leadership is over, and everything else is left to the next coordinator."""
-        for group in self._groups.values():
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup):
+                continue  # their requests wait for records only
             for member in group.members.values():
                 joining = group.take_joining(member)
                 if joining is not None:
@@ -331,21 +416,14 @@ class GroupShard:
 
     # --- groups in memory ------------------------------------------------------------------------------------------
 
-    @property
-    def _is_full(self) -> bool:
-        """Whether a client may create no more groups."""
-        return len(self._groups) >= self._settings.groups_max
-
-    def _create(self, group_id: str, now_ms: int) -> ClassicGroup:
-        group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self._waiting)
-        return group
-
-    def _known_or_new(self, group_id: str, now_ms: int) -> ClassicGroup:
-        group = self._groups.get(group_id)
-        return self._create(group_id, now_ms) if group is None else group
-
     def _with_group(self, group_id: str, operation: Callable[[ClassicGroup], None]) -> None:
         """Run `operation` unless the group was removed: its timer may fire after that."""
-        group = self._groups.get(group_id)
+        group = self._groups.classic(group_id)
         if group is not None:
             operation(group)
+
+
+def _stored(group: AnyGroup) -> GroupMetadataValue | DurableConsumerGroup | None:
+    if isinstance(group, ClassicGroup):
+        return group.stored
+    return group.durable_state() if group.has_entries else None

@@ -5,8 +5,9 @@ A shard is the pure state machine of one partition of an internal topic. Its ope
 
 Rules: no IO, no clock, no randomness. Durable state changes in `replay` and `replay_end_transaction` alone, when the
 records are committed (the high watermark passed them) or read back while loading, so that a reloaded shard equals the
-one that wrote the log. What an operation wants written travels in a `Result`: its records are appended as one batch,
-its response is parked until they are committed, and `PendingChange` undoes the preparations when the append is refused.
+one that wrote the log; a shard whose operations build on what is not committed yet makes the changes itself (`is_applied`).
+What an operation wants written travels in a `Result`: its records are appended as one batch, its response is parked until
+they are committed, and `PendingChange` undoes the preparations when the append is refused.
 Everything else (members that join, timers, parked requests) is soft state and ends with the leadership. What has to happen
 outside the shard is a `Command`; its outcome is passed to the shard as an operation of its own.
 
@@ -76,7 +77,9 @@ class BatchProducer:
 class Result:
     """Records to append as one atomic batch, and the response that `waiter` gets once they are committed.
 
-    With a `producer` the batch is part of its transaction, whose marker decides about the records.
+    With a `producer` the batch is part of its transaction, whose marker decides about the records. `is_applied`: the shard has
+    made the changes of the records already, because its next operation builds on them; they are not replayed when committed,
+    and the shard takes them back when they are refused. `is_appended` is set by the context: the records are in the log.
     """
 
     records: tuple[CoordinatorRecord, ...]
@@ -84,11 +87,14 @@ class Result:
     response: Response | None = None
     waiter: Waiter | None = None
     producer: BatchProducer | None = None
+    is_applied: bool = False
+    is_appended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AppendRecords:
-    """Append the records of `result`, then report its outcome to the shard."""
+    """Append the records of `result`, then report its outcome to the shard. When an applied result is refused, the applied ones
+    that follow it in the same operation are refused too; the shard is told of the last one first, and before it runs again."""
 
     result: Result
 

@@ -161,12 +161,15 @@ class ShardContext(Generic[S]):
             self._is_running = False
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        refused: list[tuple[Result, ErrorCode]] = []
         for effect in effects:  # no await in here
             match effect:
                 case Respond(waiter, response):
                     assert isinstance(waiter, asyncio.Future)
                     if not waiter.done():  # it is cancelled when its connection is closed
                         waiter.set_result(response)
+                case AppendRecords(result) if result.is_applied:
+                    self._append_applied(result, refused)
                 case AppendRecords(result):
                     self._append(result)
                 case ScheduleTimer(key, deadline_ms):
@@ -181,6 +184,8 @@ class ShardContext(Generic[S]):
                 case Command():
                     if self.state is not ShardState.CLOSED:
                         self._ports.carry_out(effect, self)
+        for result, error in reversed(refused):
+            self._carry_out(self._shard.on_failed(result, error, self._ports.clock.wall_ms()))
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """A marker that a transaction coordinator has written is committed. While loading it may lie behind what is read; to
@@ -252,15 +257,37 @@ class ShardContext(Generic[S]):
         entry = _AppendedResult(result)
         self._in_flight.append(entry)
         try:
-            entry.base_offset = self._ports.writer.append(
-                self.partition,
-                self._encode(result),
-                partial(self._on_append_outcome, entry),
-                None if result.producer is None else result.producer.guard,
-            )
+            self._write(entry)
         except KafkaError as error:
             self._on_append_outcome(entry, error.code, -1)
+
+    def _append_applied(self, result: Result, refused: list[tuple[Result, ErrorCode]]) -> None:
+        """Append a result whose changes are made. `refused` are those of its operation; one that follows them joins them."""
+        if refused:
+            refused.append((result, refused[-1][1]))
             return
+        if self.state is ShardState.CLOSED:
+            refused.append((result, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
+        entry = _AppendedResult(result)
+        self._in_flight.append(entry)
+        result.is_appended = True  # before its outcome, which may come within the append
+        try:
+            self._write(entry)
+        except KafkaError as error:
+            self._in_flight.remove(entry)
+            result.is_appended = False
+            refused.append((result, error.code))
+
+    def _write(self, entry: _AppendedResult) -> None:
+        """Raises: KafkaError when the append is refused."""
+        result = entry.result
+        entry.base_offset = self._ports.writer.append(
+            self.partition,
+            self._encode(result),
+            partial(self._on_append_outcome, entry),
+            None if result.producer is None else result.producer.guard,
+        )
         if entry.outcome is None:
             # Only the response has a deadline: the outcome of the records is awaited until they are committed or lost.
             timeout_ms = self._ports.commit_timeout_ms
@@ -295,9 +322,10 @@ class ShardContext(Generic[S]):
                 entry.timeout.cancel()
             assert entry.outcome is not None
             if entry.outcome is ErrorCode.NONE:
-                position = _position_of(entry)
-                for record in entry.result.records:
-                    shard.replay(record, position, now_ms)
+                if not entry.result.is_applied:
+                    position = _position_of(entry)
+                    for record in entry.result.records:
+                        shard.replay(record, position, now_ms)
                 effects += shard.on_committed(entry.result, now_ms)
             else:
                 effects += shard.on_failed(entry.result, entry.outcome, now_ms)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from coordinator.group.classic.waiting_bytes import WaitingBytes
+from coordinator.group.consumer.settings import GroupConfigs
+from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.contract import (
@@ -29,6 +31,7 @@ from coordinator.runtime.contract import (
     ShardEvent,
     TimerKey,
 )
+from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 
@@ -88,10 +91,13 @@ class ShardDriver(ABC, Generic[S]):
 
     def carry_out(self, effects: list[Effect]) -> None:
         inbox = deque(effects)
+        refused: list[Result] = []
         while inbox:
             match inbox.popleft():
                 case Respond(waiter, response):
                     self.responses.append((waiter, response))
+                case AppendRecords(result) if result.is_applied and self.refuse_with is not None:
+                    refused.append(result)
                 case AppendRecords(result):
                     inbox.extend(self._append(result))
                 case ScheduleTimer(key, deadline_ms):
@@ -102,6 +108,9 @@ class ShardDriver(ABC, Generic[S]):
                     self.events.append(event)
                 case Command() as command:
                     self.command(command)
+        for result in reversed(refused):
+            assert self.refuse_with is not None
+            self.carry_out(self.shard.on_failed(result, self.refuse_with, self.now_ms))
 
     # --- the log ---
 
@@ -109,6 +118,7 @@ class ShardDriver(ABC, Generic[S]):
         if self.refuse_with is not None:
             failed: list[Effect] = self.shard.on_failed(result, self.refuse_with, self.now_ms)
             return failed
+        result.is_appended = True
         self._in_flight.append((result, self._next_offset))
         self._next_offset += len(result.records)
         return [] if self.is_holding else self._commit_first()
@@ -127,7 +137,8 @@ class ShardDriver(ABC, Generic[S]):
             self._replay(self.shard, entry)
             return []
         self.log.append(Batch(base_offset, entry.records, entry.producer))
-        self._replay(self.shard, self.log[-1])
+        if not entry.is_applied:
+            self._replay(self.shard, self.log[-1])
         committed: list[Effect] = self.shard.on_committed(entry, self.now_ms)
         return committed
 
@@ -195,13 +206,25 @@ class ShardDriver(ABC, Generic[S]):
 
 
 class GroupDriver(ShardDriver[GroupShard]):
-    def __init__(self, settings: GroupSettings | None = None) -> None:
+    """What consumer groups need from outside waits in `commands`."""
+
+    def __init__(self, settings: GroupSettings | None = None, configs: GroupConfigs | None = None) -> None:
         self.settings = settings or GroupSettings()
         self.waiting = WaitingBytes(self.settings.waiting_max_bytes)
+        self.configs = configs or GroupConfigs()
+        self.topics = ConsumerTopics()
+        self.commands: list[Command] = []
         super().__init__()
 
     def new_shard(self) -> GroupShard:
-        return GroupShard(0, self.settings, self.waiting)
+        return GroupShard(0, self.settings, self.waiting, self.configs, self.topics)
+
+    def command(self, command: Command) -> None:
+        self.commands.append(command)
+
+    def change_topics(self, image: ClusterImage) -> None:
+        names = self.topics.update(image, self.now_ms)
+        self.do(lambda shard, now_ms: shard.on_topics_changed(names, now_ms))
 
     def reload(self) -> None:
         self.unload()

@@ -113,6 +113,19 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_idle(self) -> bool:
+        """Without members, and without offsets now or soon."""
+        return self.is_empty and not self.offsets.is_in_use and not self.pending_members
+
+    @property
     def can_rebalance(self) -> bool:
         return self.state in TRANSITIONS[GroupState.PREPARING_REBALANCE]
 

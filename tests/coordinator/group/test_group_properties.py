@@ -181,14 +181,14 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def groups_are_consistent(self) -> None:
-        for group in self.driver.shard._groups.values():
+        for group in self.driver.shard._groups:
             self._check(group)
 
     @invariant()
     def what_waits_is_counted(self) -> None:
         joining = sum(
             size_of(member.protocols)
-            for group in self.driver.shard._groups.values()
+            for group in self.driver.shard._groups
             for member in group.members.values()
             if member.joining is not None
         )
@@ -199,7 +199,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def offsets_of_open_transactions_are_unstable(self) -> None:
-        for group in self.driver.shard._groups.values():
+        for group in self.driver.shard._groups:
             for pending in group.offsets.transactional_offsets().values():
                 assert all(group.offsets.is_unstable(topic_partition) for topic_partition in pending)
 
@@ -243,7 +243,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.perform("release")
         for _ in range(6):
             self.perform("advance 10m")
-        for group in self.driver.shard._groups.values():
+        for group in self.driver.shard._groups:
             assert group.state is GroupState.EMPTY
             assert not group.pending_members
             assert not group.offsets._pending and not group.offsets._pending_transactional

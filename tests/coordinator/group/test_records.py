@@ -9,6 +9,7 @@ import pytest
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.waiting_bytes import WaitingBytes
+from coordinator.group.consumer.entries import EntryKey, EntryKind
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import (
     GroupKey,
@@ -172,7 +173,8 @@ def test_offset_values_of_every_version_are_read(version: int) -> None:
 def test_keys_of_the_oldest_version_are_offsets_and_newer_kinds_are_told_apart() -> None:
     key = offset_record("g", ("t", 3), CommittedOffset(1, -1, "", 0)).key
     assert read_key(b"\x00\x00" + key[2:]) == OffsetKey("g", ("t", 3))
-    assert read_key(b"\x00\x03\x00\x01g") == UnknownKey(3)
+    assert read_key(b"\x00\x03\x00\x01g") == EntryKey(EntryKind.GROUP_EPOCH, "g")
+    assert read_key(b"\x00\x09\x00\x01g") == UnknownKey(9)
 
 
 @pytest.mark.parametrize("key", [b"", b"\x00", b"\x00\x01\x00\x05g", b"\x00\x02\x00\x01g and more"])

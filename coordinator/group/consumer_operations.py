@@ -1,0 +1,190 @@
+"""The operations on consumer groups: each finds its group, runs with a journal, and appends what the journal has.
+
+Rules: no IO. An operation that is refused changes nothing. One without records answers at once, or with the last records of the
+group that are not committed yet, on which it may depend.
+Invariant: a shard whose records were lost after they had been appended serves no consumer group any more: another broker leads,
+or the log has failed, and what the log has is not known here.
+Source: Kafka GroupCoordinatorShard, CoordinatorRuntime (KIP-848).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from coordinator.group.append_errors import consumer_append_error
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.member_join import Join
+from coordinator.group.classic.responses import join_error
+from coordinator.group.consumer.description import ConsumerDescription, described_consumer, described_consumer_error
+from coordinator.group.consumer.expressions import Expressions, ResolvedExpressions
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.journal import Journal, WrittenChanges
+from coordinator.group.consumer.member import JOIN_EPOCH
+from coordinator.group.consumer.membership import (
+    ConsumerHeartbeat,
+    ConsumerMembership,
+    ConsumerSessionTimer,
+    RevocationTimer,
+    heartbeat_error,
+)
+from coordinator.group.consumer.settings import GroupConfigs
+from coordinator.group.consumer.targets import ComputedTarget, Targets
+from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.consumer.validation import check_heartbeat
+from coordinator.group.events import AppendFailed, ExpressionsNotResolved
+from coordinator.group.groups import Groups
+from coordinator.runtime.contract import AppendRecords, Outbox, Response, Result, Waiter
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+
+__all__ = ["ConsumerDescription", "ConsumerOperations"]
+
+ClassicJoin = Callable[[ClassicGroup, Join, int], None]
+
+
+class ConsumerOperations:
+    """Of a shard."""
+
+    def __init__(self, groups: Groups, configs: GroupConfigs, topics: ConsumerTopics, outbox: Outbox) -> None:
+        self._groups = groups
+        self._configs = configs
+        self._topics = topics
+        self._outbox = outbox
+        self._targets = Targets(configs, topics)
+        self._expressions = Expressions(configs, topics)
+        self._membership = ConsumerMembership(configs, topics, self._targets, self._expressions)
+        self._last_written: dict[str, WrittenChanges] = {}  # by group id, while it is not committed
+        self._is_lost = False
+
+    # --- requests --------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int) -> None:
+        request = beat.request
+        journal = Journal()
+        try:
+            check_heartbeat(request, beat.api_version, self._configs.settings.assignors)
+            self._check_not_lost()
+            if request.member_epoch < JOIN_EPOCH:
+                response = self._membership.leave(self._groups.consumer(request.group_id), request, journal)
+            else:
+                is_join = request.member_epoch == JOIN_EPOCH
+                find = partial(self._groups.consumer_to_join, journal=journal) if is_join else self._groups.consumer
+                response = self._membership.heartbeat(find(request.group_id), beat, journal, now_ms)
+        except KafkaError as refused:
+            journal.undo()
+            self._outbox.respond(beat.waiter, heartbeat_error(refused.code, refused.message))
+            return
+        self._append(request.group_id, journal, beat.waiter, response)
+
+    def join_classic(self, group: ConsumerGroup, join: Join, join_classic: ClassicJoin, now_ms: int) -> None:
+        """A member of the classic protocol joins. An empty group becomes a classic one."""
+        request = join.request
+        if group.is_dead:
+            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        elif not group.is_empty:
+            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        elif request.member_id:
+            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            journal = Journal()
+            classic = self._groups.replace_empty_consumer(group, journal, now_ms)
+            self._append(group.group_id, journal)
+            join_classic(classic, join, now_ms)
+
+    def describe(self, group_id: str) -> ConsumerDescription:
+        """A group that is being removed is described as any other."""
+        group = self._groups.find(group_id)
+        if isinstance(group, ConsumerGroup):
+            return described_consumer(group, self._topics, self._configs.settings.assignors)
+        missing = "not found" if group is None else "is not a consumer group"
+        return described_consumer_error(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {missing}.")
+
+    # --- what happens without a request ----------------------------------------------------------------------------
+
+    def target_computed(self, computed: ComputedTarget, now_ms: int) -> None:
+        group = self._groups.find(computed.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_dead:
+            journal = Journal()
+            self._targets.computed(group, computed, journal, now_ms)
+            self._append(computed.group_id, journal)
+
+    def expressions_resolved(self, outcome: ResolvedExpressions, now_ms: int) -> None:
+        group = self._groups.find(outcome.group_id)
+        if not isinstance(group, ConsumerGroup) or group.is_dead:
+            return
+        journal = Journal()
+        if outcome.failure is not None:
+            group.resolving = False
+            self._outbox.put(ExpressionsNotResolved(outcome.group_id, outcome.failure))
+        elif self._expressions.resolved(group, outcome, journal, now_ms):
+            self._membership.bump_epoch(group, journal, "topics of regular expressions")
+        else:
+            self._membership.refresh(group, journal)
+        self._append(outcome.group_id, journal)
+
+    def topics_changed(self, names: Collection[str]) -> None:
+        for group in self._groups:
+            if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, names)):
+                group.needs_refresh = True
+
+    def on_timer(self, key: ConsumerSessionTimer | RevocationTimer, now_ms: int) -> None:
+        group = self._groups.find(key.group_id)
+        if not isinstance(group, ConsumerGroup) or group.is_dead:
+            return
+        journal = Journal()
+        if isinstance(key, ConsumerSessionTimer):
+            self._membership.on_session_timer(group, key.member_id, journal)
+        else:
+            self._membership.on_revocation_timer(group, key.member_id, journal)
+        self._append(key.group_id, journal)
+
+    def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
+        """The whole log was read. A group whose entries are gone has left its offsets."""
+        if not group.has_entries:
+            self._groups.make_classic(group.group_id, now_ms)
+            return
+        for effect in self._membership.watch_loaded(group, now_ms):
+            self._outbox.put(effect)
+
+    # --- records ---------------------------------------------------------------------------------------------------
+
+    def not_stored(self, result: Result) -> None:
+        """The records of `result` were refused, or lost after they had been appended."""
+        assert isinstance(result.change, WrittenChanges)
+        if result.is_appended:
+            self._is_lost = True
+        else:
+            result.change.undo()
+
+    def _append(
+        self, group_id: str, journal: Journal, waiter: Waiter | None = None, response: Response | None = None
+    ) -> None:
+        """Append what `journal` has, and answer when that is committed."""
+        answer = partial(self._not_stored, group_id, has_waiter=waiter is not None)
+        if journal:
+            appended = journal.written(answer, self._outbox)
+            last, written = appended[-1]
+            last.response, last.waiter = response, waiter
+            for result, _ in appended:
+                self._outbox.put(AppendRecords(result))
+            self._last_written[group_id] = written
+        elif waiter is not None:
+            before = self._last_written.get(group_id)
+            if before is not None and before.is_pending:
+                before.follow(waiter, response, answer)
+            else:
+                self._last_written.pop(group_id, None)
+                self._outbox.respond(waiter, response)
+        for effect in journal.effects:
+            self._outbox.put(effect)
+
+    def _not_stored(self, group_id: str, error: ErrorCode, *, has_waiter: bool) -> ConsumerGroupHeartbeatResponse:
+        if not has_waiter:
+            self._outbox.put(AppendFailed(group_id, "consumer group", error.name))
+        return heartbeat_error(error)
+
+    def _check_not_lost(self) -> None:
+        """Raises: KafkaError (NOT_COORDINATOR)."""
+        if self._is_lost:
+            raise KafkaError(consumer_append_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))

@@ -1,0 +1,156 @@
+"""The groups of a shard by id, and how a group of one kind becomes one of the other.
+
+Rules: no IO. The offsets of an id stay when its group changes its kind. An empty group makes room for the other kind: its own
+records are removed with tombstones before those of the new one.
+Source: Kafka GroupMetadataManager.getOrMaybeCreateConsumerGroup, getOrMaybeCreatePersistedConsumerGroup,
+maybeDeleteEmptyClassicGroup, maybeDeleteEmptyConsumerGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from coordinator.group.classic.group import ClassicGroup
+from coordinator.group.classic.waiting_bytes import WaitingBytes
+from coordinator.group.consumer.entries import EntryKey, EntryKind
+from coordinator.group.consumer.group import ConsumerGroup
+from coordinator.group.consumer.journal import Journal
+from coordinator.group.records import group_tombstone
+from protocol.errors import ErrorCode, KafkaError
+
+AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup
+
+
+class Groups:
+    """Owned by the shard. `limit`: beyond it a client may create no more."""
+
+    def __init__(self, waiting: WaitingBytes, limit: int) -> None:
+        self._waiting = waiting
+        self._limit = limit
+        self._groups: dict[str, AnyGroup] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[AnyGroup]:
+        """A snapshot: groups may come and go between two steps."""
+        return iter(list(self._groups.values()))
+
+    def __contains__(self, group_id: object) -> bool:
+        return group_id in self._groups
+
+    def ids(self) -> list[str]:
+        return list(self._groups)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._groups) >= self._limit
+
+    def find(self, group_id: str) -> AnyGroup | None:
+        return self._groups.get(group_id)
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The group if it is a classic one."""
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def remove(self, group_id: str) -> None:
+        del self._groups[group_id]
+
+    # --- classic ---------------------------------------------------------------------------------------------------
+
+    def known_or_classic(self, group_id: str, now_ms: int) -> AnyGroup:
+        """The group of the id; a new classic one when there is none."""
+        return self._groups.get(group_id) or self.make_classic(group_id, now_ms)
+
+    def make_classic(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """A new classic group in place of what the id has; its offsets stay."""
+        known = self._groups.get(group_id)
+        offsets = None if known is None else known.offsets
+        group = self._groups[group_id] = ClassicGroup(group_id, now_ms, self._waiting, offsets)
+        return group
+
+    def replace_empty_consumer(self, group: ConsumerGroup, journal: Journal, now_ms: int) -> ClassicGroup:
+        """A classic group in place of an empty consumer group, which is removed."""
+        assert group.is_empty
+        remove_entries(group, journal)
+        classic = self.make_classic(group.group_id, now_ms)
+        journal.then_undo(lambda: self._put(group))
+        return classic
+
+    # --- consumer --------------------------------------------------------------------------------------------------
+
+    def make_consumer(self, group_id: str) -> ConsumerGroup:
+        """A new consumer group in place of what the id has; its offsets stay."""
+        known = self._groups.get(group_id)
+        group = ConsumerGroup(group_id) if known is None else ConsumerGroup(group_id, known.offsets)
+        self._groups[group_id] = group
+        return group
+
+    def consumer(self, group_id: str) -> ConsumerGroup:
+        """Raises: KafkaError (GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE while the group is being removed)."""
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if group.is_dead:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return group
+
+    def consumer_to_join(self, group_id: str, journal: Journal) -> ConsumerGroup:
+        """The group that a member joins: a new one if there is none, or an empty classic one.
+
+        Raises: KafkaError (GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE, GROUP_MAX_SIZE_REACHED).
+        """
+        known = self._groups.get(group_id)
+        if known is None:
+            if self.is_full:
+                raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            group = self.make_consumer(group_id)
+            journal.then_undo(lambda: self.forget(group))
+            return group
+        if known.is_dead:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if isinstance(known, ClassicGroup) and known.is_empty and not known.pending_members:
+            return self._replace_empty_classic(known, journal)
+        return self.consumer(group_id)
+
+    def _replace_empty_classic(self, known: ClassicGroup, journal: Journal) -> ConsumerGroup:
+        group = self.make_consumer(known.group_id)
+        if known.generation_id > 0:  # a group that never had a generation has no record
+            journal.note(group_tombstone(known.group_id), lambda: self._put(known))
+        else:
+            journal.then_undo(lambda: self._put(known))
+        return group
+
+    # --- undoing ---------------------------------------------------------------------------------------------------
+
+    def _put(self, group: AnyGroup) -> None:
+        self._groups[group.group_id] = group
+
+    def forget(self, group: AnyGroup) -> None:
+        """Remove the group from memory if nothing of it is left, and the id has no other."""
+        if self._groups.get(group.group_id) is group and group.is_forgettable:
+            del self._groups[group.group_id]
+
+
+def remove_entries(group: ConsumerGroup, journal: Journal) -> None:
+    """Remove all of a consumer group, in the order in which its records may be read."""
+    for key in entry_keys(group):
+        journal.put(group, key, None)
+
+
+def entry_keys(group: ConsumerGroup) -> list[EntryKey]:
+    """The keys of all that is stored of a group, in the order in which they are removed."""
+    group_id = group.group_id
+    keys = [EntryKey(EntryKind.CURRENT, group_id, member_id) for member_id in group.currents]
+    keys += [EntryKey(EntryKind.TARGET, group_id, member_id) for member_id in group.targets]
+    keys.append(EntryKey(EntryKind.TARGET_EPOCH, group_id))
+    keys += [EntryKey(EntryKind.SUBSCRIPTION, group_id, member_id) for member_id in group.subscriptions]
+    keys += [EntryKey(EntryKind.EXPRESSION, group_id, expression) for expression in group.expressions]
+    if group.has_partition_metadata:
+        keys.append(EntryKey(EntryKind.PARTITION_METADATA, group_id))
+    keys.append(EntryKey(EntryKind.GROUP_EPOCH, group_id))
+    return keys

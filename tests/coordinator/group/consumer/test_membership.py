@@ -1,0 +1,159 @@
+"""Members of a consumer group share its topics, and never own a partition twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
+from coordinator.group.consumer.settings import ConsumerSettings, GroupConfigs
+from protocol.errors import ErrorCode
+from tests.coordinator.driver import GroupDriver
+from tests.coordinator.group.consumer.members import GroupMember, image, settle
+
+
+def driver_of(**topics: int) -> GroupDriver:
+    driver = GroupDriver()
+    driver.change_topics(image(**topics))
+    return driver
+
+
+def group_of(driver: GroupDriver, group_id: str = "g") -> ConsumerGroup:
+    return driver.shard._groups.consumer(group_id)
+
+
+def test_the_first_member_gets_everything_at_once() -> None:
+    driver = driver_of(t=3)
+    member = GroupMember(driver, "a", ["t"])
+    response = member.join()
+    assert (response.error_code, response.member_epoch, member.partitions("t")) == (0, 1, {0, 1, 2})
+    assert response.heartbeat_interval_ms == 5_000
+    assert group_of(driver).state is ConsumerGroupState.STABLE
+    quiet = member.beat(topic_partitions=None)
+    assert (quiet.member_epoch, quiet.assignment) == (1, None)
+
+
+def test_a_second_member_gets_what_the_first_has_given_up() -> None:
+    driver = driver_of(t=4)
+    first, second = GroupMember(driver, "a", ["t"]), GroupMember(driver, "b", ["t"])
+    first.join()
+    second.join()
+    assert second.partitions("t") == set()
+    driver.advance(1_000)
+    second.beat()
+    assert (second.epoch, second.partitions("t")) == (2, set())
+    assert group_of(driver).state is ConsumerGroupState.RECONCILING
+    assert first.beat().member_epoch == 1  # it gives up in its present epoch
+    second.beat()
+    assert second.partitions("t") == set()
+    first.beat()
+    second.beat()
+    assert len(first.partitions("t")) == len(second.partitions("t")) == 2
+    assert first.partitions("t") | second.partitions("t") == {0, 1, 2, 3}
+    assert group_of(driver).state is ConsumerGroupState.STABLE
+    assert driver.loaded_again().durable_state() == driver.shard.durable_state()
+
+
+def test_members_that_leave_or_fall_silent_are_replaced() -> None:
+    driver = driver_of(t=3)
+    members = [GroupMember(driver, name, ["t"]) for name in "abc"]
+    for member in members:
+        member.join()
+    settle(driver, members)
+    assert sorted(len(member.partitions("t")) for member in members) == [1, 1, 1]
+    assert members[0].leave().member_epoch == -1
+    settle(driver, members[1:])
+    assert sorted(len(member.partitions("t")) for member in members[1:]) == [1, 2]
+    for _ in range(10):
+        driver.advance(5_000)
+        members[1].beat()
+    assert members[1].partitions("t") == {0, 1, 2}
+    assert members[2].beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert members[1].leave().error_code == 0
+    assert group_of(driver).state is ConsumerGroupState.EMPTY
+
+
+def test_a_member_that_does_not_give_up_is_removed_after_its_rebalance_timeout() -> None:
+    driver = driver_of(t=2)
+    first = GroupMember(driver, "a", ["t"], rebalance_timeout_ms=10_000)
+    second = GroupMember(driver, "b", ["t"])
+    first.join()
+    second.join()
+    driver.advance(1_000)
+    second.beat()
+    kept = first._rows()
+    for _ in range(2):
+        assert first.beat(topic_partitions=kept).error_code == 0
+        driver.advance(5_000)
+    assert first.beat(topic_partitions=kept).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    settle(driver, [second])
+    assert second.partitions("t") == {0, 1}
+
+
+def test_a_static_member_keeps_its_share_while_it_is_away() -> None:
+    driver = driver_of(t=2)
+    first, second = GroupMember(driver, "a", ["t"], instance_id="i"), GroupMember(driver, "b", ["t"])
+    first.join()
+    second.join()
+    settle(driver, [first, second])
+    owned = first.partitions("t")
+    twin = GroupMember(driver, "c", ["t"], instance_id="i")
+    assert twin.join().error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert first.leave(-2).member_epoch == -2
+    settle(driver, [second])
+    assert len(second.partitions("t")) == 1
+    assert twin.join().error_code == 0
+    assert twin.partitions("t") == owned
+    assert first.beat().error_code == ErrorCode.FENCED_INSTANCE_ID
+    settle(driver, [second, twin])
+    assert group_of(driver).state is ConsumerGroupState.STABLE
+    assert driver.loaded_again().durable_state() == driver.shard.durable_state()
+
+
+def test_topics_that_come_grow_and_go() -> None:
+    driver = driver_of()
+    member = GroupMember(driver, "a", ["t", "u"])
+    member.join()
+    assert (member.epoch, member.owned) == (1, {})
+    for topics, owned in (({"t": 1}, 1), ({"t": 2, "u": 3}, 5), ({"u": 3}, 3)):
+        driver.change_topics(image(**topics))
+        settle(driver, [member])
+        assert sum(map(len, member.owned.values())) == owned
+    assert member.epoch == 4
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+def test_a_refused_append_changes_nothing(error: ErrorCode) -> None:
+    driver = driver_of(t=2)
+    first, second = GroupMember(driver, "a", ["t"]), GroupMember(driver, "b", ["t"])
+    first.join()
+    before = driver.shard.durable_state()
+    driver.refuse_with = error
+    assert second.join().error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+    assert driver.shard.durable_state() == before
+    assert GroupMember(driver, "x", ["t"], group_id="new").join().error_code
+    assert "new" not in driver.shard._groups
+    driver.refuse_with = None
+    second.join()
+    settle(driver, [first, second])
+    assert first.partitions("t") | second.partitions("t") == {0, 1}
+    assert driver.loaded_again().durable_state() == driver.shard.durable_state()
+
+
+def test_responses_wait_until_what_they_tell_is_committed() -> None:
+    driver = driver_of(t=2)
+    member = GroupMember(driver, "a", ["t"])
+    driver.is_holding = True
+    joined = member.start(rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[], member_epoch=0)
+    again = member.start(member_epoch=1)
+    assert driver.responses == []
+    driver.release()
+    assert {waiter for waiter, _ in driver.responses} == {joined, again}
+
+
+def test_a_full_group_takes_no_new_member() -> None:
+    driver = GroupDriver(configs=GroupConfigs(ConsumerSettings(max_size=1)))
+    driver.change_topics(image(t=1))
+    first, second = GroupMember(driver, "a", ["t"]), GroupMember(driver, "b", ["t"])
+    assert first.join().error_code == 0
+    assert second.join().error_message == "The consumer group has reached its maximum capacity of 1 members."
+    assert first.join().error_code == 0
