@@ -303,7 +303,11 @@ class Components:
             GROUP_METADATA_TOPIC, partitions, verification,
             lambda: base.dynamic_settings.settings.transaction_partition_verification_enable,
         )  # fmt: skip
-        return GroupCoordinator(group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits)
+        groups = GroupCoordinator(
+            group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits
+        )
+        base.metadata.subscribe(groups.on_image_changed)
+        return groups
 
     def _coordinator_of(self, log: InternalLog) -> CoordinatorDependencies:
         base = self._infrastructure

@@ -21,18 +21,34 @@ from coordinator.group.classic.group import GroupState
 from coordinator.group.classic.member_join import Join
 from coordinator.group.classic.responses import join_error, sync_error
 from coordinator.group.classic.waiting_bytes import WaitingBytes
+from coordinator.group.consumer.description import ConsumerDescription, described_consumer_error
+from coordinator.group.consumer.expressions import MayDescribe
+from coordinator.group.consumer.group import ConsumerGroupState
+from coordinator.group.consumer.membership import ConsumerHeartbeat, heartbeat_error
+from coordinator.group.consumer.settings import GroupConfigs
+from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.descriptions import described_error
 from coordinator.group.group_removal import offset_delete_error
-from coordinator.group.offset_commits import FetchedOffsets, commit_response, transactional_commit_response
+from coordinator.group.offset_commits import (
+    NEWEST_COMMIT,
+    FetchedOffsets,
+    commit_response,
+    transactional_commit_response,
+)
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
+from coordinator.group_commands import GroupCommands, RunApart, run_here
 from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
 from coordinator.runtime.contract import BatchProducer, Effect
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
-from metadata.image import GROUP_METADATA_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC, ClusterImage
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from protocol.messages.delete_groups import DeletableGroupResult
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -44,9 +60,11 @@ from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRes
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from protocol.primitives import uuid_to_text
 from protocol.records.compression import Compression
 from protocol.topic_partition import TopicPartition
 from protocol.transaction_version import OFFSET_COMMIT_SINCE
+from runtime.randomness import uuid_bytes
 from runtime.slices import Slices
 
 GroupContext: TypeAlias = ShardContext[GroupShard]
@@ -98,7 +116,12 @@ class GroupCoordinator:
         dependencies: CoordinatorDependencies,
         metrics: GroupMetrics | None = None,
         verification: CommitVerification | None = None,
+        configs: GroupConfigs | None = None,
+        run_apart: RunApart = run_here,
     ) -> None:
+        self.configs = configs or GroupConfigs()
+        self._topics = ConsumerTopics()
+        commands = GroupCommands(dependencies.clock, dependencies.tasks, self._topics, run_apart)
         self._groups = settings.groups
         self._verification = verification or NoCommitVerification()
         self._waiting = WaitingBytes(settings.groups.waiting_max_bytes)
@@ -111,11 +134,14 @@ class GroupCoordinator:
             writer=dependencies.writer,
             reader=dependencies.reader,
             observe=GroupObserver(metrics or NoGroupMetrics()).observe,
+            carry_out=commands.carry_out,
             compression=settings.compression,
             commit_timeout_ms=settings.commit_timeout_ms,
         )
         self.runtime = CoordinatorRuntime(
-            lambda partition, _leader_epoch: GroupShard(partition, settings.groups, self._waiting),
+            lambda partition, _leader_epoch: GroupShard(
+                partition, settings.groups, self._waiting, self.configs, self._topics
+            ),
             ports,
             dependencies.tasks,
             dependencies.partitions_count,
@@ -144,7 +170,36 @@ class GroupCoordinator:
         for context in self.runtime.contexts():
             context.run(lambda shard, now_ms: shard.on_partitions_deleted(deleted, now_ms))
 
+    def on_image_changed(self, image: ClusterImage) -> None:
+        """The topics or brokers of the cluster have changed: consumer groups that read changed topics look again."""
+        names = self._topics.update(image, self._clock.wall_ms())
+        if names:
+            for context in self.runtime.contexts():
+                context.run(lambda shard, now_ms: shard.on_topics_changed(names, now_ms))
+
     # --- membership ------------------------------------------------------------------------------------------------
+
+    async def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        api_version: int,
+        client_id: str,
+        client_host: str,
+        may_describe: MayDescribe = None,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """Returns when what the response tells is stored. `may_describe` decides which topics an expression matches."""
+        context = self._shard_of(request.group_id, may_be_empty=True)
+        if isinstance(context, ErrorCode):
+            return heartbeat_error(context)
+        new_member_id = uuid_to_text(uuid_bytes(self._randomness))
+
+        def heartbeat(
+            shard: GroupShard, waiter: asyncio.Future[ConsumerGroupHeartbeatResponse], now_ms: int
+        ) -> list[Effect]:
+            beat = ConsumerHeartbeat(request, api_version, client_id, client_host, new_member_id, waiter, may_describe)
+            return shard.consumer_heartbeat(beat, now_ms)
+
+        return await self.runtime.run(context, heartbeat)
 
     def refuses(self, group_instance_id: str | None) -> bool:
         """Whether this instance id is refused: some broker of the cluster may not know static members (KIP-345)."""
@@ -217,13 +272,15 @@ class GroupCoordinator:
 
     # --- offsets ---------------------------------------------------------------------------------------------------
 
-    async def commit_offsets(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    async def commit_offsets(
+        self, request: OffsetCommitRequest, api_version: int = NEWEST_COMMIT
+    ) -> OffsetCommitResponse:
         """`request` names existing partitions only."""
         context = self._shard_of(request.group_id, may_be_empty=True)
         if isinstance(context, ErrorCode):
             return commit_response(request, context)
         return await self.runtime.run(
-            context, lambda shard, waiter, now_ms: shard.commit_offsets(request, waiter, now_ms)
+            context, lambda shard, waiter, now_ms: shard.commit_offsets(request, waiter, now_ms, api_version)
         )
 
     async def commit_offsets_in_transaction(
@@ -275,6 +332,12 @@ class GroupCoordinator:
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
+    def describe_consumer_group(self, group_id: str) -> ConsumerDescription:
+        context = self._shard_of(group_id)
+        if isinstance(context, ErrorCode):
+            return described_consumer_error(group_id, context)
+        return context.shard.describe_consumer(group_id)
+
     def describe_group(self, group_id: str) -> DescribedGroup:
         context = self._shard_of(group_id, may_be_empty=True)
         if isinstance(context, ErrorCode):
@@ -325,6 +388,13 @@ class GroupCoordinator:
         counts = dict.fromkeys(GroupState, 0)
         for shard in self.runtime.active_shards():
             for state, count in shard.state_counts().items():
+                counts[state] += count
+        return counts
+
+    def consumer_state_counts(self) -> dict[ConsumerGroupState, int]:
+        counts = dict.fromkeys(ConsumerGroupState, 0)
+        for shard in self.runtime.active_shards():
+            for state, count in shard.consumer_state_counts().items():
                 counts[state] += count
         return counts
 

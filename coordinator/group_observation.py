@@ -13,14 +13,19 @@ from typing import Protocol
 from coordinator.group.events import (
     AppendFailed,
     AssignmentReceived,
+    ConsumerMemberJoined,
+    ExpressionsNotResolved,
+    GroupEpochBumped,
     GroupRemoved,
     MemberFenced,
     MembersRemoved,
     OffsetsCommitted,
     OffsetsRemoved,
     RebalanceCompleted,
+    RebalanceReason,
     RebalanceStarted,
     RecordSkipped,
+    TargetComputed,
     WaitingMemoryFull,
 )
 from coordinator.runtime.contract import ShardEvent
@@ -89,6 +94,12 @@ class GroupObserver:
                     *(event.group_id, event.generation_id, event.protocol_name, event.leader_id),
                     _names(event.member_ids),
                 )
+            case GroupEpochBumped(group_id, epoch, members_count, reason):
+                self._metrics.rebalance_started(RebalanceReason.EPOCH_RAISED.value)
+                logger.info(
+                    "group epoch raised: group=%s group_epoch=%d members=%d reason=%s",
+                    *(group_id, epoch, members_count, reason),
+                )
             case _:
                 self._log(event)
 
@@ -114,6 +125,18 @@ class GroupObserver:
                     "assignment lacks members: group=%s generation=%d leader_id=%s missing_member_ids=%s",
                     *(group_id, generation_id, leader_id, _names(missing)),
                 )
+            case ConsumerMemberJoined(group_id, member_id, instance_id, replaced_id):
+                logger.info(
+                    "member joined: group=%s member_id=%s instance_id=%s replaced_member_id=%s",
+                    *(group_id, member_id, instance_id or "-", replaced_id or "-"),
+                )
+            case TargetComputed(group_id, epoch, assignor, members_count):
+                logger.info(
+                    "target assignment computed: group=%s group_epoch=%d assignor=%s members=%d",
+                    *(group_id, epoch, assignor, members_count),
+                )
+            case ExpressionsNotResolved(group_id, reason):
+                logger.warning("regular expressions not resolved: group=%s reason=%s", group_id, reason)
             case GroupRemoved(group_id, generation_id):
                 logger.info("group removed: group=%s generation=%d", group_id, generation_id)
             case RecordSkipped(partition, offset, reason):

@@ -13,7 +13,8 @@ from coordinator.runtime.contract import ShardEvent
 
 
 class RebalanceReason(Enum):
-    """The reason of a rebalance; each has a counter, so that every rebalance can be explained."""
+    """The reason of a rebalance; each has a counter, so that every rebalance can be explained. The last one is that of consumer
+    groups."""
 
     MEMBER_JOINED = "member-joined"
     MEMBER_CHANGED = "member-changed"
@@ -24,6 +25,7 @@ class RebalanceReason(Enum):
     SYNC_MISSING = "sync-missing"
     ASSIGNMENT_NOT_STORED = "assignment-not-stored"
     OVER_CAPACITY = "over-capacity"
+    EPOCH_RAISED = "epoch-raised"
 
 
 @dataclass(frozen=True, slots=True)

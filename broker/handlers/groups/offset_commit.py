@@ -81,7 +81,7 @@ async def _commit(
         retention_time_ms=request.retention_time_ms,
         topics=known,
     )
-    return (await services.groups.commit_offsets(to_coordinator)).topics
+    return (await services.groups.commit_offsets(to_coordinator, context.api_version)).topics
 
 
 async def _store_legacy(

@@ -12,9 +12,10 @@ Source: Kafka GroupMetadataManager.maybeUpdateRegularExpressions and handleRegul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 from coordinator.group.consumer.entries import EntryKey, EntryKind, ResolvedExpression
 from coordinator.group.consumer.group import ConsumerGroup
@@ -25,6 +26,8 @@ from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.runtime.contract import Command
 
 LEAST_INTERVAL_MS = 10_000
+# Whether somebody may describe a topic; None: everybody may.
+MayDescribe: TypeAlias = Callable[[str], bool] | None
 
 
 class ExpressionChange(Enum):
@@ -37,13 +40,13 @@ class ExpressionChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ResolveExpressions(Command):
-    """Match `expressions` with the topics of the cluster that `asker` may describe, and pass the outcome to
-    `GroupShard.on_expressions_resolved`."""
+    """Match `expressions` with the topics of the cluster, of which those count that `may_describe` allows (None: all), and pass
+    the outcome to `GroupShard.on_expressions_resolved`."""
 
     group_id: str
     expressions: frozenset[str]
     version: int
-    asker: object
+    may_describe: MayDescribe
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class Expressions:
             journal.put(group, EntryKey(EntryKind.EXPRESSION, group.group_id, old), None)
         return ExpressionChange.RESOLVED if not new or new in group.expressions else ExpressionChange.UPDATED
 
-    def resolve_if_due(self, group: ConsumerGroup, journal: Journal, asker: object, now_ms: int) -> None:
+    def resolve_if_due(self, group: ConsumerGroup, journal: Journal, may_describe: MayDescribe, now_ms: int) -> None:
         expressions = group.members_by_expression.keys()
         if not expressions or group.resolving:
             return
@@ -91,7 +94,7 @@ class Expressions:
         )
         if is_due:
             group.resolving = True
-            command = ResolveExpressions(group.group_id, frozenset(expressions), self._topics.version, asker)
+            command = ResolveExpressions(group.group_id, frozenset(expressions), self._topics.version, may_describe)
             journal.then(command, undo=lambda: setattr(group, "resolving", False))
 
     def resolved(self, group: ConsumerGroup, outcome: ResolvedExpressions, journal: Journal, now_ms: int) -> bool:

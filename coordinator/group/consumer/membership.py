@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from coordinator.group.consumer.entries import EntryKey, EntryKind, GroupEpoch, Target
-from coordinator.group.consumer.expressions import ExpressionChange, Expressions
+from coordinator.group.consumer.expressions import ExpressionChange, Expressions, MayDescribe
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.journal import Journal
 from coordinator.group.consumer.member import (
@@ -75,8 +75,8 @@ class RevocationTimer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
-    """A request and who sent it. `new_member_id` is that of a new member that has not made its own; `asker` is in whose name
-    its expression is matched, opaque here."""
+    """A request and who sent it. `new_member_id` is that of a new member that has not made its own; `may_describe` decides
+    which topics its expression matches."""
 
     request: ConsumerGroupHeartbeatRequest
     api_version: int
@@ -84,7 +84,7 @@ class ConsumerHeartbeat:
     client_host: str
     new_member_id: str
     waiter: Waiter
-    asker: object = None
+    may_describe: MayDescribe = None
 
 
 class ConsumerMembership:
@@ -184,7 +184,7 @@ class ConsumerMembership:
         before = before or NO_SUBSCRIPTION
         has_names_changed = before.topic_names != after.topic_names
         change = self._expressions.updated(group, before, after, journal)
-        self._expressions.resolve_if_due(group, journal, beat.asker, now_ms)
+        self._expressions.resolve_if_due(group, journal, beat.may_describe, now_ms)
         if has_names_changed or change is ExpressionChange.RESOLVED:
             self.bump_epoch(group, journal, f"subscription of {member_id}")
         elif group.needs_refresh:

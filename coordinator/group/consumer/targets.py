@@ -43,13 +43,15 @@ class ComputeTarget(Command):
 
 @dataclass(frozen=True, slots=True)
 class ComputedTarget:
-    """`records` are those of the members whose target is another one than before, by member id."""
+    """`records` are those of the members whose target is another one than before, by member id. `failure` says why there is no
+    assignment."""
 
     group_id: str
     epoch: int
     assignor_name: str
     assignment: Assignment
     records: Mapping[str, CoordinatorRecord]
+    failure: str | None = None
 
 
 class Targets:
@@ -78,7 +80,7 @@ class Targets:
     def computed(self, group: ConsumerGroup, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
         """A target was computed outside. It is taken unless the group has a later one."""
         group.computing_epoch = None
-        if group.target_epoch < computed.epoch <= group.epoch:
+        if computed.failure is None and group.target_epoch < computed.epoch <= group.epoch:
             self._take(group, computed, journal, now_ms)
 
     def _take(self, group: ConsumerGroup, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:

@@ -1,0 +1,119 @@
+"""What consumer groups need done outside their shard: targets of large groups, and the matching of regular expressions.
+
+Rules: the outcome is passed to the shard as an operation of its own, also when it failed: the shard waits for it. A target
+is computed on the loop, in slices; expressions are matched in a thread, which the library lets run beside the loop.
+Invariant: an outcome that comes after the leadership has ended is dropped.
+Source: Kafka CoordinatorExecutor, TopicRegexResolver.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+from coordinator.group.consumer.assignors.contract import Assignment
+from coordinator.group.consumer.entries import EntryKey, EntryKind, Target
+from coordinator.group.consumer.expressions import ResolvedExpressions, ResolveExpressions
+from coordinator.group.consumer.patterns import resolve
+from coordinator.group.consumer.records import record_of
+from coordinator.group.consumer.targets import ComputedTarget, ComputeTarget
+from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.shard import GroupShard
+from coordinator.runtime.contract import Command, CoordinatorRecord
+from coordinator.runtime.shard_context import ShardContext
+from runtime.clock import Clock
+from runtime.slices import Slices
+from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Resolution: TypeAlias = dict[str, frozenset[str]]
+# Runs a job beside the loop.
+RunApart = Callable[[Callable[[], Resolution]], Awaitable[Resolution]]
+
+
+async def run_here(job: Callable[[], Resolution]) -> Resolution:
+    """Run the job on the loop, for a coordinator without threads."""
+    return job()
+
+
+class GroupCommands:
+    """Carries out the commands of all group shards. Owned by the coordinator."""
+
+    def __init__(self, clock: Clock, tasks: TaskScope, topics: ConsumerTopics, run_apart: RunApart = run_here) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._topics = topics
+        self._run_apart = run_apart
+
+    def carry_out(self, command: Command, context: ShardContext[GroupShard]) -> None:
+        match command:
+            case ComputeTarget():
+                self._tasks.spawn(self._compute(command, context), name=f"target of {command.group_id}")
+            case ResolveExpressions():
+                self._tasks.spawn(self._resolve(command, context), name=f"expressions of {command.group_id}")
+            case _:
+                raise AssertionError(f"not a command of a group: {command}")
+
+    # --- targets ---------------------------------------------------------------------------------------------------
+
+    async def _compute(self, command: ComputeTarget, context: ShardContext[GroupShard]) -> None:
+        failure: str | None = None
+        assignment: Assignment = {}
+        records: Mapping[str, CoordinatorRecord] = {}
+        try:
+            slices = Slices(self._clock)
+            assignment = await self._assignment(command, slices)
+            records = await self._records(command, assignment, slices)
+        except Exception as error:  # the group could compute no other target while it waits for this one
+            logger.exception("target not computed: group=%s group_epoch=%d", command.group_id, command.epoch)
+            failure = str(error)
+        computed = ComputedTarget(command.group_id, command.epoch, command.assignor.name, assignment, records, failure)
+        context.run(lambda shard, now_ms: shard.on_target_computed(computed, now_ms))
+
+    async def _assignment(self, command: ComputeTarget, slices: Slices) -> Assignment:
+        steps = command.assignor.steps(command.members, command.topics)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                assignment: Assignment = ended.value
+                return assignment
+            await slices.yield_if_due()
+
+    async def _records(
+        self, command: ComputeTarget, assignment: Assignment, slices: Slices
+    ) -> Mapping[str, CoordinatorRecord]:
+        """The records of the members whose share is another one: to encode them takes longer than to compute it."""
+        records = {}
+        async for member_id in slices.over(assignment):
+            share = assignment[member_id]
+            if share is not command.members[member_id].owned:
+                key = EntryKey(EntryKind.TARGET, command.group_id, member_id)
+                records[member_id] = record_of(key, Target(share))
+        return records
+
+    # --- expressions -----------------------------------------------------------------------------------------------
+
+    async def _resolve(self, command: ResolveExpressions, context: ShardContext[GroupShard]) -> None:
+        failure: str | None = None
+        topics: Resolution = {}
+        try:
+            topics = await self._run_apart(partial(resolve, command.expressions, list(self._topics.names())))
+            if command.may_describe is not None:
+                topics = await self._described(topics, command.may_describe)
+        except Exception as error:  # the group could resolve no expression while it waits for this outcome
+            logger.exception("regular expressions not resolved: group=%s", command.group_id)
+            failure = str(error)
+        outcome = ResolvedExpressions(command.group_id, topics, command.version, failure)
+        context.run(lambda shard, now_ms: shard.on_expressions_resolved(outcome, now_ms))
+
+    async def _described(self, topics: Resolution, may_describe: Callable[[str], bool]) -> Resolution:
+        slices = Slices(self._clock)
+        described = {}
+        for expression, names in topics.items():
+            described[expression] = frozenset([name async for name in slices.over(names) if may_describe(name)])
+        return described
