@@ -125,7 +125,7 @@ def _number(name: str, value: Any, names: Names) -> Any:
         return names.ports[value]
     if name == "throttle_time_ms":
         return "<throttle>"
-    if name == "producer_id" and value >= 0:
+    if name.endswith("producer_id") and value >= 0:
         return names.numbered("producer", value)
     if name == "session_id" and value:
         return names.numbered("session", value)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential import newer, recording
-from tests.differential.exceptions import NEWER_ANSWERS, differing_cases
+from tests.differential.exceptions import NEWER_ANSWERS, differing_cases, free_texts
 from tests.differential.normal import differences
 from tests.differential.play import NEWER_CASES, PATIENCE_S, Case, ungrouped
 from tests.differential.stages import Stages
@@ -29,8 +29,11 @@ def found_differences(case: Case, whose: str, stages: Stages, patience_s: float 
     ours = "--ours " * (whose != "kafka")
     assert expected, f"nothing is recorded: python -m tests.differential.record --newer {ours}'{case.id}'"
     actual = stages.play(case, patience_s=patience_s)
+    is_free = free_texts(case.api.api_name)
     return [
-        f"v{version}{line}" for version in case.versions for line in differences(expected.get(version), actual[version])
+        f"v{version}{line}"
+        for version in case.versions
+        for line in differences(expected.get(version), actual[version], free=is_free)
     ]
 
 

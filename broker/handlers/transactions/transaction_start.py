@@ -76,7 +76,8 @@ class TransactionStart:
         try:
             guard = partition.begin_verification(producer_id, epoch, sequence, bumps_epoch=self._adds)
         except KafkaError as error:
-            self._errors[key] = error.again()
+            is_late = error.code is ErrorCode.INVALID_PRODUCER_EPOCH
+            self._errors[key] = RequestRejected(error.code, error.message) if is_late else error.again()
             return
         if guard is not ONGOING:
             self._guards[key] = guard
