@@ -68,9 +68,11 @@ class ConsumerOperations:
             if request.member_epoch < JOIN_EPOCH:
                 response = self._membership.leave(self._groups.consumer(request.group_id), request, journal)
             else:
-                is_join = request.member_epoch == JOIN_EPOCH
-                find = partial(self._groups.consumer_to_join, journal=journal) if is_join else self._groups.consumer
-                response = self._membership.heartbeat(find(request.group_id), beat, journal, now_ms)
+                if request.member_epoch == JOIN_EPOCH:
+                    group = self._groups.consumer_to_join(request.group_id, journal)
+                else:
+                    group = self._groups.consumer(request.group_id, "Consumer group")
+                response = self._membership.heartbeat(group, beat, journal, now_ms)
         except KafkaError as refused:
             journal.undo()
             self._outbox.respond(beat.waiter, heartbeat_error(refused.code, refused.message))

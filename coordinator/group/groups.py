@@ -88,11 +88,11 @@ class Groups:
         self._groups[group_id] = group
         return group
 
-    def consumer(self, group_id: str) -> ConsumerGroup:
+    def consumer(self, group_id: str, kind: str = "Group") -> ConsumerGroup:
         """Raises: KafkaError (GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE while the group is being removed)."""
         group = self._groups.get(group_id)
         if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         if not isinstance(group, ConsumerGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group.is_dead:

@@ -78,5 +78,6 @@ Entry: TypeAlias = (
     GroupEpoch | TargetEpoch | Target | ResolvedExpression | StoredTopics | Subscription | CurrentAssignment
 )
 
-NO_TARGET_EPOCH = TargetEpoch(-1, 0)
-NO_GROUP_EPOCH = GroupEpoch(0, 0)
+NO_TARGET_EPOCH = TargetEpoch(1, 0)
+NO_GROUP_EPOCH = GroupEpoch(1, 0)
+"""That of a new group: its members have an epoch above 0 also when nothing has called for a new one."""

@@ -25,11 +25,11 @@ def test_the_first_member_gets_everything_at_once() -> None:
     driver = driver_of(t=3)
     member = GroupMember(driver, "a", ["t"])
     response = member.join()
-    assert (response.error_code, response.member_epoch, member.partitions("t")) == (0, 1, {0, 1, 2})
+    assert (response.error_code, response.member_epoch, member.partitions("t")) == (0, 2, {0, 1, 2})
     assert response.heartbeat_interval_ms == 5_000
     assert group_of(driver).state is ConsumerGroupState.STABLE
     quiet = member.beat(topic_partitions=None)
-    assert (quiet.member_epoch, quiet.assignment) == (1, None)
+    assert (quiet.member_epoch, quiet.assignment) == (2, None)
 
 
 def test_a_second_member_gets_what_the_first_has_given_up() -> None:
@@ -40,9 +40,9 @@ def test_a_second_member_gets_what_the_first_has_given_up() -> None:
     assert second.partitions("t") == set()
     driver.advance(1_000)
     second.beat()
-    assert (second.epoch, second.partitions("t")) == (2, set())
+    assert (second.epoch, second.partitions("t")) == (3, set())
     assert group_of(driver).state is ConsumerGroupState.RECONCILING
-    assert first.beat().member_epoch == 1  # it gives up in its present epoch
+    assert first.beat().member_epoch == 2  # it gives up in its present epoch
     second.beat()
     assert second.partitions("t") == set()
     first.beat()
@@ -113,12 +113,12 @@ def test_topics_that_come_grow_and_go() -> None:
     driver = driver_of()
     member = GroupMember(driver, "a", ["t", "u"])
     member.join()
-    assert (member.epoch, member.owned) == (1, {})
+    assert (member.epoch, member.owned) == (2, {})
     for topics, owned in (({"t": 1}, 1), ({"t": 2, "u": 3}, 5), ({"u": 3}, 3)):
         driver.change_topics(image(**topics))
         settle(driver, [member])
         assert sum(map(len, member.owned.values())) == owned
-    assert member.epoch == 4
+    assert member.epoch == 5
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER])
@@ -144,7 +144,7 @@ def test_responses_wait_until_what_they_tell_is_committed() -> None:
     member = GroupMember(driver, "a", ["t"])
     driver.is_holding = True
     joined = member.start(rebalance_timeout_ms=1, subscribed_topic_names=["t"], topic_partitions=[], member_epoch=0)
-    again = member.start(member_epoch=1)
+    again = member.start(member_epoch=2)
     assert driver.responses == []
     driver.release()
     assert {waiter for waiter, _ in driver.responses} == {joined, again}
