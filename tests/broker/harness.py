@@ -21,7 +21,7 @@ from broker.network.routes import DispatchTable, Handler
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.observability.audit import AuditLog
 from broker.services import Services
-from metadata.features import CurrentLevels
+from metadata.features import NO_LEVELS, CurrentLevels, FeatureLevels
 from protocol.header import decode_response, encode_request
 from protocol.schema import Request, Response
 from runtime.disk.filesystem import Buffer
@@ -85,6 +85,7 @@ class Broker:
         brokers_listener: str | None = None,
         rates: ConnectionRates | None = None,
         authentication: Callable[[Broker], ListenersAuthentication] | None = None,
+        levels: FeatureLevels = NO_LEVELS,
     ) -> None:
         self.clock = ManualClock(1_000)
         self.turns = Turns(self.clock)
@@ -96,7 +97,7 @@ class Broker:
         self.plain_budget = MemoryBudget(budget_bytes)
         self.response_memory = ResponseMemory(MemoryBudget(response_bytes), self.timer)
         self.tasks = TaskScope("requests")
-        self.audit, self.levels = AuditLog(), CurrentLevels(epoch=0)
+        self.audit, self.levels = AuditLog(), CurrentLevels(levels, epoch=0)
         table = self.table = DispatchTable(handlers, self.levels)
         self.shared = ConnectionShared(
             dispatch=Dispatch(table, self.tasks, observer, gate),

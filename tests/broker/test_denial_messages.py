@@ -10,6 +10,7 @@ import pytest
 
 from barnabas.embedded import EmbeddedBroker
 from broker.handlers import ALL
+from broker.handlers.records.produce import TOPIC_IDS_VERSION
 from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from protocol.messages.alter_configs import AlterConfigsRequest
@@ -28,12 +29,14 @@ from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicStat
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.primitives import ZERO_UUID
@@ -174,6 +177,8 @@ class World:
         passwords = broker.security.passwords
         self.admin = SaslWire(host, int(port), "admin", passwords["admin"])
         self.alice = SaslWire(host, int(port), "alice", passwords["alice"])
+        metadata = self.admin.ask(MetadataRequest(topics=None), 12)
+        self.described_id = next(topic.topic_id for topic in metadata.topics if topic.name == DESCRIBED)
 
     def refused(self, request: Request, code: ErrorCode) -> Iterator[list[str]]:
         """In each version that has a message field, the messages that alice gets, all with this error."""
@@ -182,6 +187,10 @@ class World:
                 each.request_type is type(request) and each.first_version <= version <= each.last_version
                 for each in ALL
             ):
+                if isinstance(request, ProduceRequest) and version >= TOPIC_IDS_VERSION:
+                    if request.topic_data[0].name != DESCRIBED:
+                        continue  # an id that nobody knows is of no topic
+                    request.topic_data[0].topic_id = self.described_id
                 answer = self.alice.ask(request, version)
                 assert not isinstance(answer, NoResponse), (request.api_name, version, answer)
                 messages = [message for message, of in errors_in(answer) if of == code]
@@ -233,7 +242,7 @@ def test_every_api_with_a_message_and_a_right_is_asked() -> None:
         for row in requests.values()
         for request in row
     }
-    asked |= {"CreateTopics", "FindCoordinator"}
+    asked |= {"CreateTopics", "FindCoordinator", "DescribeGroups"}
     has = {
         handler.api_name
         for handler in ALL
@@ -289,6 +298,12 @@ def test_the_right_to_create_a_topic_is_named(world: World) -> None:
     versions = list(world.refused(CREATION, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert len(versions) == 7
     assert all(message.endswith(command(f"--operation create --topic {NEW}")) for each in versions for message in each)
+
+
+def test_the_right_to_describe_a_group_is_named(world: World) -> None:
+    versions = list(world.refused(DescribeGroupsRequest(groups=["my-group"]), ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    expected = command("--operation describe --group my-group")
+    assert versions and all(message.endswith(expected) for messages in versions for message in messages)
 
 
 @pytest.mark.parametrize(("key_type", "operation", "kind", "option"), COORDINATORS)

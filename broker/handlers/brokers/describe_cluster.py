@@ -2,8 +2,9 @@
 
 Behaviour: this is a broker's endpoint; from v1 on a request for controllers' endpoints (type 2) is
 MISMATCHED_ENDPOINT_TYPE, one for any other type UNSUPPORTED_ENDPOINT_TYPE. Authorized operations are the
-client's own; none, if it may not describe the cluster.
-Source: KIP-700, KIP-919; Kafka AuthHelper.computeDescribeClusterResponse.
+client's own; none, if it may not describe the cluster. From v2 on a client may ask for fenced brokers, too: a cluster whose
+members have sessions in the store has none.
+Source: KIP-700, KIP-919, KIP-1073; Kafka AuthHelper.computeDescribeClusterResponse.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-@handles(DescribeClusterRequest, NOTHING, versions="0-1")
+@handles(DescribeClusterRequest, NOTHING)
 async def describe_cluster(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refusal(

@@ -2,7 +2,7 @@
 
 Behaviour: no topics (null) means all; the row of an offline directory has only KAFKA_STORAGE_ERROR.
 Rights: on the cluster; versions below 3 have no error for that, and get no directories.
-Version 4 adds total and usable bytes.
+Version 4 adds total and usable bytes, version 5 whether the directory gets no new logs (KIP-1066), which none is told here.
 Source: KIP-113, KIP-827; Kafka ReplicaManager.describeLogDirs.
 """
 
@@ -24,7 +24,7 @@ from security.access import Operation, on_cluster
 from storage.description import DirectoryDescription
 
 
-@handles(DescribeLogDirsRequest, on_cluster(Operation.DESCRIBE), errors=ErrorForm(is_always_sent=True), versions="0-4")
+@handles(DescribeLogDirsRequest, on_cluster(Operation.DESCRIBE), errors=ErrorForm(is_always_sent=True))
 async def describe_log_dirs(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     services = context.services
     wanted = None

@@ -1,7 +1,8 @@
 """OffsetCommit (key 8): store the offsets of a group.
 
 Behaviour: topics and partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, and the others are committed; if there are no
-others, the coordinator is not called. Version 0 writes to the store.
+others, the coordinator is not called. Version 0 writes to the store. Version 10 names topics by their ids (KIP-848): an unknown
+one gets UNKNOWN_TOPIC_ID.
 Rights: on the group for the whole request, then on each topic.
 Source: Kafka KafkaApis.handleOffsetCommitRequest.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from broker.handlers.groups.legacy_offsets import commit_legacy_offset
 from broker.handlers.groups.offset_rows import rows_for_coordinator, rows_of_response
+from broker.handlers.topic_ids import named
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
@@ -26,12 +28,13 @@ from protocol.messages.offset_commit import (
 from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each, on_named
 
+TOPIC_IDS_SINCE = 10
+
 
 @handles(
     OffsetCommitRequest,
     (on_named(Operation.READ, ResourceType.GROUP, "group_id"), on_each(Operation.READ, ResourceType.TOPIC)),
     errors=ErrorForm({"topics": "topics"}),
-    versions="0-9",
 )
 async def offset_commit(
     request: OffsetCommitRequest, context: RequestContext, may_read: Rights
@@ -41,6 +44,9 @@ async def offset_commit(
     async with services.serial_queue.begin(rows_count) as slices:
         if services.groups.refuses(request.group_instance_id):
             return await _refused(request, ErrorCode.UNSUPPORTED_VERSION, slices)
+        unknown: list[OffsetCommitRequestTopic] = []
+        if context.api_version >= TOPIC_IDS_SINCE:
+            request.topics, unknown = named(request.topics, services.metadata.image.names_by_id)
         known = await rows_for_coordinator(request.topics, may_read, services.metadata.image, slices)
     answered: list[OffsetCommitResponseTopic] = []
     if known:
@@ -48,7 +54,26 @@ async def offset_commit(
     async with services.serial_queue.begin(rows_count) as slices:
         make_topic, make_row = OffsetCommitResponseTopic, OffsetCommitResponsePartition
         rows = await rows_of_response(request.topics, answered, may_read, make_topic, make_row, slices)
-        return OffsetCommitResponse(topics=rows)
+        ids = {topic.name: topic.topic_id for topic in request.topics}
+        for row in rows:
+            row.topic_id = ids[row.name]
+        return OffsetCommitResponse(topics=rows + await _unknown_ids(unknown, slices))
+
+
+async def _unknown_ids(topics: list[OffsetCommitRequestTopic], slices: Slices) -> list[OffsetCommitResponseTopic]:
+    indexes: dict[bytes, dict[int, None]] = {}
+    async for topic in slices.over(topics):
+        indexes.setdefault(topic.topic_id, {}).update((row.partition_index, None) for row in topic.partitions)
+    return [
+        OffsetCommitResponseTopic(
+            topic_id=topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+                for index in of_topic
+            ],
+        )
+        async for topic_id, of_topic in slices.over(indexes.items())
+    ]
 
 
 async def _refused(request: OffsetCommitRequest, error: ErrorCode, slices: Slices) -> OffsetCommitResponse:
@@ -56,6 +81,7 @@ async def _refused(request: OffsetCommitRequest, error: ErrorCode, slices: Slice
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=error)
                     async for row in slices.over(topic.partitions)

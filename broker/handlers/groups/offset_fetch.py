@@ -1,7 +1,8 @@
 """OffsetFetch (key 9): the offsets of groups, one (before version 8) or several.
 
 Behaviour: a partition without an offset has offset -1 and no error. Version 0 reads from the store, with
-UNKNOWN_TOPIC_OR_PARTITION for those. Version 1 has no error of the group: the response is empty, as Kafka's.
+UNKNOWN_TOPIC_OR_PARTITION for those. Version 1 has no error of the group: the response is empty, as Kafka's. Version 10 names
+topics by their ids (KIP-848): one that no topic has gets UNKNOWN_TOPIC_ID, and offsets of topics that are gone are left out.
 Rights: on each group; when all offsets of a group are wanted, those of topics that the client may not describe are left out.
 Source: Kafka KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse; KIP-447, KIP-709 (several groups).
 """
@@ -12,11 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from broker.handlers.groups.legacy_offsets import fetch_legacy_offset
+from broker.handlers.topic_ids import named
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
 from coordinator.group.offset_commits import FetchedOffsets
 from coordinator.group.offsets import CommittedOffset
+from metadata.image import ClusterImage
 from metadata.store.port import StoreError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_fetch import (
@@ -31,10 +34,12 @@ from protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from protocol.primitives import ZERO_UUID
 from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 _BATCHED_SINCE = 8
+_TOPIC_IDS_SINCE = 10
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 
@@ -46,7 +51,6 @@ Row = TypeVar("Row", OffsetFetchResponsePartition, OffsetFetchResponsePartitions
     OffsetFetchRequest,
     (on_each(Operation.DESCRIBE, ResourceType.GROUP), on_each(Operation.DESCRIBE, ResourceType.TOPIC)),
     errors=ErrorForm({"groups": "groups", "topics": "topics"}, committed_offset=-1, metadata=""),
-    versions="0-9",
 )
 async def offset_fetch(
     request: OffsetFetchRequest, context: RequestContext, may_describe_group: Rights, may_describe: Rights
@@ -65,11 +69,19 @@ async def offset_fetch(
             )
     answered: list[OffsetFetchResponseGroup] = []
     async with context.services.serial_queue.begin(_rows_count(request.groups)) as slices:
+        image = context.services.metadata.image
         async for group in slices.over(request.groups):
+            unknown: list[OffsetFetchRequestTopics] = []
+            if context.api_version >= _TOPIC_IDS_SINCE and group.topics is not None:
+                group.topics, unknown = named(group.topics, image.names_by_id)
             found = await _fetch(
                 _without_empty_topics(group), context, may_describe_group, may_describe, slices, require_stable=stable
             )
             of_group = await _topics(found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, slices)
+            if context.api_version >= _TOPIC_IDS_SINCE:
+                of_group = _identified(of_group, image)
+                if found.error is ErrorCode.NONE:
+                    of_group += _unknown_ids(unknown)
             answered.append(OffsetFetchResponseGroup(group_id=group.group_id, topics=of_group, error_code=found.error))
         return OffsetFetchResponse(groups=answered)
 
@@ -137,6 +149,27 @@ async def _topics(
             partitions=[_found_row(row_type, index, each) async for index, each in slices.over(partitions.items())],
         )
         async for name, partitions in slices.over(found.topic_partitions.items())
+    ]
+
+
+def _identified(topics: list[OffsetFetchResponseTopics], image: ClusterImage) -> list[OffsetFetchResponseTopics]:
+    for topic in topics:
+        of_cluster = image.topics.get(topic.name)
+        topic.topic_id = ZERO_UUID if of_cluster is None else of_cluster.topic_id
+    return [topic for topic in topics if topic.topic_id != ZERO_UUID]
+
+
+def _unknown_ids(topics: list[OffsetFetchRequestTopics]) -> list[OffsetFetchResponseTopics]:
+    indexes: dict[bytes, dict[int, None]] = {}
+    for topic in topics:
+        indexes.setdefault(topic.topic_id, {}).update(dict.fromkeys(topic.partition_indexes))
+    error = ErrorCode.UNKNOWN_TOPIC_ID
+    return [
+        OffsetFetchResponseTopics(
+            topic_id=topic_id,
+            partitions=[_found_row(OffsetFetchResponsePartitions, index, error) for index in of_topic],
+        )
+        for topic_id, of_topic in indexes.items()
     ]
 
 

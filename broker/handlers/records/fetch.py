@@ -105,7 +105,7 @@ FETCH_ACCESS = (
     on_each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),  # of followers
     on_each(Operation.READ, ResourceType.TOPIC),  # of consumers
 )
-fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-17", errors=refused)(fetch_all)
+fetch = handles(FetchRequest, FETCH_ACCESS, versions="4-18", errors=refused)(fetch_all)
 
 
 def _readable(may_act: Rights, may_read: Rights, reader: FetchReader) -> Callable[[str], bool]:

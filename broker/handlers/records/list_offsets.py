@@ -1,10 +1,11 @@
 """ListOffsets (key 2): the first and last offsets of a partition, and offsets by timestamp.
 
-Behaviour: special timestamps -1 (latest), -2 (earliest), -3 (of the largest timestamp, v7), -4 (earliest local, v8) and
--5 (last tiered, v9; always none here). "Latest" is the high watermark, at read_committed the last stable offset, for a
-replica or a debugging consumer (which may also ask a follower) the log end. Until the high watermark has reached the
-start of the leader's epoch, "latest" is OFFSET_NOT_AVAILABLE: the offset could be lower than in an earlier response. Versions
-below 5 do not have that error, and get LEADER_NOT_AVAILABLE, which clients retry. v0 returns a list of segment boundaries.
+Behaviour: special timestamps -1 (latest), -2 (earliest), -3 (of the largest timestamp, v7), -4 (earliest local, v8), -5 (last
+tiered, v9) and -6 (earliest that is not tiered yet, v11); nothing is tiered here, so there are none of the last two, and the
+timeout of v10 is not needed. "Latest" is the high watermark, at read_committed the last stable offset, for a replica or a
+debugging consumer (which may also ask a follower) the log end. Until the high watermark has reached the start of the leader's
+epoch, "latest" is OFFSET_NOT_AVAILABLE: the offset could be lower than in an earlier response. Versions below 5 do not have
+that error, and get LEADER_NOT_AVAILABLE, which clients retry. v0 returns a list of segment boundaries.
 Rights: the response does not show whether a topic exists that the client may not describe.
 Source: KIP-79, 207, 396, 405, 734; Kafka Partition.fetchOffsetForTimestamp, legacyFetchOffsetsForTimestamp,
 UnifiedLog.legacyFetchOffsetsBefore.
@@ -26,6 +27,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
@@ -44,7 +46,14 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
 
 # The request version from which a special timestamp is supported.
-SPECIAL_TIMESTAMPS = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+SPECIAL_TIMESTAMPS = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 LEADER_EPOCH_VERSION = 4
 NOT_AVAILABLE_VERSION = 5
@@ -65,7 +74,6 @@ class _Search(Protocol):
     ListOffsetsRequest,
     on_each(Operation.DESCRIBE, ResourceType.TOPIC),
     errors=ErrorForm({"topics": "topics"}, timestamp=-1),
-    versions="0-9",
 )
 async def list_offsets(
     request: ListOffsetsRequest, context: RequestContext, may_describe: Rights
@@ -156,7 +164,7 @@ def _answer(
         if _lags_behind_epoch(request, partition):
             raise KafkaError(_not_available(version), "The high watermark has yet to reach this leader's epoch.")
         offset, epoch = end_offset, partition.assignment.leader_epoch
-    elif row.timestamp != LATEST_TIERED:
+    elif row.timestamp not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         searches.append(_TimeSearch(request, partition, row.timestamp, end_offset, version, answer))
     _fill(answer, -1, offset, epoch, version)
     return answer

@@ -9,7 +9,8 @@ to validate (`LongValidation`) are validated in slices; the request is a barrier
 Rights: of transactional records, on the transactional id for the whole request; then on each topic. A client does not
 learn whether a topic exists that it may not write to. Idempotent records need no right of their own (KIP-679).
 Versions: below 3 message sets are possible (`produce_message_sets`). v8 adds an error message and the offending records
-(KIP-467), v10 the new leader (KIP-951).
+(KIP-467), v10 the new leader (KIP-951). v13 names topics by their ids (KIP-516): one that no topic has is UNKNOWN_TOPIC_ID, and
+the records of the others are appended.
 Source: Kafka KafkaApis.handleProduceRequest, ReplicaManager.appendRecords, DelayedProduce.
 """
 
@@ -29,6 +30,7 @@ from broker.handlers.records.produce_checks import (
     has_transaction,
     repeats_partitions,
 )
+from broker.handlers.topic_ids import named
 from broker.handlers.transactions.transaction_start import TransactionStart
 from broker.network.dispatch import handles
 from broker.network.memory_budget import LEAST_WAITING_BYTES
@@ -67,6 +69,7 @@ ALL_REPLICAS = -1
 NO_ANSWER = 0
 NO_OFFSET = -1
 LEADER_HINT_VERSION = 10
+TOPIC_IDS_VERSION = 13
 # The client id with which Apache Kafka's own tools may write to internal topics.
 ADMIN_CLIENT = "__admin_client"
 # Errors that are raised before the log start offset is known.
@@ -106,7 +109,7 @@ def produce_errors(request: ProduceRequest, version: int, code: ErrorCode, messa
 @handles(
     ProduceRequest,
     PRODUCE_ACCESS,
-    versions="3-12",
+    versions="3-13",
     errors=produce_errors,
 )
 def produce(
@@ -137,6 +140,10 @@ class Postponed(NamedTuple):
 
 async def _at_once(postponed: list[Postponed]) -> list[Postponed]:
     return postponed
+
+
+def _topic_row(topic: TopicProduceData, rows: list[PartitionProduceResponse]) -> TopicProduceResponse:
+    return _make_topic(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
 
 
 def append_records(
@@ -208,6 +215,8 @@ class ProduceAppend:
     def begin(self, request: ProduceRequest, may_use_id: Rights, may_write: Rights) -> list[TopicProduceData]:
         """Return the records to append, every partition once; none if the whole request is refused."""
         topics, api_version = request.topic_data, self._context.api_version
+        if api_version >= TOPIC_IDS_VERSION:
+            topics = self._named(topics)
         if repeats_partitions(topics):
             topics, self._refusals = each_once(topics, api_version)
         allowed = topics
@@ -228,9 +237,22 @@ class ProduceAppend:
             errors = chain(repeat(error, DENIAL_TEXTS_MAX), repeat(of_others))
             for topic in topics:
                 rows = [self.failed(topic.name, data.index, next(errors)) for data in topic.partition_data]
-                self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+                self.topics.append(_topic_row(topic, rows))
             return []
         return allowed
+
+    def _named(self, topics: list[TopicProduceData]) -> list[TopicProduceData]:
+        """Return the topics whose ids are known, with their names; of the others the response has errors."""
+        known, unknown = named(topics, self._services.metadata.image.names_by_id)
+        if unknown:
+            error = self.first_error = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            indexes: dict[bytes, dict[int, None]] = {}
+            for topic in unknown:
+                indexes.setdefault(topic.topic_id, {}).update((data.index, None) for data in topic.partition_data)
+            for topic_id, of_topic in indexes.items():
+                rows = [_make_row(index=index, error_code=error.code, base_offset=NO_OFFSET) for index in of_topic]
+                self.topics.append(_make_topic(topic_id=topic_id, partition_responses=rows))
+        return known
 
     def _allowed(self, topics: list[TopicProduceData], may_write: Rights) -> list[TopicProduceData]:
         """Return the topics that the client may write to; of the others the response has errors."""
@@ -251,7 +273,7 @@ class ProduceAppend:
                         error_message=denied.own_message,
                     )
                 )
-            self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+            self.topics.append(_topic_row(topic, rows))
             for data in topic.partition_data:
                 self._refusals.pop((topic.name, data.index), None)
         return allowed
@@ -267,7 +289,7 @@ class ProduceAppend:
         postponed: list[Postponed] = []
         for topic in topics:
             rows: list[PartitionProduceResponse] = []
-            self.topics.append(_make_topic(name=topic.name, partition_responses=rows))
+            self.topics.append(_topic_row(topic, rows))
             for data in topic.partition_data:
                 try:
                     rows.append(self.append(topic.name, data))

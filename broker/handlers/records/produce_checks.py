@@ -103,6 +103,7 @@ def each_once(topics: list[TopicProduceData], api_version: int) -> tuple[list[To
     """Return the records to append, every partition once, and the errors of records that are not one batch. An error is in
     the response for its partition, even if other records of the partition are appended."""
     by_name: dict[str, dict[int, PartitionProduceData]] = {}
+    ids = {topic.name: topic.topic_id for topic in topics}
     refusals: Refusals = {}
     for topic in topics:
         partitions = by_name.setdefault(topic.name, {})
@@ -113,7 +114,8 @@ def each_once(topics: list[TopicProduceData], api_version: int) -> tuple[list[To
             if refusal is None or data.index not in partitions:
                 partitions[data.index] = data
     return [
-        TopicProduceData(name=name, partition_data=list(partitions.values())) for name, partitions in by_name.items()
+        TopicProduceData(name=name, topic_id=ids[name], partition_data=list(partitions.values()))
+        for name, partitions in by_name.items()
     ], refusals
 
 

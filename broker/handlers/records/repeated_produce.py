@@ -1,9 +1,9 @@
 """The fast path of Produce: requests that differ from an earlier one of their connection only in their records.
 
 A producer repeats the bytes before its records: client id, acks, timeout and topic, and none follow. When two consecutive
-requests were of one topic, their common bytes are kept, with their meaning. Later requests are recognised by them: they are not
-decoded, and the response of a success is made by one `pack`. Decoding, the objects of
-request and response, and encoding are half of what a request of one record costs.
+requests were of one topic, their common bytes are kept, with their meaning (of a topic's id, as long as the topic has it).
+Later requests are recognised by them: they are not decoded, and the response of a success is made by one `pack`. Decoding, the
+objects of request and response, and encoding are half of what a request of one record costs.
 
 Rules: learns from a request of one partition that is encoded exactly as our encoder does it, to a topic that any client may
 write to, if the authorizer allows it: each request asks for that. Records are appended as on the slow path (`append_records`),
@@ -21,6 +21,7 @@ from broker.handlers.partition_lookup import held_partition
 from broker.handlers.records.produce import (
     ALL_REPLICAS,
     NO_ANSWER,
+    TOPIC_IDS_VERSION,
     Postponed,
     ProduceAppend,
     append_records,
@@ -39,6 +40,7 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from protocol.primitives import ZERO_UUID
 from protocol.records.batch import ATTRIBUTES_POSITION, HEADER_BYTES, TRANSACTIONAL_BIT
 from protocol.varint import encode_uvarint
 from storage.log.validation import LongValidation
@@ -73,6 +75,7 @@ class RepeatedProduce:
         "_asks",
         "_behind_records",
         "_behind_row",
+        "_by_id",
         "_front",
         "_front_end",
         "_front_of_row",
@@ -84,6 +87,7 @@ class RepeatedProduce:
         "_services",
         "_throttle_position",
         "_topic",
+        "_topic_id",
         "context",
         "request",
         "route",
@@ -92,6 +96,7 @@ class RepeatedProduce:
     def __init__(self) -> None:
         self.route: Route | None = None
         self._topic = ""
+        self._topic_id = ZERO_UUID
         self._front = b""
         self._front_end = FRONT_POSITION
 
@@ -114,7 +119,7 @@ class RepeatedProduce:
             self._topic, self.route = topic, None
         elif route is not self.route or frame[FRONT_POSITION : self._front_end] != self._front:
             self.route = None
-            may_repeat = ALL_REPLICAS <= request.acks <= 1 and topic not in INTERNAL_TOPICS
+            may_repeat = ALL_REPLICAS <= request.acks <= 1 and topic and topic not in INTERNAL_TOPICS
             if not may_repeat or route.version < FIRST_VERSION:
                 return
             if self._has_learned(route, frame, position, request, data):
@@ -140,12 +145,14 @@ class RepeatedProduce:
         self._front_end = records_at - length_bytes - 4
         self._front = bytes(frame[FRONT_POSITION : self._front_end])
         self._behind_records = behind
+        self._topic_id = request.topic_data[0].topic_id
+        self._by_id = route.version >= TOPIC_IDS_VERSION
         self._least_bytes = self._front_end + _INDEX_AND_LENGTH.size + HEADER_BYTES + len(behind)
         self.request = ProduceRequest(
             transactional_id=request.transactional_id,
             acks=request.acks,
             timeout_ms=request.timeout_ms,
-            topic_data=[TopicProduceData(name=self._topic, partition_data=[])],
+            topic_data=[TopicProduceData(name=self._topic, topic_id=self._topic_id, partition_data=[])],
         )
         return True
 
@@ -166,11 +173,14 @@ class RepeatedProduce:
             index=value, error_code=value, base_offset=value, log_append_time_ms=value, log_start_offset=value
         )
         response = ProduceResponse(
-            responses=[TopicProduceResponse(name=self._topic, partition_responses=[row])],
+            responses=[self._topic_row(row)],
             throttle_time_ms=throttle_time_ms,
         )
         message = b"".join(route.encode(response, b""))
         return route.head(len(message) + route.head_bytes, 0) + message
+
+    def _topic_row(self, *rows: PartitionProduceResponse) -> TopicProduceResponse:
+        return TopicProduceResponse(name=self._topic, topic_id=self._topic_id, partition_responses=list(rows))
 
     # --- repeating ---
 
@@ -195,6 +205,8 @@ class RepeatedProduce:
             return None
         if frame[start + ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT:
             return None
+        if self._by_id and self._services.metadata.image.names_by_id.get(self._topic_id) != self._topic:
+            return None  # the topic was deleted
         if self._asks and not self._may_write.now(self._topic, logs_denial=False):
             return None  # the slow path refuses it
         return index, start, end
@@ -213,15 +225,16 @@ class RepeatedProduce:
             append = self._append(correlation_id, recognised)
             # What makes the whole request invalid comes before what is wrong with its partition.
             refusal = frame_refusal(memoryview(frame)[start:end]) or error
-            return _outcome(append, topic, append.failed(topic, index, refusal))
+            return self._outcome(append, append.failed(topic, index, refusal))
         except LongValidation:
-            append, rows = self._append(correlation_id, recognised), list[PartitionProduceResponse]()
-            append.topics.append(TopicProduceResponse(name=topic, partition_responses=rows))
+            append, row = self._append(correlation_id, recognised), self._topic_row()
+            append.topics.append(row)
             data = PartitionProduceData(index=index, records=memoryview(frame)[start:end])
-            return cast("Deferred[Outcome]", append.append_apart([Postponed.into(rows, topic, data)]))
+            postponed = Postponed.into(row.partition_responses, topic, data)
+            return cast("Deferred[Outcome]", append.append_apart([postponed]))
         if not has_arrived(partition, result, acks):
             append = self._append(correlation_id, recognised)
-            return _outcome(append, topic, append.appended(index, partition, result, end - start))
+            return self._outcome(append, append.appended(index, partition, result, end - start))
         if acks == NO_ANSWER:
             return None
         return self._pack_response(
@@ -249,7 +262,11 @@ class RepeatedProduce:
             acks=repeated.acks,
             timeout_ms=repeated.timeout_ms,
             topic_data=[
-                TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=new[0], records=None)])
+                TopicProduceData(
+                    name=self._topic,
+                    topic_id=self._topic_id,
+                    partition_data=[PartitionProduceData(index=new[0], records=None)],
+                )
             ],
         )
         return request, RequestContext(
@@ -259,11 +276,10 @@ class RepeatedProduce:
     def _append(self, correlation_id: int, recognised: Recognised) -> ProduceAppend:
         return ProduceAppend(*self.as_slow_path(correlation_id, recognised))
 
-
-def _outcome(append: ProduceAppend, topic: str, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:
-    """Return the slow path's response for this row."""
-    append.topics.append(TopicProduceResponse(name=topic, partition_responses=[row]))
-    try:
-        return cast("Outcome | Deferred[Outcome]", append.outcome())
-    except CloseConnection as close:
-        return close
+    def _outcome(self, append: ProduceAppend, row: PartitionProduceResponse) -> Outcome | Deferred[Outcome]:
+        """Return the slow path's response for this row."""
+        append.topics.append(self._topic_row(row))
+        try:
+            return cast("Outcome | Deferred[Outcome]", append.outcome())
+        except CloseConnection as close:
+            return close

@@ -5,8 +5,9 @@ all. A missing topic that is requested by name is created when the client and `a
 LEADER_NOT_AVAILABLE, which clients retry; for that the client needs CREATE, on the cluster or the topic. Of topics that it may
 not describe the client cannot tell whether they exist: TOPIC_AUTHORIZATION_FAILED, or no row when it asks for all topics.
 Versions: v1 rack, controller, internal flag; v4 clients may forbid auto creation; v5 offline replicas; v7 leader epochs;
-v8-10 authorized operations; v10 topic ids, usable in requests from v12 on. A leader without the client's listener is
-LISTENER_NOT_FOUND from v6 on. v0 omits replicas that cannot be reached, with REPLICA_NOT_AVAILABLE.
+v8-10 authorized operations; v10 topic ids, usable in requests from v12 on; v13 an error of the whole request. A leader
+without the client's listener is LISTENER_NOT_FOUND from v6 on. v0 omits replicas that cannot be reached, with
+REPLICA_NOT_AVAILABLE.
 Source: KIP-4, KIP-112, KIP-320, KIP-430, KIP-516; Kafka KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.
 """
 
@@ -42,7 +43,7 @@ from security.access import Operation, ResourceType, on_each
         on_each(Operation.CREATE, ResourceType.TOPIC, or_on_cluster=Operation.CREATE),
     ),
     errors=ErrorForm({"topics": "topics"}),
-    versions="0-12",
+    versions="0-13",
 )
 async def metadata(
     request: MetadataRequest, context: RequestContext, may_describe: Rights, may_create: Rights
@@ -102,8 +103,9 @@ def _is_refused(topic: MetadataRequestTopic, version: int) -> bool:
 
 
 async def _refusal(wanted: Iterable[MetadataRequestTopic], slices: Slices) -> MetadataResponse:
-    """Return an error for every topic: the response has none of the whole request."""
+    """Return an error for every topic: before v13 the response has none of the whole request."""
     return MetadataResponse(
+        error_code=ErrorCode.INVALID_REQUEST,
         brokers=[],
         topics=[
             _error_row(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id)

@@ -33,6 +33,7 @@ from tests.storage.logs import batch
 LISTENER = "PLAINTEXT"
 INDEXES = (0, 1)  # of the partitions that there are
 OTHER = 2  # another broker
+TOPIC_ID = b"t" * 16
 
 
 class Watched(RepeatedProduce):
@@ -52,14 +53,13 @@ class Side:
     def __init__(
         self, handler: Handler[Any], replicas: list[Replica], gate: Gate | None, authorizer: Authorizer
     ) -> None:
-        self.broker = Broker([handler], observer=None, gate=gate)
-        self.broker.levels.publish(NEWEST_LEVELS, 0)  # every version is served
+        self.broker = Broker([handler], observer=None, gate=gate, levels=NEWEST_LEVELS)
         self.replicas = replicas
         self.metrics = BrokerMetrics(self.broker.clock)
         self.broker.shared.dispatch.observer = self.metrics.requests
         held = {("t", index): each.partition for index, each in zip(INDEXES, replicas, strict=True)}
-        metadata = MetadataCache()
-        metadata.publish(_image())
+        self.metadata = metadata = MetadataCache()
+        metadata.publish(image_with(TOPIC_ID))
         self.broker.shared.services = cast(
             Services,
             SimpleNamespace(
@@ -121,10 +121,11 @@ def _content(one: Replica) -> bytes:
     )
 
 
-def _image() -> ClusterImage:
+def image_with(topic_id: bytes) -> ClusterImage:
     brokers = {OTHER: BrokerImage(OTHER, {LISTENER: BrokerEndpoint("127.0.0.1", 9002)}, None)}
     row = PartitionImage(OTHER, 3, (OTHER,), (OTHER, ME), (), 0, 1)
-    return ClusterImage("c", OTHER, brokers, {"t": TopicImage("t", bytes(16), dict.fromkeys(INDEXES, row))}, {})
+    topic = TopicImage("t", topic_id, dict.fromkeys(INDEXES, row))
+    return ClusterImage("c", OTHER, brokers, {"t": topic}, {topic_id: "t"})
 
 
 @dataclass
@@ -211,7 +212,9 @@ def request_of(
         transactional_id=transactional_id,
         acks=acks,
         timeout_ms=1_000,
-        topic_data=[TopicProduceData(name=topic, partition_data=data)],
+        topic_data=[
+            TopicProduceData(name=topic, topic_id=TOPIC_ID if topic == "t" else b"?" * 16, partition_data=data)
+        ],
     )
 
 

@@ -20,7 +20,7 @@ from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.records.compression import Compression
 from protocol.records.record import Record, encode_batch
 from tests.async_tests import played_by
-from tests.broker.handlers.records.produce_twins import OTHER, Twins, error_of, on_twins, request_of, teach
+from tests.broker.handlers.records.produce_twins import OTHER, Twins, error_of, image_with, on_twins, request_of, teach
 from tests.replication.replica_world import ME
 from tests.storage.logs import NOW_MS, batch
 
@@ -82,7 +82,7 @@ async def test_a_large_request_goes_the_general_way(both: Twins) -> None:
     assert both.short_count == 1
 
 
-@pytest.mark.parametrize("version", [5, 8, 9, 11])
+@pytest.mark.parametrize("version", [5, 8, 9, 11, 13])
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -114,7 +114,7 @@ async def test_without_an_answer_a_refusal_closes_the_connection(both: Twins) ->
     assert both.short_count == 1
 
 
-@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize("version", [9, 10, 13])
 @played_by(on_twins, "tmp_path")
 async def test_a_partition_that_is_not_there_or_has_another_leader(both: Twins, version: int) -> None:
     await teach(both, version)
@@ -213,6 +213,18 @@ async def test_what_is_not_usual_always_goes_the_general_way(both: Twins, reques
         both.send(both.frame(request_, 9))
     await both.compare()
     assert both.short_count == before > 0
+
+
+@played_by(on_twins, "tmp_path")
+async def test_a_topic_that_was_made_anew_has_another_id(both: Twins) -> None:
+    await teach(both, 13)
+    both.send(both.frame(request_of(batch("x")), 13))
+    for each in both.sides:
+        each.metadata.publish(image_with(b"new topic's id.."))
+    both.send(both.frame(request_of(batch("x")), 13), both.frame(request_of(batch("x"), topic="u"), 13))
+    answers = await both.compare()
+    assert [error_of(answer, 13) for answer in answers] == [0, 0, 0, *[ErrorCode.UNKNOWN_TOPIC_ID] * 2]
+    assert both.short_count == 1
 
 
 @played_by(on_twins, "tmp_path")
