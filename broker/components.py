@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from protocol.messages.write_txn_markers import WritableTxnMarker
     from protocol.topic_partition import TopicPartition
     from runtime.clock import Clock
+    from runtime.disk.disk_queue import Readers
     from runtime.randomness import Randomness
     from runtime.tasks import TaskScope
     from runtime.timer import Timer
@@ -98,7 +99,8 @@ if TYPE_CHECKING:
 class Infrastructure:
     """What the components are built on. `settings` are the static ones; `version` is the cluster's
     inter.broker.protocol.version; `has_others` says whether the cluster may have other brokers; `requests` is the budget for
-    the bytes of requests in memory; `brokers_connector` connects to other brokers (`broker.cluster.brokers_connector`)."""
+    the bytes of requests in memory; `brokers_connector` connects to other brokers (`broker.cluster.brokers_connector`);
+    `readers` are threads."""
 
     settings: BrokerSettings
     broker_id: int
@@ -110,6 +112,7 @@ class Infrastructure:
     brokers_connector: Connector
     timer: Timer
     tasks: TaskScope
+    readers: Readers
     store: Store
     dynamic_settings: DynamicSettings
     logs: LogManager
@@ -187,6 +190,7 @@ class Components:
             marker_appender=marker_appender,
             transaction_markers=transaction_markers,
             transaction_verification=verification,
+            readers=base.readers,
             logs=base.logs,
             store=base.store,
             dynamic_settings=base.dynamic_settings,

@@ -342,6 +342,7 @@ class Broker:
                 ),
                 timer=self._timer,
                 tasks=tasks,
+                readers=dependencies.disk.readers(),
                 store=store,
                 dynamic_settings=self._dynamic,
                 logs=self.logs,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from replication.moves.log_moves import LogMoves
     from replication.partitions import Partitions
     from runtime.clock import Clock
+    from runtime.disk.disk_queue import Readers
     from runtime.randomness import Randomness
     from runtime.slices import SerialQueue
     from runtime.tasks import TaskScope
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
 class Services:
     """Holds the components. `settings` are the static ones, `dynamic_settings.settings` the current ones. `fetchers` is None
     for a standalone broker, `acls` without an authorizer that has some, `delegation_tokens` without
-    delegation.token.secret.key. `requests` is the budget for the bytes of requests in
-    memory, `response_memory` bounds those of responses."""
+    delegation.token.secret.key. `requests` is the budget for the bytes of requests in memory, `response_memory` bounds those of
+    responses. `readers` are threads, for long calls that release the interpreter's lock."""
 
     settings: BrokerSettings
     broker_id: int
@@ -59,6 +60,7 @@ class Services:
     timer: Timer
     tasks: TaskScope
     serial_queue: SerialQueue
+    readers: Readers
     partitions: Partitions
     log_moves: LogMoves
     fetchers: Fetchers | None

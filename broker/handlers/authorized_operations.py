@@ -1,7 +1,7 @@
 """Which operations a client may do on a resource, as Metadata, DescribeGroups and DescribeCluster respond (KIP-430).
 
-Rules: bit n stands for the operation with number n. Only operations that apply to the type of resource count. Nobody has asked
-to do them: nothing is logged.
+Rules: bit n stands for the operation with number n. Only operations that apply to the type of resource count: groups have
+settings of their own where there are feature levels. Nobody has asked to do them: nothing is logged.
 Source: KIP-430; Kafka AuthHelper.authorizedOperations, AclEntry.supportedOperations.
 """
 
@@ -39,19 +39,20 @@ APPLICABLE = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
-_ALL = {resource_type: sum(1 << each for each in operations) for resource_type, operations in APPLICABLE.items()}
+OF_GROUP_SETTINGS = (Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
 
 
 def authorized_operations(context: RequestContext, resource_type: ResourceType, name: str) -> int:
     """Return the bits of the operations that the client may do on a resource."""
     authorizer = context.services.authorizer
+    operations = APPLICABLE[resource_type]
+    if resource_type is ResourceType.GROUP and context.services.features.levels.any_above_zero:
+        operations += OF_GROUP_SETTINGS
     if authorizer.is_open:
-        return _ALL[resource_type]
+        return sum(1 << operation for operation in operations)
     principal, host = context.principal, context.client_host
     return sum(
-        1 << operation
-        for operation in APPLICABLE[resource_type]
-        if authorizer.allows(principal, host, operation, resource_type, name)
+        1 << operation for operation in operations if authorizer.allows(principal, host, operation, resource_type, name)
     )
 
 
