@@ -45,6 +45,7 @@ from broker.network.memory_budget import MemoryBudget
 from broker.network.responses.response_memory import ResponseMemory
 from broker.observability.client_warnings import ClientWarnings
 from broker.services import Services
+from broker.settings.group_configs import StoredGroupConfigs
 from broker.settings.replication_quotas import ReplicationQuotas
 from client.event_loop.broker_client import BrokerClient
 from controller.controller import Controller, ControllerIdentity
@@ -148,6 +149,7 @@ class Components:
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         verification = self._transaction_verification()
+        group_configs = StoredGroupConfigs(base.store, base.dynamic_settings, base.tasks)
         groups = self._groups(partitions, verification)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
@@ -194,6 +196,7 @@ class Components:
             logs=base.logs,
             store=base.store,
             dynamic_settings=base.dynamic_settings,
+            group_configs=group_configs,
             authorizer=base.authorizer,
             acls=base.acls,
             quotas=client_quotas(base.settings, base.clock),

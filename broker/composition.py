@@ -29,8 +29,11 @@ from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.network.sasl.mechanisms import sasl_rules
 from config.errors import ConfigError
+from config.group import check_consumer_group_bounds
 from config.inter_broker_version import InterBrokerVersion
 from config.listener_values import ListenerValues
+from coordinator.group.consumer.assignors import ASSIGNORS
+from coordinator.group.consumer.settings import Bounds, ConsumerConfig, ConsumerSettings, MigrationPolicy
 from coordinator.group.settings import GroupSettings
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from coordinator.transaction.settings import TransactionSettings
@@ -60,6 +63,10 @@ if TYPE_CHECKING:
 
 # Bytes of frames that connections together may keep before their clients have authenticated.
 AUTHENTICATION_BYTES = 16 * 1024 * 1024
+ASSIGNOR_CLASSES = {
+    f"org.apache.kafka.coordinator.group.assignor.{name.title()}Assignor": name for name in ("uniform", "range")
+}
+"""Apache Kafka's, which do the same."""
 OLDEST_VERSION = "0.11.0-IV0"  # Fetch 4, whose responses contain record batches
 # A setting of one listener.
 _OWN_SETTING = re.compile(r"listener\.name\.(?P<listener>[^.A-Z]*)\.(?P<name>.*)")
@@ -262,6 +269,42 @@ def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSett
         commit_timeout_ms=settings.offsets_commit_timeout_ms,
         retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
     )
+
+
+def consumer_settings(settings: BrokerSettings) -> ConsumerSettings:
+    """Return the settings of consumer groups. Raises ConfigError."""
+    check_consumer_group_bounds(settings)
+    assignors = tuple(ASSIGNOR_CLASSES.get(name, name) for name in settings.group_consumer_assignors)
+    for name in assignors:
+        if name not in ASSIGNORS:
+            raise ConfigError(f"group.consumer.assignors={name}: there are {', '.join(ASSIGNORS)}")
+    return ConsumerSettings(
+        default=ConsumerConfig(
+            session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+        ),
+        session_timeout_bounds_ms=Bounds(
+            settings.group_consumer_min_session_timeout_ms, settings.group_consumer_max_session_timeout_ms
+        ),
+        heartbeat_interval_bounds_ms=Bounds(
+            settings.group_consumer_min_heartbeat_interval_ms, settings.group_consumer_max_heartbeat_interval_ms
+        ),
+        assignment_interval_bounds_ms=Bounds(
+            settings.group_consumer_min_assignment_interval_ms, settings.group_consumer_max_assignment_interval_ms
+        ),
+        max_size=settings.group_consumer_max_size,
+        assignors=assignors,
+        migration_policy=MigrationPolicy(settings.group_consumer_migration_policy.lower()),
+        regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )
+
+
+def serves_consumer_groups(settings: BrokerSettings, levels: FeatureLevels) -> bool:
+    """Whether members of consumer groups are served: by the level, unless the settings name the protocols."""
+    if "group.coordinator.rebalance.protocols" in settings.given:
+        return levels.group >= 1 and "consumer" in settings.group_coordinator_rebalance_protocols
+    return levels.group >= 1
 
 
 def transaction_coordinator_settings(settings: BrokerSettings) -> TransactionCoordinatorSettings:

@@ -226,6 +226,7 @@ class Broker:
         if await warn_of_stray_logs(self._store, self.logs.logs) and not self.has_others:
             await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
+        await services.group_configs.start()
         await self._sasl.start_tokens(services.delegation_tokens)
         await self._ports.open(self._plans, self._tls)
         if self.has_others:

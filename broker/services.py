@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.observability.client_warnings import ClientWarnings
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
+    from broker.settings.group_configs import StoredGroupConfigs
     from config.broker import BrokerSettings
     from controller.controller import Controller
     from controller.producer_ids import ProducerIds
@@ -84,6 +85,7 @@ class Services:
     logs: LogManager
     store: Store
     dynamic_settings: DynamicSettings
+    group_configs: StoredGroupConfigs
     authorizer: Authorizer
     acls: ClusterAcls | None
     quotas: Quotas

@@ -72,7 +72,8 @@ class Setting:
     """One row. `default` is parsed already; `kafka_default` differs from it only where this broker's default differs on
     purpose.
 
-    `effective` says that the broker uses it; other settings are accepted and have no effect.
+    `with_levels`: clients are told of it only while the cluster has a feature level above 0, because Apache Kafka 3.9 does not
+    tell of it. `effective` says that the broker uses it; other settings are accepted and have no effect.
     `synonyms` are the broker settings that a topic setting falls back to, strongest first. `checked` is the range of a setting
     that has no validator in Kafka, and is checked together with others.
     """
@@ -88,6 +89,7 @@ class Setting:
     synonyms: tuple[str, ...]
     doc: str
     checked: str = ""
+    with_levels: bool = False
     attribute: str = ""
 
     def __set_name__(self, owner: object, attribute: str) -> None:
@@ -146,11 +148,14 @@ def setting(
     kafka_default: object = _NO_DIFFERENCE,
     synonyms: tuple[str, ...] = (),
     checked: str = "",
+    with_levels: bool = False,
 ) -> Any:
     """Make a row of a table. Typed Any, so that the attribute's own annotation is the type of its value."""
     if kafka_default is _NO_DIFFERENCE:
         kafka_default = default
-    return Setting(name, type, default, valid, update, effective, internal, kafka_default, synonyms, doc, checked)
+    return Setting(
+        name, type, default, valid, update, effective, internal, kafka_default, synonyms, doc, checked, with_levels
+    )
 
 
 # --- text to value and back ---

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from config.broker import BrokerSettings
 from config.broker.barnabas import OwnSettings
 from config.definition import Setting, Type
+from config.group import OwnGroupSettings
 from config.providers import ALLOWED_PATHS, ALLOWLIST, DIRECTORY_CLASS, ENV_CLASS, FILE_CLASS, PROVIDERS
 from config.topic import LogConfig
 
@@ -81,6 +82,10 @@ def page() -> str:
         "\n## Topic settings\n",
         "A topic setting without a value of its own follows the broker settings named with it.\n",
         *_table(LogConfig.definitions.values()),
+        "\n## Group settings\n",
+        "A group without a value of its own follows the broker setting named with it. There are such settings while the "
+        "cluster has a feature level above 0.\n",
+        *_table(OwnGroupSettings.definitions.values()),
     ]
     return "\n".join(parts) + "\n"
 

@@ -21,6 +21,7 @@ from broker.handlers.configs.alter_configs import alter_configs
 from broker.handlers.configs.describe_client_quotas import describe_client_quotas
 from broker.handlers.configs.describe_configs import describe_configs
 from broker.handlers.configs.incremental_alter_configs import incremental_alter_configs
+from broker.handlers.configs.list_config_resources import list_config_resources
 from broker.handlers.groups.consumer_group_describe import consumer_group_describe
 from broker.handlers.groups.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.groups.delete_groups import delete_groups
@@ -93,6 +94,7 @@ ALL: tuple[Handler[Any], ...] = (
     leave_group,
     sync_group,
     describe_groups,
+    list_config_resources,
     list_groups,
     sasl_handshake,
     api_versions,

@@ -5,7 +5,20 @@ Source: Kafka GroupCoordinatorConfig, ShareGroupConfig.
 
 from __future__ import annotations
 
-from config.definition import BOOLEAN, INT, INT_MAX, LIST, LONG, SHORT, STRING, KiB, MiB, SettingTable, setting
+from config.definition import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    SHORT,
+    STRING,
+    KiB,
+    MiB,
+    SettingTable,
+    setting,
+)
 from config.validators import at_least, between, one_of, one_of_ignoring_case
 
 
@@ -48,36 +61,52 @@ class ConsumerGroupSettings(SettingTable):
     group_coordinator_rebalance_protocols: tuple[str, ...] = setting(
         "group.coordinator.rebalance.protocols", LIST, ("classic",), one_of("consumer", "classic", "share",
         "unknown"),
-        doc="Group protocols that are served; only classic in ZooKeeper mode.")
+        effective=True,
+        doc="Group protocols that are served. Unset: classic, and consumer while group.version is above 0.")
     group_coordinator_threads: int = setting("group.coordinator.threads", INT, 1, at_least(1),
         doc="Threads of the new group coordinator.")
     group_consumer_assignors: tuple[str, ...] = setting(
         "group.consumer.assignors", LIST, ("org.apache.kafka.coordinator.group.assignor.UniformAssignor",
         "org.apache.kafka.coordinator.group.assignor.RangeAssignor"),
-        doc="Assignors of the consumer protocol on the broker's side.")
+        effective=True,
+        doc="Assignors that members may ask for, uniform and range, by name or by class; the first is the default one.")
+    group_consumer_assignment_interval_ms: int = setting(
+        "group.consumer.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER_WIDE, effective=True, internal=True,
+        with_levels=True,
+        doc="Time between two assignments of a group.")
     group_consumer_heartbeat_interval_ms: int = setting(
-        "group.consumer.heartbeat.interval.ms", INT, 5000, at_least(1),
+        "group.consumer.heartbeat.interval.ms", INT, 5000, at_least(1), effective=True,
         doc="Heartbeat interval of the consumer protocol.")
+    group_consumer_max_assignment_interval_ms: int = setting(
+        "group.consumer.max.assignment.interval.ms", INT, 15_000, at_least(0), effective=True, internal=True, with_levels=True,
+        doc="Longest time between two assignments that a group may set.")
     group_consumer_max_heartbeat_interval_ms: int = setting(
-        "group.consumer.max.heartbeat.interval.ms", INT, 15_000, at_least(1),
+        "group.consumer.max.heartbeat.interval.ms", INT, 15_000, at_least(1), effective=True,
         doc="Largest heartbeat interval of the consumer protocol.")
     group_consumer_max_session_timeout_ms: int = setting(
-        "group.consumer.max.session.timeout.ms", INT, 60_000, at_least(1),
+        "group.consumer.max.session.timeout.ms", INT, 60_000, at_least(1), effective=True,
         doc="Largest session timeout of the consumer protocol.")
-    group_consumer_max_size: int = setting("group.consumer.max.size", INT, INT_MAX, at_least(1),
+    group_consumer_max_size: int = setting("group.consumer.max.size", INT, INT_MAX, at_least(1), effective=True,
         doc="Members of a consumer-protocol group at most.")
     group_consumer_migration_policy: str = setting(
-        "group.consumer.migration.policy", STRING, "disabled", one_of_ignoring_case("DISABLED", "DOWNGRADE",
-        "UPGRADE", "BIDIRECTIONAL"), internal=True,
+        "group.consumer.migration.policy", STRING, "bidirectional", one_of_ignoring_case("DISABLED", "DOWNGRADE",
+        "UPGRADE", "BIDIRECTIONAL"), internal=True, effective=True, with_levels=True, kafka_default="disabled",
         doc="Which way groups may change between the classic and the consumer protocol.")
+    group_consumer_min_assignment_interval_ms: int = setting(
+        "group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), effective=True, internal=True, with_levels=True,
+        doc="Shortest time between two assignments that a group may set.")
     group_consumer_min_heartbeat_interval_ms: int = setting(
-        "group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1),
+        "group.consumer.min.heartbeat.interval.ms", INT, 5000, at_least(1), effective=True,
         doc="Smallest heartbeat interval of the consumer protocol.")
     group_consumer_min_session_timeout_ms: int = setting(
-        "group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1),
+        "group.consumer.min.session.timeout.ms", INT, 45_000, at_least(1), effective=True,
         doc="Smallest session timeout of the consumer protocol.")
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        "group.consumer.regex.refresh.interval.ms", INT, 600_000, at_least(10_000), effective=True, internal=True,
+        doc="Time after which the regular expressions of a group are resolved again, though no topic has changed.")
     group_consumer_session_timeout_ms: int = setting("group.consumer.session.timeout.ms", INT, 45_000, at_least(1),
-        doc="Session timeout of the consumer protocol.")
+        effective=True,
+        doc="Time without a heartbeat after which a member of a consumer group has left.")
     group_share_delivery_count_limit: int = setting("group.share.delivery.count.limit", INT, 5, between(2, 10),
         doc="Deliveries of a record in a share group at most.")
     group_share_enable: bool = setting("group.share.enable", BOOLEAN, False, internal=True,

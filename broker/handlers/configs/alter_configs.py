@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33): replace all settings of topics, of this broker, or of the cluster's defaults.
+"""AlterConfigs (key 33): replace all settings of topics, of groups, of this broker, or of the cluster's defaults.
 
 Behaviour: each resource has its own result. Settings that the request does not name return to their defaults, which is why
 IncrementalAlterConfigs exists. `validate_only` checks everything and changes nothing. Naming a resource twice is
@@ -24,14 +24,22 @@ from security.access import Operation, ResourceType, on_each
 
 @handles(
     AlterConfigsRequest,
-    (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+    (
+        on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        on_each(Operation.ALTER_CONFIGS, ResourceType.GROUP),
+    ),
     errors=ErrorForm({"responses": "resources"}),
     audit=AUDIT,
 )
 async def alter_configs(
-    request: AlterConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
+    request: AlterConfigsRequest,
+    context: RequestContext,
+    may_on_cluster: Rights,
+    may_on_topic: Rights,
+    may_on_group: Rights,
 ) -> AlterConfigsResponse:
-    alteration = Alteration.of(request, context, may_on_cluster, may_on_topic)
+    alteration = Alteration.of(request, context, may_on_cluster, may_on_topic, may_on_group)
     rows = await alteration.rows(request.resources, _alter, AlterConfigsResourceResponse)
     return AlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
@@ -42,10 +50,12 @@ async def _alter(resource: AlterConfigsResource, alteration: Alteration) -> None
         [entry.name for entry in resource.configs], [entry.name for entry in resource.configs if entry.value is None]
     )
     given = {entry.name: entry.value for entry in resource.configs if entry.value is not None}
-    match ConfigResourceType(resource.resource_type):
+    match alteration.kind_of(resource):
         case ConfigResourceType.TOPIC:
             await alteration.alter_topic(resource.resource_name, lambda _: given)
         case ConfigResourceType.BROKER:
             await alteration.alter_broker(resource.resource_name, lambda _: given)
+        case ConfigResourceType.GROUP:
+            await alteration.alter_group(resource.resource_name, lambda _: given)
         case other:
             raise unalterable(other, resource.resource_type)

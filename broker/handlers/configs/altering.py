@@ -42,8 +42,13 @@ class Alteration:
     validate_only: bool
 
     @classmethod
-    def of(cls, request: Any, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights) -> Alteration:
-        return cls(context, ConfigAccess(may_on_cluster, may_on_topic), request.validate_only)
+    def of(
+        cls, request: Any, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights, may_on_group: Rights
+    ) -> Alteration:
+        return cls(context, ConfigAccess(may_on_cluster, may_on_topic, may_on_group), request.validate_only)
+
+    def kind_of(self, resource: Any) -> ConfigResourceType:
+        return ConfigResourceType.of(resource.resource_type, self.context.services.features.levels)
 
     async def rows(
         self, resources: list[Any], alter: Callable[[Any, Alteration], Awaitable[None]], row: type[Row]
@@ -73,6 +78,13 @@ class Alteration:
         if name not in services.metadata.image.topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         await services.dynamic_settings.alter_topic(name, edit, validate_only=self.validate_only)
+
+    async def alter_group(self, group_id: str, edit: Edit) -> None:
+        """Raises what `alter_topic` does."""
+        self.access.check_group(group_id)
+        if not group_id:
+            raise refused("Default group resources are not allowed.")
+        await self.context.services.group_configs.alter(group_id, edit, validate_only=self.validate_only)
 
     async def alter_broker(self, name: str, edit: Edit) -> None:
         """Alter the settings of this broker, or without a name the cluster's defaults. Raises what `alter_topic` does."""

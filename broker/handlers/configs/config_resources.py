@@ -21,6 +21,7 @@ from security.access import CLUSTER_NAME, Operation
 
 if TYPE_CHECKING:
     from broker.network.request_context import Rights
+    from metadata.features import FeatureLevels
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +41,21 @@ class ConfigResourceType(enum.IntEnum):
     BROKER = 4
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
+    GROUP = 32
+    """While the cluster has a feature level above 0; Apache Kafka 3.9 does not know it."""
 
     @classmethod
     def _missing_(cls, _value: object) -> ConfigResourceType:
         return cls.UNKNOWN
 
+    @classmethod
+    def of(cls, number: int, levels: FeatureLevels) -> ConfigResourceType:
+        known = cls(number)
+        return cls.UNKNOWN if known is cls.GROUP and not levels.any_above_zero else known
+
 
 def _resource_name(row: Any) -> str:
-    kind = {2: "topic", 4: "broker", 8: "broker-logger"}.get(row.resource_type, str(row.resource_type))
+    kind = {2: "topic", 4: "broker", 8: "broker-logger", 32: "group"}.get(row.resource_type, str(row.resource_type))
     return f"{kind} {row.resource_name}"
 
 
@@ -66,18 +74,26 @@ def refused(message: str) -> KafkaError:
 class ConfigAccess:
     """Whether a client may do something to the settings of resources: those of brokers belong to the cluster."""
 
-    __slots__ = ("_denies_in_words", "_may_on_cluster", "_may_on_topic")
+    __slots__ = ("_denies_in_words", "_may_on_cluster", "_may_on_group", "_may_on_topic")
 
-    def __init__(self, may_on_cluster: Rights, may_on_topic: Rights, *, denies_in_words: bool = False) -> None:
+    def __init__(
+        self, may_on_cluster: Rights, may_on_topic: Rights, may_on_group: Rights, *, denies_in_words: bool = False
+    ) -> None:
         """`denies_in_words`: errors have the general text of their code, as Apache Kafka's have in the same API."""
         self._denies_in_words = denies_in_words
         self._may_on_cluster = may_on_cluster
         self._may_on_topic = may_on_topic
+        self._may_on_group = may_on_group
 
     def check_topic(self, name: str) -> None:
         """Raises TOPIC_AUTHORIZATION_FAILED."""
         if not self._may_on_topic(name):
             raise self._denial(self._may_on_topic, name)
+
+    def check_group(self, name: str) -> None:
+        """Raises GROUP_AUTHORIZATION_FAILED."""
+        if not self._may_on_group(name):
+            raise self._denial(self._may_on_group, name)
 
     @property
     def is_on_cluster(self) -> bool:
@@ -132,8 +148,10 @@ def check_entries(names: list[str], without_value: list[str]) -> None:
 
 
 def config_refusal(error: ConfigError, resource_type: ConfigResourceType, name: str) -> KafkaError:
-    """Return the error of an invalid value: INVALID_CONFIG for topics, INVALID_REQUEST for brokers, as in Kafka."""
+    """Return the error of an invalid value: INVALID_CONFIG for topics and groups, INVALID_REQUEST for brokers, as in Kafka."""
     text = error.client_text
+    if resource_type is ConfigResourceType.GROUP:
+        return KafkaError(ErrorCode.INVALID_CONFIG, text)
     is_topic = resource_type is ConfigResourceType.TOPIC
     if isinstance(error, PasswordsRefused) or (is_topic and not _is_whole_sentence(text)):
         text = f"Invalid config value for resource ConfigResource(type={resource_type.name}, name='{name}'): {text}"

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): settings of topics and of this broker, with their sources, and the levels of its loggers.
+"""DescribeConfigs (key 32): settings of topics, groups and this broker, with their sources, and the levels of its loggers.
 
 Behaviour: each resource has its own result; one of an unknown type fails the whole request. `configuration_keys` selects
 settings, none or an empty list means all. A broker with an empty name is the cluster's dynamic defaults. Secrets and
@@ -27,6 +27,7 @@ from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
 from config.broker import BrokerSettings
 from config.definition import Setting, Update
+from config.group import OwnGroupSettings
 from config.layers import ConfigSource, Layers, Synonym, broker_definition
 from config.topic import LogConfig
 from metadata.admin.topic_rules import check_name
@@ -54,13 +55,18 @@ READ_TOGETHER = 200
     (
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
         on_each(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+        on_each(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
     ),
     errors=ErrorForm({"results": "resources"}, configs=()),
 )
 async def describe_configs(
-    request: DescribeConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    may_on_cluster: Rights,
+    may_on_topic: Rights,
+    may_on_group: Rights,
 ) -> DescribeConfigsResponse:
-    access = ConfigAccess(may_on_cluster, may_on_topic, denies_in_words=True)
+    access = ConfigAccess(may_on_cluster, may_on_topic, may_on_group, denies_in_words=True)
     async with context.services.serial_queue.begin(len(request.resources)) as slices:
         results = await _results(request, context, access, slices)
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
@@ -71,7 +77,9 @@ async def _results(
 ) -> list[DescribeConfigsResult]:
     """Handle a request. It yields to the event loop: a request may name thousands of resources."""
     results: list[DescribeConfigsResult] = []
-    if any(ConfigResourceType(resource.resource_type) is ConfigResourceType.UNKNOWN for resource in request.resources):
+    levels = context.services.features.levels
+    unknown = ConfigResourceType.UNKNOWN
+    if any(ConfigResourceType.of(resource.resource_type, levels) is unknown for resource in request.resources):
         code = ErrorCode.INVALID_REQUEST
         return [_result(resource, code, code.message, []) async for resource in slices.over(request.resources)]
     description = _Description(request, context)
@@ -84,6 +92,8 @@ async def _results(
             try:
                 if resource.resource_type == ConfigResourceType.TOPIC:
                     access.check_topic(resource.resource_name)
+                elif resource.resource_type == ConfigResourceType.GROUP:
+                    access.check_group(resource.resource_name)
                 else:
                     access.check_cluster()
                 if bytes_left < 0:
@@ -187,6 +197,8 @@ class _Description:
                 return self._broker(name) if name else _Rows(self._cluster_defaults(), self._encode)
             case ConfigResourceType.BROKER_LOGGER:
                 return self._loggers(name)
+            case ConfigResourceType.GROUP:
+                return self._group(name)
             case _:
                 if not name:
                     raise refused("Client metrics subscription name must not be empty")
@@ -223,6 +235,20 @@ class _Description:
         except StoreError as error:
             raise store_refusal(error) from error
 
+    def _group(self, group_id: str) -> _Rows:
+        if not group_id:
+            raise refused("Group name must not be empty")
+        services = self._services
+        own, layers = services.group_configs.stored.get(group_id, {}), services.dynamic_settings.layers
+        rows = []
+        for name, row in OwnGroupSettings.definitions.items():
+            [general] = row.synonyms
+            synonyms = layers.synonyms(general)
+            if name in own:
+                synonyms.insert(0, Synonym(name, own[name], ConfigSource.DYNAMIC_GROUP))
+            rows.append(self._row(name, row, synonyms[0].value, synonyms, read_only=False))
+        return _Rows(rows, self._encode)
+
     def _broker(self, name: str) -> _Rows:
         check_describes_this_broker(name, self._services.broker_id, or_empty=True)
         if self._of_broker is None:
@@ -232,7 +258,8 @@ class _Description:
     def _broker_rows(self) -> list[DescribeConfigsResourceResult]:
         layers = self._services.dynamic_settings.layers
         tables = BrokerSettings.definitions
-        public = [setting for setting, row in tables.items() if not row.internal]
+        has_levels = self._services.features.levels.any_above_zero
+        public = [setting for setting, row in tables.items() if not row.internal or (row.with_levels and has_levels)]
         given = sorted(layers.settings.given.keys() - set(public))
         return [self._broker_row(setting, layers, layers.synonyms(setting)) for setting in (*public, *given)]
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): change single settings of topics, of this broker or of the cluster's defaults, and
+"""IncrementalAlterConfigs (key 44): change single settings of topics, groups, this broker or the cluster's defaults, and
 the levels of this broker's loggers.
 
 Behaviour: each resource has its own result, and all of its operations are executed or none. APPEND and SUBTRACT work on
@@ -28,6 +28,7 @@ from broker.observability import logging_setup
 from broker.observability.log_forms import LEVELS
 from broker.settings.dynamic_settings import Edit
 from config.definition import Setting, Type
+from config.group import OwnGroupSettings
 from config.layers import broker_definition
 from config.topic import LogConfig
 from protocol.errors import ErrorCode, KafkaError
@@ -50,14 +51,22 @@ class AlterOperation(enum.IntEnum):
 
 @handles(
     IncrementalAlterConfigsRequest,
-    (on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER), on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC)),
+    (
+        on_each(Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        on_each(Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        on_each(Operation.ALTER_CONFIGS, ResourceType.GROUP),
+    ),
     errors=ErrorForm({"responses": "resources"}),
     audit=AUDIT,
 )
 async def incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, context: RequestContext, may_on_cluster: Rights, may_on_topic: Rights
+    request: IncrementalAlterConfigsRequest,
+    context: RequestContext,
+    may_on_cluster: Rights,
+    may_on_topic: Rights,
+    may_on_group: Rights,
 ) -> IncrementalAlterConfigsResponse:
-    alteration = Alteration.of(request, context, may_on_cluster, may_on_topic)
+    alteration = Alteration.of(request, context, may_on_cluster, may_on_topic, may_on_group)
     rows = await alteration.rows(request.resources, _alter, AlterConfigsResourceResponse)
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
@@ -67,11 +76,13 @@ async def _alter(resource: AlterConfigsResource, alteration: Alteration) -> None
     entries, name = resource.configs, resource.resource_name
     valueless = [each.name for each in entries if each.value is None and each.config_operation != AlterOperation.DELETE]
     check_entries([each.name for each in entries], valueless)
-    match ConfigResourceType(resource.resource_type):
+    match alteration.kind_of(resource):
         case ConfigResourceType.TOPIC:
             await alteration.alter_topic(name, _edit(entries, LogConfig.definitions.get))
         case ConfigResourceType.BROKER:
             await alteration.alter_broker(name, _edit(entries, broker_definition))
+        case ConfigResourceType.GROUP:
+            await alteration.alter_group(name, _edit_of_group(entries))
         case ConfigResourceType.BROKER_LOGGER:
             alteration.access.check_cluster()
             broker_id = alteration.context.services.broker_id
@@ -90,6 +101,14 @@ def _edit(entries: Iterable[AlterableConfig], definition: Callable[[str], Settin
         return given
 
     return edit
+
+
+def _edit_of_group(entries: Iterable[AlterableConfig]) -> Edit:
+    for entry in entries:
+        if entry.config_operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+            word, name = AlterOperation(entry.config_operation).name, entry.name
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {name} because its type is not LIST.")
+    return _edit(entries, OwnGroupSettings.definitions.get)
 
 
 def _apply(given: dict[str, str], entry: AlterableConfig, definition: Callable[[str], Setting | None]) -> None:
