@@ -34,6 +34,7 @@ from broker.cluster.transactions.transaction_markers import TransactionMarkerSen
 from broker.cluster.transactions.transaction_verification import CoordinatorVerification
 from broker.composition import (
     client_quotas,
+    consumer_settings,
     group_coordinator_settings,
     inter_broker_listener,
     isr_changes,
@@ -149,7 +150,7 @@ class Components:
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         verification = self._transaction_verification()
-        group_configs = StoredGroupConfigs(base.store, base.dynamic_settings, base.tasks)
+        group_configs = StoredGroupConfigs(base.store, base.dynamic_settings, base.tasks, consumer_settings)
         groups = self._groups(partitions, verification)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)

@@ -16,7 +16,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.composition import consumer_settings
 from config.errors import ConfigError
 from config.group import OwnGroupSettings, check_group_settings
 from coordinator.group.consumer.settings import GroupConfigs, GroupOverrides
@@ -28,6 +27,7 @@ from metadata.store.sanitized_names import desanitized, sanitized
 if TYPE_CHECKING:
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
+    from coordinator.group.consumer.settings import ConsumerSettings
     from metadata.store.port import Store
     from runtime.tasks import TaskScope
 
@@ -41,7 +41,14 @@ _NO_SESSION = 0
 class StoredGroupConfigs:
     """`start` before a group is loaded. `current` is what the coordinator reads."""
 
-    def __init__(self, store: Store, dynamic: DynamicSettings, tasks: TaskScope) -> None:
+    def __init__(
+        self,
+        store: Store,
+        dynamic: DynamicSettings,
+        tasks: TaskScope,
+        consumer_settings: Callable[[BrokerSettings], ConsumerSettings],
+    ) -> None:
+        """`consumer_settings` returns the broker's own settings of consumer groups; it raises ConfigError."""
         self._store = store
         self._dynamic = dynamic
         self._tasks = tasks
@@ -50,6 +57,7 @@ class StoredGroupConfigs:
         self._session_id = _NO_SESSION
         self._one_at_a_time = asyncio.Lock()
         self._writing = asyncio.Lock()
+        self._consumer_settings = consumer_settings
         self.current = GroupConfigs(consumer_settings(dynamic.settings))
 
     @property
@@ -58,7 +66,7 @@ class StoredGroupConfigs:
         return self._stored
 
     async def start(self) -> None:
-        self._dynamic.check_broker_changes(_check)
+        self._dynamic.check_broker_changes(self._check)
         self._dynamic.on_broker_changed(self._on_broker)
         self._store.subscribe(self._on_session)
         await in_any_session(self._read_all)
@@ -152,9 +160,13 @@ class StoredGroupConfigs:
 
     # --- changes ---
 
+    def _check(self, settings: BrokerSettings) -> None:
+        """Raises ConfigError for broker settings that contradict each other."""
+        self._consumer_settings(settings)
+
     def _on_broker(self, settings: BrokerSettings) -> None:
         try:
-            self.current.settings = consumer_settings(settings)
+            self.current.settings = self._consumer_settings(settings)
         except ConfigError as error:  # another release has stored it: what was valid stays
             logger.warning("stored setting ignored: error=%s", error)
         self._publish()
@@ -188,11 +200,6 @@ class StoredGroupConfigs:
         except StoreError as error:
             self._session_id = _NO_SESSION  # the watch may be lost: everything is read with the next session
             logger.warning("changes of settings not watched: error=%s", type(error).__name__)
-
-
-def _check(settings: BrokerSettings) -> None:
-    """Raises ConfigError for broker settings that contradict each other."""
-    consumer_settings(settings)
 
 
 def _node_name(group_id: str) -> str:

@@ -11,6 +11,7 @@ from broker.observability.audit import AuditLog
 from broker.settings.dynamic_settings import DynamicSettings
 from broker.settings.stored_passwords import StoredPasswords
 from config.broker import BrokerSettings
+from metadata.features import CurrentLevels
 from metadata.image import ClusterImage, MetadataCache, PartitionImage, TopicImage
 from metadata.store.port import Store
 from metadata.store.registration import ensure_persistent_paths
@@ -67,6 +68,7 @@ class SettingsWorld:
             clock=self.clock,
             serial_queue=SerialQueue(self.clock, asyncio.get_running_loop().call_soon),
             dynamic_settings=self.settings,
+            features=CurrentLevels(),
             metadata=self.metadata,
         )
         return context_of(services, version)
