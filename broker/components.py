@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from client.event_loop.connector import Connector
     from config.broker import BrokerSettings
     from config.inter_broker_version import InterBrokerVersion
+    from coordinator.group.consumer.settings import GroupConfigs
     from metadata.image import MetadataCache
     from metadata.store.port import Store
     from metadata.store.znodes import BrokerRegistration
@@ -151,7 +152,7 @@ class Components:
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         verification = self._transaction_verification()
         group_configs = StoredGroupConfigs(base.store, base.dynamic_settings, base.tasks, consumer_settings)
-        groups = self._groups(partitions, verification)
+        groups = self._groups(partitions, verification, group_configs.current)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
@@ -301,7 +302,9 @@ class Components:
 
     # --- coordinators ---
 
-    def _groups(self, partitions: Partitions, verification: CoordinatorVerification) -> GroupCoordinator:
+    def _groups(
+        self, partitions: Partitions, verification: CoordinatorVerification, configs: GroupConfigs
+    ) -> GroupCoordinator:
         base, settings = self._infrastructure, self._infrastructure.settings
         log = InternalLog(
             GROUP_METADATA_TOPIC, partitions, base.clock,
@@ -312,7 +315,7 @@ class Components:
             lambda: base.dynamic_settings.settings.transaction_partition_verification_enable,
         )  # fmt: skip
         groups = GroupCoordinator(
-            group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits
+            group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits, configs
         )
         base.metadata.subscribe(groups.on_image_changed)
         return groups

@@ -1,4 +1,5 @@
-"""`kafka-features.sh` of both releases changes the levels of a broker of ours, and tells them as it does of Apache Kafka's."""
+"""`kafka-features.sh` of both releases changes the levels of a broker of ours, and tells them as it does of Apache Kafka's;
+with levels, `kafka-configs.sh` of 4.3 changes the settings of groups."""
 
 from __future__ import annotations
 
@@ -41,6 +42,8 @@ def test_levels_go_up_and_down_by_the_tools_of_both_releases() -> None:
                     "share.version": ("0", "1", "0"),
                     "transaction.version": ("0", "2", "1"),
                 }
+                if release is java.KRAFT_MODE:
+                    _settings_of_groups(tools, address)
                 refused = change("upgrade", "--feature", "group.version=2", code=1)
                 assert any(line.startswith("Could not upgrade group.version to 2.") for line in refused)
                 assert change("disable", "--feature", "group.version", "--dry-run") == [
@@ -50,3 +53,20 @@ def test_levels_go_up_and_down_by_the_tools_of_both_releases() -> None:
                     "group.version was disabled.",
                     "transaction.version was disabled.",
                 ]
+
+
+def _settings_of_groups(tools: ToolsJvm, address: tuple[str, str]) -> None:
+    """`kafka-configs.sh --entity-type groups` of 4.3, which lists groups by ListConfigResources."""
+    setting = "consumer.session.timeout.ms"
+    groups = (*address, "--entity-type", "groups")
+    one = (*groups, "--entity-name", "g")
+    assert tools.run("configs", *one, "--alter", "--add-config", f"{setting}=50000").splitlines() == [
+        "Completed updating config for group g."
+    ]
+    assert f"{setting}=50000 sensitive=false synonyms={{DYNAMIC_GROUP_CONFIG:{setting}=50000" in tools.run(
+        "configs", *groups, "--describe"
+    )
+    refused = tools.run("configs", *one, "--alter", "--add-config", f"{setting}=5", code=1)
+    assert f"{setting} must be greater than or equal to group.consumer.min.session.timeout.ms" in refused
+    tools.run("configs", *one, "--alter", "--delete-config", setting)
+    assert "doesn't have dynamic config" in tools.run("configs", *one, "--describe")
