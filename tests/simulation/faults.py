@@ -1,4 +1,4 @@
-"""What goes wrong: crashes, disks and networks, one after another, each ended before the next begins."""
+"""What goes wrong: crashes, disks and networks; of one broker one after another, each ended before the next begins."""
 
 from __future__ import annotations
 
@@ -7,15 +7,48 @@ from collections.abc import Awaitable, Callable
 
 from tests.simulation.broker_world import BROKER, BrokerWorld
 from tests.simulation.machine import End
+from tests.simulation.world import BareWorld
 
 WAIT_FOR_CALL_S = 4.0  # for a crash in the n-th call to the file system
+
+FaultKinds = list[tuple[int, Callable[[], Awaitable[None]]]]
+"""How often each is drawn, in relation to the others."""
+
+
+async def draw_faults(
+    world: BareWorld, kinds: FaultKinds, count: int, within_s: float, *, alone_probability: float = 1.0
+) -> None:
+    """`count` faults, spread over about `within_s`. With `alone_probability` one ends before the next is drawn; else others
+    may come beside it."""
+    rng = world.random
+    weights = [weight for weight, _ in kinds]
+    under_way: list[asyncio.Future[None]] = []
+    for _ in range(count):
+        await asyncio.sleep(rng.expovariate(count / within_s))
+        [(_, kind)] = rng.choices(kinds, weights)
+        if alone_probability == 1.0:
+            await _happens(world, kind)
+            continue
+        fault = asyncio.ensure_future(_happens(world, kind))
+        under_way.append(fault)
+        if rng.random() < alone_probability:
+            await asyncio.wait((fault,))
+    await asyncio.gather(*under_way)
+    world.loop.note("no more faults")
+
+
+async def _happens(world: BareWorld, kind: Callable[[], Awaitable[None]]) -> None:
+    name = kind.__name__.strip("_")
+    with world.fault(name):
+        await kind()
+        world.count(f"fault: {name}")
 
 
 class Faults:
     def __init__(self, world: BrokerWorld, client_names: list[str]) -> None:
         self._world = world
         self._client_names = client_names
-        self._kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+        self._kinds: FaultKinds = [
             (4, self._process_crash),
             (4, self._crash_in_call),
             (4, self._power_crash),
@@ -31,15 +64,7 @@ class Faults:
         ]
 
     async def run(self, count: int, within_s: float) -> None:
-        world, rng = self._world, self._world.random
-        weights = [weight for weight, _ in self._kinds]
-        for _ in range(count):
-            await asyncio.sleep(rng.expovariate(count / within_s))
-            [(_, kind)] = rng.choices(self._kinds, weights)
-            name = kind.__name__.strip("_")
-            with world.fault(name):
-                await kind()
-                world.count(f"fault: {name}")
+        await draw_faults(self._world, self._kinds, count, within_s)
 
     async def start(self) -> None:
         """Until the broker serves. Without a fault of the disk it must, at once."""

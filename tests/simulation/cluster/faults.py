@@ -6,12 +6,13 @@ Faults overlap: each is drawn with some chance of another beside it. Those that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tests.simulation.cluster.coincidences import Coincidences
 from tests.simulation.cluster.victims import Victims
 from tests.simulation.cluster.world import ClusterWorld
+from tests.simulation.faults import FaultKinds, draw_faults
 from tests.simulation.machine import End
 from tests.simulation.store import Fault
 from tests.simulation.store_server.machine import StoreMachine
@@ -30,7 +31,7 @@ class ClusterFaults:
         self._victims = victims = Victims(world)
         together = Coincidences(world, victims)
         power = 3 if world.plan.loses_power else 0
-        self._kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+        self._kinds: FaultKinds = [
             (5, self._process_crash),
             (power, self._power_crash),
             (2, self._crash_in_call),
@@ -71,24 +72,7 @@ class ClusterFaults:
         await asyncio.gather(*starting)
 
     async def run(self, count: int, within_s: float) -> None:
-        world, rng = self._world, self._world.random
-        weights = [weight for weight, _ in self._kinds]
-        under_way: list[asyncio.Future[None]] = []
-        for _ in range(count):
-            await asyncio.sleep(rng.expovariate(count / within_s))
-            [(_, kind)] = rng.choices(self._kinds, weights)
-            fault = asyncio.ensure_future(self._happens(kind))
-            under_way.append(fault)
-            if rng.random() < 0.6:
-                await asyncio.wait((fault,))
-        await asyncio.gather(*under_way)
-        world.loop.note("no more faults")
-
-    async def _happens(self, kind: Callable[[], Awaitable[None]]) -> None:
-        name = kind.__name__.strip("_")
-        with self._world.fault(name):
-            await kind()
-            self._world.count(f"fault: {name}")
+        await draw_faults(self._world, self._kinds, count, within_s, alone_probability=0.6)
 
     # --- crashes ---
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
+from tests.simulation.faults import FaultKinds, draw_faults
 from tests.simulation.store_server.client import StoreClient
 from tests.simulation.store_server.machine import NAME
 from tests.simulation.store_server.world import StoreWorld
@@ -18,7 +19,7 @@ class StoreFaults:
         self._clients = clients
         self._server_turn = asyncio.Lock()  # one thing at a time happens to a process
         self._client_turns = {client.name: asyncio.Lock() for client in clients}
-        self._kinds: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+        self._kinds: FaultKinds = [
             (5, self._process_crash),
             (3, self._power_loss),
             (2, self._restart),
@@ -34,24 +35,7 @@ class StoreFaults:
         ]
 
     async def run(self, count: int, within_s: float) -> None:
-        world, rng = self._world, self._world.random
-        weights = [weight for weight, _ in self._kinds]
-        under_way: list[asyncio.Future[None]] = []
-        for _ in range(count):
-            await asyncio.sleep(rng.expovariate(count / within_s))
-            [(_, kind)] = rng.choices(self._kinds, weights)
-            fault = asyncio.ensure_future(self._happens(kind))
-            under_way.append(fault)
-            if rng.random() < 0.5:
-                await asyncio.wait((fault,))
-        await asyncio.gather(*under_way)
-        world.loop.note("no more faults")
-
-    async def _happens(self, kind: Callable[[], Awaitable[None]]) -> None:
-        name = kind.__name__.strip("_")
-        with self._world.fault(name):
-            await kind()
-        self._world.count(f"fault: {name}")
+        await draw_faults(self._world, self._kinds, count, within_s, alone_probability=0.5)
 
     # --- the server ---
 
