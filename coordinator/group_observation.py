@@ -15,6 +15,7 @@ from coordinator.group.events import (
     AssignmentReceived,
     ConsumerMemberJoined,
     ExpressionsNotResolved,
+    GroupConverted,
     GroupEpochBumped,
     GroupRemoved,
     MemberFenced,
@@ -134,6 +135,11 @@ class GroupObserver:
                 logger.info(
                     "target assignment computed: group=%s group_epoch=%d assignor=%s members=%d",
                     *(group_id, epoch, assignor, members_count),
+                )
+            case GroupConverted(group_id, kind, epoch, members_count):
+                logger.info(
+                    "group converted: group=%s kind=%s group_epoch=%d members=%d",
+                    *(group_id, kind, epoch, members_count),
                 )
             case ExpressionsNotResolved(group_id, reason):
                 logger.warning("regular expressions not resolved: group=%s reason=%s", group_id, reason)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import TypeAlias
 
-from coordinator.group.append_errors import consumer_append_error
+from coordinator.group.append_errors import consumer_append_error, group_append_error
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member_join import Join
-from coordinator.group.classic.responses import join_error
+from coordinator.group.classic.responses import join_error, sync_error
+from coordinator.group.consumer.classic_members import ClassicMembers
 from coordinator.group.consumer.description import ConsumerDescription, described_consumer, described_consumer_error
 from coordinator.group.consumer.expressions import Expressions, ResolvedExpressions
 from coordinator.group.consumer.group import ConsumerGroup
@@ -30,30 +32,43 @@ from coordinator.group.consumer.membership import (
 )
 from coordinator.group.consumer.settings import GroupConfigs
 from coordinator.group.consumer.targets import ComputedTarget, Targets
+from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
 from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer.validation import check_heartbeat
+from coordinator.group.conversion import Conversion
 from coordinator.group.events import AppendFailed, ExpressionsNotResolved
 from coordinator.group.groups import Groups
 from coordinator.runtime.contract import AppendRecords, Outbox, Response, Result, Waiter
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from protocol.messages.heartbeat import HeartbeatRequest
+from protocol.messages.join_group import JoinGroupResponse
+from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
+from protocol.messages.sync_group import SyncGroupRequest
 
-__all__ = ["ConsumerDescription", "ConsumerOperations"]
+__all__ = ["ConsumerDescription", "ConsumerOperations", "ConsumerTimer"]
 
+ConsumerTimer: TypeAlias = ConsumerSessionTimer | RevocationTimer | RejoinTimer | FetchAssignmentTimer
 ClassicJoin = Callable[[ClassicGroup, Join, int], None]
 
 
 class ConsumerOperations:
     """Of a shard."""
 
-    def __init__(self, groups: Groups, configs: GroupConfigs, topics: ConsumerTopics, outbox: Outbox) -> None:
+    def __init__(
+        self, groups: Groups, configs: GroupConfigs, topics: ConsumerTopics, conversion: Conversion, outbox: Outbox
+    ) -> None:
         self._groups = groups
+        self._conversion = conversion
         self._configs = configs
         self._topics = topics
         self._outbox = outbox
         self._targets = Targets(configs, topics)
         self._expressions = Expressions(configs, topics)
-        self._membership = ConsumerMembership(configs, topics, self._targets, self._expressions)
+        self._membership = ConsumerMembership(
+            configs, topics, self._targets, self._expressions, conversion.downgrade_without
+        )
+        self._classic = ClassicMembers(configs, topics, self._targets, self._membership, conversion)
         self._last_written: dict[str, WrittenChanges] = {}  # by group id, while it is not committed
         self._is_lost = False
 
@@ -66,10 +81,11 @@ class ConsumerOperations:
             check_heartbeat(request, beat.api_version, self._configs.settings.assignors)
             self._check_not_lost()
             if request.member_epoch < JOIN_EPOCH:
-                response = self._membership.leave(self._groups.consumer(request.group_id), request, journal)
+                group = self._groups.consumer(request.group_id)
+                response = self._membership.leave(group, request, journal, now_ms)
             else:
                 if request.member_epoch == JOIN_EPOCH:
-                    group = self._groups.consumer_to_join(request.group_id, journal)
+                    group = self._to_join(request.group_id, journal, now_ms)
                 else:
                     group = self._groups.consumer(request.group_id, "Consumer group")
                 response = self._membership.heartbeat(group, beat, journal, now_ms)
@@ -79,13 +95,24 @@ class ConsumerOperations:
             return
         self._append(request.group_id, journal, beat.waiter, response)
 
+    def _to_join(self, group_id: str, journal: Journal, now_ms: int) -> ConsumerGroup:
+        """The group that a member of the new protocol joins. A classic group with members becomes a consumer group.
+
+        Raises: KafkaError."""
+        classic = self._groups.classic(group_id)
+        if classic is None or classic.is_empty or classic.is_dead:
+            return self._groups.consumer_to_join(group_id, journal)
+        return self._conversion.upgraded(classic, journal, now_ms)
+
+    # --- requests of members of the classic protocol ---------------------------------------------------------------
+
     def join_classic(self, group: ConsumerGroup, join: Join, join_classic: ClassicJoin, now_ms: int) -> None:
         """A member of the classic protocol joins. An empty group becomes a classic one."""
         request = join.request
         if group.is_dead:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         elif not group.is_empty:
-            self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            self._join_among_members(group, join, now_ms)
         elif request.member_id:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         else:
@@ -93,6 +120,49 @@ class ConsumerOperations:
             classic = self._groups.replace_empty_consumer(group, journal, now_ms)
             self._append(group.group_id, journal)
             join_classic(classic, join, now_ms)
+
+    def _join_among_members(self, group: ConsumerGroup, join: Join, now_ms: int) -> None:
+        journal = Journal()
+        try:
+            self._check_not_lost()
+            response = self._classic.join(group, join, journal, now_ms)
+        except KafkaError as refused:
+            journal.undo()
+            self._outbox.respond(join.waiter, join_error(join.request.member_id, refused.code))
+            return
+
+        def not_stored(error: ErrorCode) -> JoinGroupResponse:
+            return join_error(join.request.member_id, group_append_error(error))
+
+        self._append(group.group_id, journal, join.waiter, response, not_stored)
+
+    def sync_classic(self, group: ConsumerGroup, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
+        journal = Journal()
+        try:
+            self._check_not_lost()
+            response = self._classic.sync(group, request, journal, now_ms)
+        except KafkaError as refused:
+            response = sync_error(refused.code)
+        self._append(group.group_id, journal, waiter, response, lambda error: sync_error(group_append_error(error)))
+
+    def heartbeat_classic(self, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        journal = Journal()
+        try:
+            self._check_not_lost()
+            error = self._classic.heartbeat(group, request, journal, now_ms)
+        except KafkaError as refused:
+            return refused.code
+        self._append(group.group_id, journal)
+        return error
+
+    def leave_classic(self, group: ConsumerGroup, identities: list[MemberIdentity], now_ms: int) -> LeaveGroupResponse:
+        """It does not wait for the records: of a member that is still there after that, the session ends."""
+        leaving = self._classic.leaving(group, identities)
+        if leaving.member_ids:
+            journal = Journal()
+            self._membership.remove(group, leaving.member_ids, "left", journal, now_ms)
+            self._append(group.group_id, journal)
+        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=leaving.responses)
 
     def describe(self, group_id: str) -> ConsumerDescription:
         """A group that is being removed is described as any other."""
@@ -130,15 +200,20 @@ class ConsumerOperations:
             if isinstance(group, ConsumerGroup) and any(map(group.is_subscribed_to, names)):
                 group.needs_refresh = True
 
-    def on_timer(self, key: ConsumerSessionTimer | RevocationTimer, now_ms: int) -> None:
+    def on_timer(self, key: ConsumerTimer, now_ms: int) -> None:
         group = self._groups.find(key.group_id)
         if not isinstance(group, ConsumerGroup) or group.is_dead:
             return
         journal = Journal()
-        if isinstance(key, ConsumerSessionTimer):
-            self._membership.on_session_timer(group, key.member_id, journal)
-        else:
-            self._membership.on_revocation_timer(group, key.member_id, journal)
+        match key:
+            case ConsumerSessionTimer():
+                self._membership.on_session_timer(group, key.member_id, journal, now_ms)
+            case RevocationTimer():
+                self._membership.on_revocation_timer(group, key.member_id, journal, now_ms)
+            case _:
+                why = self._classic.on_timer(group, key)
+                if why is not None:
+                    self._membership.remove(group, [key.member_id], why, journal, now_ms)
         self._append(key.group_id, journal)
 
     def loaded(self, group: ConsumerGroup, now_ms: int) -> None:
@@ -160,10 +235,15 @@ class ConsumerOperations:
             result.change.undo()
 
     def _append(
-        self, group_id: str, journal: Journal, waiter: Waiter | None = None, response: Response | None = None
+        self,
+        group_id: str,
+        journal: Journal,
+        waiter: Waiter | None = None,
+        response: Response | None = None,
+        not_stored: Callable[[ErrorCode], Response] | None = None,
     ) -> None:
-        """Append what `journal` has, and answer when that is committed."""
-        answer = partial(self._not_stored, group_id, has_waiter=waiter is not None)
+        """Append what `journal` has, and answer when that is committed, or with what `not_stored` says."""
+        answer = not_stored or partial(self._not_stored, group_id, has_waiter=waiter is not None)
         if journal:
             appended = journal.written(answer, self._outbox)
             last, written = appended[-1]

@@ -26,6 +26,7 @@ class RebalanceReason(Enum):
     ASSIGNMENT_NOT_STORED = "assignment-not-stored"
     OVER_CAPACITY = "over-capacity"
     EPOCH_RAISED = "epoch-raised"
+    GROUP_CONVERTED = "group-converted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,16 @@ class TargetComputed(ShardEvent):
     group_id: str
     epoch: int
     assignor: str
+    members_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConverted(ShardEvent):
+    """A group with members has become one of this kind, `classic` or `consumer`, in this generation or epoch."""
+
+    group_id: str
+    kind: str
+    epoch: int
     members_count: int
 
 

@@ -76,7 +76,7 @@ class Groups:
         assert group.is_empty
         remove_entries(group, journal)
         classic = self.make_classic(group.group_id, now_ms)
-        journal.then_undo(lambda: self._put(group))
+        journal.then_undo(lambda: self.put_back(group))
         return classic
 
     # --- consumer --------------------------------------------------------------------------------------------------
@@ -113,21 +113,22 @@ class Groups:
             return group
         if known.is_dead:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if isinstance(known, ClassicGroup) and known.is_empty and not known.pending_members:
+        if isinstance(known, ClassicGroup) and known.is_empty:
             return self._replace_empty_classic(known, journal)
         return self.consumer(group_id)
 
     def _replace_empty_classic(self, known: ClassicGroup, journal: Journal) -> ConsumerGroup:
         group = self.make_consumer(known.group_id)
         if known.generation_id > 0:  # a group that never had a generation has no record
-            journal.note(group_tombstone(known.group_id), lambda: self._put(known))
+            journal.note(group_tombstone(known.group_id), lambda: self.put_back(known))
         else:
-            journal.then_undo(lambda: self._put(known))
+            journal.then_undo(lambda: self.put_back(known))
         return group
 
     # --- undoing ---------------------------------------------------------------------------------------------------
 
-    def _put(self, group: AnyGroup) -> None:
+    def put_back(self, group: AnyGroup) -> None:
+        """The group that the id had before is its group again."""
         self._groups[group.group_id] = group
 
     def forget(self, group: AnyGroup) -> None:

@@ -1,8 +1,8 @@
 """The groups of one partition of `__consumer_offsets`: requests in, effects out, records replayed.
 
 It implements the contract's `Shard` for groups. Each operation finds its group, calls the module for it, and returns the
-effects in order. The caller has checked that this broker coordinates the group. Requests of the classic protocol do not find
-consumer groups, and heartbeats of the new one do not find classic groups, except to take the place of an empty one.
+effects in order. The caller has checked that this broker coordinates the group. Members of both protocols
+may be in a consumer group; a group becomes one of the other kind as `conversion` says.
 
 Rules: no IO, no clock, no randomness, no await. `replay` alone makes offsets and stored metadata of classic groups change;
 consumer groups change with the operation, and back when its records are refused.
@@ -31,8 +31,10 @@ from coordinator.group.consumer.membership import ConsumerHeartbeat, ConsumerSes
 from coordinator.group.consumer.records import read_entry
 from coordinator.group.consumer.settings import GroupConfigs
 from coordinator.group.consumer.targets import ComputedTarget
+from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
 from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer_operations import ConsumerDescription, ConsumerOperations
+from coordinator.group.conversion import Conversion
 from coordinator.group.descriptions import described, is_listed, listed
 from coordinator.group.events import RebalanceReason, RecordSkipped
 from coordinator.group.group_removal import GroupRemoval
@@ -117,7 +119,8 @@ class GroupShard:
         self._leave = MemberLeave(self._rebalance, self._outbox)
         self._commits = OffsetCommits(settings, self._rebalance, self._topics, self._outbox)
         self._removal = GroupRemoval(settings, self._groups, self._outbox)
-        self._consumers = ConsumerOperations(self._groups, self._configs, self._topics, self._outbox)
+        conversion = Conversion(self._groups, self._rebalance, settings, self._configs, self._topics, self._outbox)
+        self._consumers = ConsumerOperations(self._groups, self._configs, self._topics, conversion, self._outbox)
         self._settings = settings
 
     # --- membership ------------------------------------------------------------------------------------------------
@@ -139,21 +142,31 @@ class GroupShard:
         return self._outbox.drain()
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
-        group = self._groups.classic(request.group_id)
-        if group is None:
-            self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        else:
-            self._sync.sync(group, request, waiter, now_ms)
+        match self._groups.find(request.group_id):
+            case None:
+                self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
+            case ConsumerGroup() as group:
+                self._consumers.sync_classic(group, request, waiter, now_ms)
+            case classic:
+                self._sync.sync(classic, request, waiter, now_ms)
         return self._outbox.drain()
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> tuple[ErrorCode, list[Effect]]:
-        error = self._leave.heartbeat(self._groups.classic(request.group_id), request, now_ms)
+        group = self._groups.find(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            error = self._consumers.heartbeat_classic(group, request, now_ms)
+        else:
+            error = self._leave.heartbeat(group, request, now_ms)
         return error, self._outbox.drain()
 
     def leave(
         self, group_id: str, leaving: list[MemberIdentity], now_ms: int
     ) -> tuple[LeaveGroupResponse, list[Effect]]:
-        response = self._leave.leave(self._groups.classic(group_id), leaving, now_ms)
+        group = self._groups.find(group_id)
+        if isinstance(group, ConsumerGroup):
+            response = self._consumers.leave_classic(group, leaving, now_ms)
+        else:
+            response = self._leave.leave(group, leaving, now_ms)
         return response, self._outbox.drain()
 
     def consumer_heartbeat(self, beat: ConsumerHeartbeat, now_ms: int) -> list[Effect]:
@@ -374,7 +387,7 @@ class GroupShard:
                 self._with_group(group_id, lambda group: self._rebalance.on_join_timer(group, now_ms))
             case SyncTimer(group_id):
                 self._with_group(group_id, lambda group: self._rebalance.on_sync_timer(group, now_ms))
-            case ConsumerSessionTimer() | RevocationTimer():
+            case ConsumerSessionTimer() | RevocationTimer() | RejoinTimer() | FetchAssignmentTimer():
                 self._consumers.on_timer(key, now_ms)
             case _:
                 raise AssertionError(f"not a timer of a group: {key}")

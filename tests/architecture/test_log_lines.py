@@ -85,6 +85,7 @@ VOCABULARY = {
     "instance_id": "a static member's group.instance.id",
     "isr": "the in-sync replicas of a partition",
     "keys": "how many keys",
+    "kind": "the kind of a group: classic or consumer",
     "last_descriptor": "the last file descriptor that connections may use",
     "leader_epoch": "a partition's leader epoch",
     "leader_id": "the member id of a group's leader",

@@ -20,6 +20,7 @@ Source: Kafka GroupMetadata, KIP-345 (static members), KIP-394 (member id requir
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum
 
 from coordinator.group.classic.member import Member, Protocols
@@ -291,6 +292,16 @@ class ClassicGroup:
         for member in members:
             self.add(member, None)
         self.subscribed = subscribed_topics(self.protocol_type, self.protocol_name, self.members.values())
+
+    def take_over(self, members: Sequence[Member], generation_id: int, now_ms: int) -> None:
+        """Make `members`, of a consumer group before, the stable generation. Only for a new group."""
+        assert not self.members and members
+        for member in members:
+            self.add(member, None)
+        self.generation_id = generation_id
+        self.protocol_name = self.select_protocol()
+        self.subscribed = subscribed_topics(self.protocol_type, self.protocol_name, self.members.values())
+        self.state, self.state_timestamp_ms = GroupState.STABLE, now_ms
 
     def clear(self, now_ms: int) -> None:
         """Reset to a group that was never stored. Only for a group without parked joins."""

@@ -37,6 +37,7 @@ from coordinator.group.consumer.entries import (
 from coordinator.group.consumer.member import (
     NO_SUBSCRIPTION,
     NOTHING_OWNED,
+    ClassicPart,
     CurrentAssignment,
     MemberState,
     PartitionEpochs,
@@ -78,6 +79,8 @@ class ConsumerGroup:
         "_reconciled",
         "_target_epoch",
         "assignors",
+        "classic_members_count",
+        "classic_protocols",
         "computing_epoch",
         "currents",
         "expressions",
@@ -93,6 +96,7 @@ class ConsumerGroup:
         "static_members",
         "subscriptions",
         "targets",
+        "told_to_rejoin",
     )
 
     def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
@@ -114,12 +118,16 @@ class ConsumerGroup:
         self.members_by_expression: Counter[str] = Counter()
         self.resolved_topics: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
+        self.classic_members_count = 0  # members of the classic protocol, and how many support each of its assignors
+        self.classic_protocols: Counter[str] = Counter()
         self._reconciled: Counter[int] = Counter()  # members in state STABLE, by their epoch
         # Soft: whether the topics may have changed since the hash was computed; whether expressions are being matched;
         # the epoch that a target is being computed for outside the shard.
         self.needs_refresh = True
         self.resolving = False
         self.computing_epoch: int | None = None
+        # Members of the classic protocol that were told to join again, and have not.
+        self.told_to_rejoin: set[str] = set()
 
     # --- the group -------------------------------------------------------------------------------------------------
 
@@ -181,9 +189,6 @@ class ConsumerGroup:
 
     def subscribed_topics(self) -> set[str]:
         return {*self.members_by_topic, *self.resolved_topics}
-
-    def classic_members_count(self) -> int:
-        return sum(each.classic is not None for each in self.subscriptions.values())
 
     def die(self, now_ms: int) -> None:
         """The tombstones of the group are appended: it refuses every request."""
@@ -252,6 +257,9 @@ class ConsumerGroup:
         if before.server_assignor != after.server_assignor:
             _change(self.assignors, [before.server_assignor] if before.server_assignor else (), -1)
             _change(self.assignors, [after.server_assignor] if after.server_assignor else (), +1)
+        if before.classic != after.classic:
+            self._count_classic(before.classic, -1)
+            self._count_classic(after.classic, +1)
         if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
             del self.static_members[before.instance_id]
         if after.instance_id is not None:
@@ -294,6 +302,11 @@ class ConsumerGroup:
                     del owners[partition]
             if not owners:
                 self.owners.pop(topic_id, None)
+
+    def _count_classic(self, classic: ClassicPart | None, step: int) -> None:
+        if classic is not None:
+            self.classic_members_count += step
+            _change(self.classic_protocols, frozenset(name for name, _ in classic.protocols), step)
 
     def _count_reconciled(self, current: CurrentAssignment, step: int) -> None:
         if current.state is MemberState.STABLE:

@@ -17,7 +17,7 @@ Source: Kafka GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave, c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from coordinator.group.consumer.entries import EntryKey, EntryKind, GroupEpoch, Target
@@ -37,6 +37,7 @@ from coordinator.group.consumer.patterns import invalid_text
 from coordinator.group.consumer.reconciliation import Reconciliation, Reported
 from coordinator.group.consumer.settings import GroupConfigs
 from coordinator.group.consumer.targets import Targets
+from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
 from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer.validation import (
     check_epoch,
@@ -87,16 +88,26 @@ class ConsumerHeartbeat:
     may_describe: MayDescribe = None
 
 
+# Makes a classic group of a consumer group without the members that are about to leave, if it can be one. Returns whether.
+Downgrade = Callable[[ConsumerGroup, Collection[str], Journal, int], bool]
+
+
 class ConsumerMembership:
     """Handles the heartbeats and timers of the consumer groups of a shard."""
 
     def __init__(
-        self, configs: GroupConfigs, topics: ConsumerTopics, targets: Targets, expressions: Expressions
+        self,
+        configs: GroupConfigs,
+        topics: ConsumerTopics,
+        targets: Targets,
+        expressions: Expressions,
+        downgrade: Downgrade,
     ) -> None:
         self._configs = configs
         self._topics = topics
         self._targets = targets
         self._expressions = expressions
+        self._downgrade = downgrade
 
     # --- heartbeats ------------------------------------------------------------------------------------------------
 
@@ -109,10 +120,12 @@ class ConsumerMembership:
         member_id = request.member_id or beat.new_member_id
         reported = _reported(request.topic_partitions)
         self._admit(group, member_id, request, reported, journal)
-        has_changed = self._update_subscription(group, member_id, beat, journal, now_ms)
+        after = _updated(group.subscriptions.get(member_id, NO_SUBSCRIPTION), beat)
+        has_changed = self.update_subscription(group, member_id, after, journal)
+        self._expressions.resolve_if_due(group, journal, beat.may_describe, now_ms)
         self._targets.update(group, journal, now_ms)
         before = group.current(member_id)
-        current = self._reconcile(group, member_id, reported, journal, now_ms, has_changed=has_changed)
+        current = self.reconcile(group, member_id, reported, journal, now_ms, has_changed=has_changed)
         timer = ConsumerSessionTimer(group.group_id, member_id)
         config = self._configs.of(group.group_id)
         journal.then(ScheduleTimer(timer, now_ms + config.session_timeout_ms))
@@ -143,7 +156,7 @@ class ConsumerMembership:
         if is_join and instance_id is not None and owner is not None:
             if group.subscriptions[owner].classic is None:
                 check_instance_released(group, owner, member_id, instance_id)
-            self._replace_static(group, owner, member_id, journal)
+            self.replace_static(group, owner, member_id, journal)
             journal.then(ConsumerMemberJoined(group.group_id, member_id, instance_id, owner))
         elif is_join:
             if member_id not in group.subscriptions:
@@ -154,7 +167,7 @@ class ConsumerMembership:
             check_known(group, member_id)
             check_epoch(group.current(member_id), request.member_epoch, reported)
 
-    def _replace_static(self, group: ConsumerGroup, old_id: str, new_id: str, journal: Journal) -> None:
+    def replace_static(self, group: ConsumerGroup, old_id: str, new_id: str, journal: Journal) -> None:
         """A static member came back under another id: it gets what the old one had."""
         subscription, current, target = group.subscriptions[old_id], group.current(old_id), group.target(old_id)
         self._remove_entries(group, old_id, journal)
@@ -167,13 +180,10 @@ class ConsumerMembership:
             journal.put(group, EntryKey(kind, group.group_id, new_id), entry)
         self._cancel_timers(group.group_id, old_id, journal)
 
-    def _update_subscription(
-        self, group: ConsumerGroup, member_id: str, beat: ConsumerHeartbeat, journal: Journal, now_ms: int
-    ) -> bool:
+    def update_subscription(self, group: ConsumerGroup, member_id: str, after: Subscription, journal: Journal) -> bool:
         """Store what the member asks for, and give the group a new epoch when that or the topics call for one. Returns whether
-        the member reads other topics than before."""
+        the member reads other topics than before. Raises: KafkaError (INVALID_REGULAR_EXPRESSION)."""
         before = group.subscriptions.get(member_id)
-        after = _updated(before or NO_SUBSCRIPTION, beat)
         expression = after.topic_regex
         if expression and expression not in group.members_by_expression:
             problem = invalid_text(expression, group.members_by_expression.keys())
@@ -184,14 +194,13 @@ class ConsumerMembership:
         before = before or NO_SUBSCRIPTION
         has_names_changed = before.topic_names != after.topic_names
         change = self._expressions.updated(group, before, after, journal)
-        self._expressions.resolve_if_due(group, journal, beat.may_describe, now_ms)
         if has_names_changed or change is ExpressionChange.RESOLVED:
             self.bump_epoch(group, journal, f"subscription of {member_id}")
         elif group.needs_refresh:
             self.refresh(group, journal)
         return has_names_changed or change is not ExpressionChange.NONE
 
-    def _reconcile(
+    def reconcile(
         self,
         group: ConsumerGroup,
         member_id: str,
@@ -219,7 +228,7 @@ class ConsumerMembership:
             return current
         journal.put(group, EntryKey(EntryKind.CURRENT, group.group_id, member_id), following)
         timer = RevocationTimer(group.group_id, member_id)
-        if following.state is MemberState.UNREVOKED_PARTITIONS:
+        if following.state is MemberState.UNREVOKED_PARTITIONS and subscription.classic is None:
             journal.then(ScheduleTimer(timer, now_ms + subscription.rebalance_timeout_ms))
         else:
             journal.then(CancelTimer(timer))
@@ -252,7 +261,7 @@ class ConsumerMembership:
     # --- leaving ---------------------------------------------------------------------------------------------------
 
     def leave(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, journal: Journal
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, journal: Journal, now_ms: int
     ) -> ConsumerGroupHeartbeatResponse:
         """Raises: KafkaError when there is no such member."""
         member_id, instance_id = request.member_id, request.instance_id
@@ -263,7 +272,7 @@ class ConsumerMembership:
                 self._leave_for_a_while(group, member_id, journal)
                 return heartbeat_response(member_id, STATIC_LEAVE_EPOCH)
         check_known(group, member_id)
-        self.remove(group, [member_id], "left", journal)
+        self.remove(group, [member_id], "left", journal, now_ms)
         return heartbeat_response(member_id, request.member_epoch)
 
     def _leave_for_a_while(self, group: ConsumerGroup, member_id: str, journal: Journal) -> None:
@@ -272,13 +281,18 @@ class ConsumerMembership:
         away = replace(current, member_epoch=STATIC_LEAVE_EPOCH, assigned=kept, pending_revocation={})
         journal.put(group, EntryKey(EntryKind.CURRENT, group.group_id, member_id), away)
 
-    def remove(self, group: ConsumerGroup, member_ids: Collection[str], why: str, journal: Journal) -> None:
-        """Remove members; what they own is free, and the others get a new target."""
+    def remove(
+        self, group: ConsumerGroup, member_ids: Collection[str], why: str, journal: Journal, now_ms: int
+    ) -> None:
+        """Remove members; what they own is free, and the others get a new target, or have a classic group to themselves."""
+        journal.then(MembersRemoved(group.group_id, tuple(member_ids), why))
+        for member_id in member_ids:
+            self._cancel_timers(group.group_id, member_id, journal)
+        if self._downgrade(group, member_ids, journal, now_ms):
+            return
         for member_id in member_ids:
             self._remove_entries(group, member_id, journal)
-            self._cancel_timers(group.group_id, member_id, journal)
         self._expressions.remove_unread(group, journal)
-        journal.then(MembersRemoved(group.group_id, tuple(member_ids), why))
         self.bump_epoch(group, journal, "members removed")
 
     def _remove_entries(self, group: ConsumerGroup, member_id: str, journal: Journal) -> None:
@@ -287,27 +301,31 @@ class ConsumerMembership:
 
     # --- timers ----------------------------------------------------------------------------------------------------
 
-    def on_session_timer(self, group: ConsumerGroup, member_id: str, journal: Journal) -> None:
+    def on_session_timer(self, group: ConsumerGroup, member_id: str, journal: Journal, now_ms: int) -> None:
         if member_id in group.subscriptions:
-            self.remove(group, [member_id], "session expired", journal)
+            self.remove(group, [member_id], "session expired", journal, now_ms)
 
-    def on_revocation_timer(self, group: ConsumerGroup, member_id: str, journal: Journal) -> None:
+    def on_revocation_timer(self, group: ConsumerGroup, member_id: str, journal: Journal, now_ms: int) -> None:
         if group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-            self.remove(group, [member_id], "did not give up partitions in time", journal)
+            self.remove(group, [member_id], "did not give up partitions in time", journal, now_ms)
 
     def watch_loaded(self, group: ConsumerGroup, now_ms: int) -> Iterable[ScheduleTimer]:
         """The timers of the members of a group that was loaded: sessions begin anew."""
         session_timeout_ms = self._configs.of(group.group_id).session_timeout_ms
         for member_id, subscription in group.subscriptions.items():
             timer = ConsumerSessionTimer(group.group_id, member_id)
-            yield ScheduleTimer(timer, now_ms + session_timeout_ms)
-            if group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
+            classic = subscription.classic
+            timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
+            yield ScheduleTimer(timer, now_ms + timeout_ms)
+            if classic is None and group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
                 deadline_ms = now_ms + subscription.rebalance_timeout_ms
                 yield ScheduleTimer(RevocationTimer(group.group_id, member_id), deadline_ms)
 
     def _cancel_timers(self, group_id: str, member_id: str, journal: Journal) -> None:
         journal.then(CancelTimer(ConsumerSessionTimer(group_id, member_id)))
         journal.then(CancelTimer(RevocationTimer(group_id, member_id)))
+        journal.then(CancelTimer(RejoinTimer(group_id, member_id)))
+        journal.then(CancelTimer(FetchAssignmentTimer(group_id, member_id)))
 
 
 def _updated(subscription: Subscription, beat: ConsumerHeartbeat) -> Subscription:
