@@ -52,6 +52,14 @@ class Compute(NamedTuple):
 Steps = Generator[Ask | Compute, Any, T]
 VersionRanges = dict[int, tuple[int, int]]
 """The oldest and the newest version that a broker knows, by API key."""
+_TRANSACTION_VERSION: Final = "transaction.version"
+
+
+class Known(NamedTuple):
+    """What a broker says at the begin of a connection. `transaction_version` is the cluster's level, 0 without features."""
+
+    ranges: VersionRanges
+    transaction_version: int = 0
 
 
 class Login(NamedTuple):
@@ -62,7 +70,7 @@ class Login(NamedTuple):
     version: int = 1
 
 
-def ask_versions() -> Steps[VersionRanges]:
+def ask_versions() -> Steps[Known]:
     """Return what the broker knows. Raises KafkaError."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
     response: ApiVersionsResponse = yield Ask(request, 3)
@@ -70,7 +78,9 @@ def ask_versions() -> Steps[VersionRanges]:
         response = yield Ask(request, 0)
     if response.error_code:
         raise KafkaError(ErrorCode(response.error_code), f"ApiVersions failed: {ErrorCode(response.error_code).name}")
-    return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    ranges = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    levels = {each.name: each.max_version_level for each in response.finalized_features}
+    return Known(ranges, levels.get(_TRANSACTION_VERSION, 0))
 
 
 def log_in(login: Login) -> Steps[int]:

@@ -26,13 +26,16 @@ HIGHEST: Final[dict[int, int]] = {
     28: 4,  # TxnOffsetCommit: 5 adds the group to the transaction by itself
     57: 1,  # UpdateFeatures: from 2 on there are no results of single features
 }
-"""The newest version that is used of an API, where that is not the newest that is known."""
+"""The newest version that is used of an API, where that is not the newest that is known, unless a caller knows more of it."""
 
 
-def common_version(request: type[Request], known: VersionRanges, broker: str) -> int:
-    """Return the newest common version; `broker` is the name of who knows these. Raises KafkaError."""
+def common_version(request: type[Request], known: VersionRanges, broker: str, max_version: int | None = None) -> int:
+    """Return the newest common version; `broker` is the name of who knows these. `max_version` is given by who understands
+    the request up to there, in place of `HIGHEST`. Raises KafkaError."""
     theirs, first = known.get(request.api_key), request.min_version
-    last = min(request.max_version, HIGHEST.get(request.api_key, request.max_version))
+    if max_version is None:
+        max_version = HIGHEST.get(request.api_key, request.max_version)
+    last = min(request.max_version, max_version)
     if theirs is not None and max(first, theirs[0]) <= min(last, theirs[1]):
         return min(last, theirs[1])
     spoken = "not" if theirs is None else f"in versions {theirs[0]} to {theirs[1]}"

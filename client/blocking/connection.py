@@ -200,7 +200,7 @@ class BrokerConnection:
 
     def _ask_versions(self) -> VersionRanges:
         try:
-            return self._carry_out(ask_versions())
+            return self._carry_out(ask_versions()).ranges
         except KafkaError as error:
             raise self._lost(error.message) from error
 

@@ -24,7 +24,7 @@ from client.backoff import Backoff
 from client.cluster_view import ClusterView
 from client.errors import ClusterUnavailable
 from client.event_loop.broker_client import BrokerClient
-from client.opening import Ask, VersionRanges, ask_versions
+from client.opening import Ask, Known, VersionRanges, ask_versions
 from client.versions import common_version
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersionsResponse
@@ -81,6 +81,8 @@ class AsyncClusterClient:
             tuple[int, int], BrokerClient
         ] = {}  # by broker and lane; addresses to begin with are below zero
         self._versions: dict[int, VersionRanges] = {}
+        self.transaction_version = 0
+        """The level of that feature in the cluster, as the last broker said that was connected to."""
         self._unreached: set[int] = set()
         """Who has not answered when last asked: the next attempt has the whole time."""
         self._topics: dict[str, None] = {}
@@ -209,12 +211,12 @@ class AsyncClusterClient:
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> R:
-        """Send a request in the newest version that both sides know, up to `max_version`. Raises OSError, KafkaError."""
+        """Send a request in the newest version that both sides know, up to `max_version`, if it is given, else up to the one
+        that is commonly used. Raises OSError, KafkaError."""
         client = self._client(broker_id, lane)
         with self._forgetting(broker_id):
-            version = common_version(type(request), await self._known(broker_id, client), self.view.name(broker_id))
-            if max_version is not None:
-                version = min(version, max_version)
+            known = await self._known(broker_id, client)
+            version = common_version(type(request), known, self.view.name(broker_id), max_version)
             return await client.send(request, version, response_type, timeout_ms=timeout_ms)
 
     async def send_to_any(self, request: Request, response_type: type[R], *, max_version: int | None = None) -> R:
@@ -341,7 +343,8 @@ class AsyncClusterClient:
         """Return the versions that a broker knows, which it is asked for once."""
         known = self._versions.get(broker_id)
         if known is None:
-            known = self._versions[broker_id] = await self._ask_versions(client, timeout_ms)
+            known, self.transaction_version = await self._ask_versions(client, timeout_ms)
+            self._versions[broker_id] = known
         return known
 
     def _shown(self, broker_id: int) -> str:
@@ -367,13 +370,13 @@ class AsyncClusterClient:
         return None if address is None else Address(*address)
 
     @staticmethod
-    async def _ask_versions(client: BrokerClient, timeout_ms: int | None) -> VersionRanges:
+    async def _ask_versions(client: BrokerClient, timeout_ms: int | None) -> Known:
         steps, response = ask_versions(), None
         while True:
             try:
                 step = steps.send(response)
             except StopIteration as end:
-                found: VersionRanges = end.value
+                found: Known = end.value
                 return found
             assert isinstance(step, Ask)
             response = await client.send(step.request, step.version, ApiVersionsResponse, timeout_ms=timeout_ms)

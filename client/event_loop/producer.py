@@ -28,6 +28,7 @@ from protocol.key_hashes import by_murmur2
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.compression import Compression
 from protocol.records.record import Record
+from protocol.transaction_version import PRODUCE_SINCE
 from runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class AsyncProducer:
 
     def begin(self) -> None:
         """Raises FatalError."""
-        self.core.transaction.begin()
+        self.core.transaction.begin(self._cluster.transaction_version)
 
     async def send_offsets(self, group: GroupMembership, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit the offsets of a group with the transaction. Raises AbortableError, FatalError."""
@@ -215,7 +216,8 @@ class AsyncProducer:
     async def _produce(self, leader: int, batches: dict[TopicPartition, ProducerBatch[_Waiter]]) -> None:
         left = dict(batches)
         try:
-            response = await self._cluster.send(leader, self._request(batches), ProduceResponse)
+            request, max_version = self._request(batches), PRODUCE_SINCE if self.core.transaction.bumps_epoch else None
+            response = await self._cluster.send(leader, request, ProduceResponse, max_version=max_version)
         except OSError as error:
             reason = str(error)
         except KafkaError as error:
@@ -257,7 +259,9 @@ class AsyncProducer:
             if ask.coordinator is None:
                 response = await self._cluster.send_to_any(request, request.response_type)
             else:
-                response = await self._cluster.send_to_coordinator(*ask.coordinator, request, request.response_type)
+                response = await self._cluster.send_to_coordinator(
+                    *ask.coordinator, request, request.response_type, max_version=ask.max_version
+                )
         except OSError:
             transaction.unanswered(ask, self._now_ms())
         except KafkaError as error:

@@ -18,7 +18,7 @@ from typing import Final, Generic
 from client.errors import AbortableError
 from client.producing.batch import Finished, ProducerBatch, W
 from client.producing.partition_queue import PartitionQueue
-from client.producing.transaction import CoordinatorRequest, ProducerTransaction, State
+from client.producing.transaction import CONCURRENT_PAUSE_MS, CoordinatorRequest, ProducerTransaction, State
 from client.producing.verdicts import ProducerVerdict, verdict_on
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.produce import ProduceRequest
@@ -29,7 +29,7 @@ RECORD_OVERHEAD_BYTES: Final = 21
 """At most what a record has beside its key, value and headers."""
 NOT_APPENDED: Final = frozenset({
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.NOT_ENOUGH_REPLICAS,
-    ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.CONCURRENT_TRANSACTIONS,
 })  # fmt: skip
 """The answers behind which a batch is certainly not in the log. Any other that calls for a repetition may follow an append."""
 
@@ -97,6 +97,8 @@ class ProducerCore(Generic[W]):
             is_flushing = self.is_flushing or self.transaction.state is State.COMMITTING
             while (batch := queue.take(now_ms, is_flushing=is_flushing)) is not None:
                 found.append(batch)
+        if found:
+            self.transaction.batches_sent()
         return found
 
     def next_ask(self, now_ms: int) -> CoordinatorRequest | None:
@@ -161,7 +163,10 @@ class ProducerCore(Generic[W]):
             return self._fail(queue, batch, ProducerVerdict.FAIL, error)
         if batch.created_ms + self._limits.delivery_timeout_ms <= now_ms:
             return self._fail(queue, batch, ProducerVerdict.FAIL, self._late())
-        queue.repeat(batch, now_ms + self._backoff_ms(batch.attempts_count))
+        pause_ms = self._backoff_ms(batch.attempts_count)
+        if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            pause_ms = min(pause_ms, CONCURRENT_PAUSE_MS)
+        queue.repeat(batch, now_ms + pause_ms)
         return []
 
     def _on_sequence_lost(

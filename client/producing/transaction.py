@@ -12,6 +12,8 @@ its epoch by itself.
 Rules: one request to a coordinator at a time. A partition is added before its first batch. EndTxn follows when every batch has
 its answer, and is left out when nothing was added. The epoch is raised behind an abort whose batches or offsets may still be on
 their way, so that a late copy cannot come into the next transaction (KIP-360). A commit whose answer is missing stays a commit.
+In a cluster where each end of a transaction raises the epoch (`version` is EPOCH_BUMPS), brokers add partitions and offsets
+themselves: the only requests are those that carry them, and EndTxn, whose response has the next identity.
 Source: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; Kafka TransactionManager.
 """
 
@@ -36,7 +38,7 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -46,13 +48,15 @@ from protocol.messages.txn_offset_commit import (
 )
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
+from protocol.transaction_version import END_SINCE, EPOCH_BUMPS, OFFSET_COMMIT_SINCE, ONE_EPOCH
 
 MAX_EPOCH: Final = 32767 - 1
 """The last epoch that a producer may raise: the broker keeps one more for itself."""
 
 
 CONCURRENT_PAUSE_MS: Final = 20
-"""Before partitions are added again while the markers of the transaction before are being written: it does not take long."""
+"""Before partitions are added again, by themselves or with what is sent to them, while the markers of the transaction before
+are being written: it does not take long."""
 
 
 class State(Enum):
@@ -80,6 +84,8 @@ class CoordinatorRequest:
 
     request: Request
     coordinator: tuple[KeyKind, str] | None
+    max_version: int | None = None
+    """The newest version that says what is meant; None for the one that is commonly used."""
 
 
 class _Begun(Enum):
@@ -98,6 +104,7 @@ class ProducerTransaction:
         self.identity = NO_IDENTITY
         self.error: KafkaError | None = None
         self.must_bump = False
+        self.version = ONE_EPOCH
         self._timeout_ms = timeout_ms
         self._backoff_ms = backoff_ms
         self._added: set[TopicPartition] = set()
@@ -117,10 +124,16 @@ class ProducerTransaction:
         if self.state is State.UNINITIALIZED:
             self.state = State.INITIALIZING
 
-    def begin(self) -> None:
-        """Raises FatalError."""
+    def begin(self, level: int = ONE_EPOCH) -> None:
+        """`level` is the cluster's of transaction.version. Raises FatalError."""
         self._check(State.READY)
         self.state = State.IN_TRANSACTION
+        self.version = EPOCH_BUMPS if level >= EPOCH_BUMPS else ONE_EPOCH
+
+    @property
+    def bumps_epoch(self) -> bool:
+        """Whether the end of the transaction raises the epoch, and brokers add to it what is sent in it."""
+        return self.version == EPOCH_BUMPS
 
     def check_open(self) -> None:
         """Raises AbortableError or FatalError where nothing can be added to the transaction."""
@@ -132,7 +145,9 @@ class ProducerTransaction:
             self._check()
 
     def add(self, key: TopicPartition) -> None:
-        if key not in self._added:
+        if self.bumps_epoch:
+            self._added.add(key)
+        elif key not in self._added:
             self._new[key] = None
 
     def add_offsets(self, group: GroupMembership, offsets: dict[TopicPartition, OffsetAndMetadata]) -> object:
@@ -171,6 +186,11 @@ class ProducerTransaction:
             return self.state is State.READY
         return key in self._added and self.state in (State.IN_TRANSACTION, State.COMMITTING)
 
+    def batches_sent(self) -> None:
+        """Batches go to their leaders, which may begin the transaction."""
+        if self._begun is _Begun.NO:
+            self._begun = _Begun.PERHAPS
+
     def batch_failed(self, verdict: ProducerVerdict, error: KafkaError) -> None:
         """A batch has failed. `verdict` is FATAL or another."""
         if verdict is ProducerVerdict.FATAL:
@@ -201,9 +221,12 @@ class ProducerTransaction:
         coordinator = None if self.transactional_id is None else (KeyKind.TRANSACTION, self.transactional_id)
         if isinstance(request, TxnOffsetCommitRequest):
             coordinator = (KeyKind.GROUP, request.group_id)
-        if isinstance(request, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest) and self._begun is _Begun.NO:
+        max_version = None
+        if self.bumps_epoch and isinstance(request, TxnOffsetCommitRequest | EndTxnRequest):
+            max_version = OFFSET_COMMIT_SINCE if isinstance(request, TxnOffsetCommitRequest) else END_SINCE
+        if self._begun is _Begun.NO and not isinstance(request, InitProducerIdRequest):
             self._begun = _Begun.PERHAPS
-        self._asking = CoordinatorRequest(request, coordinator)
+        self._asking = CoordinatorRequest(request, coordinator, max_version)
         return self._asking
 
     def answered(self, ask: CoordinatorRequest, response: Response, now_ms: int) -> bool:
@@ -220,7 +243,10 @@ class ProducerTransaction:
             self._on_offsets(response)
         if verdict in (ProducerVerdict.REPEAT, ProducerVerdict.FIND):
             self._pause(now_ms)
-            if worst is ErrorCode.CONCURRENT_TRANSACTIONS and kind is AddPartitionsToTxnRequest:
+            if worst is ErrorCode.CONCURRENT_TRANSACTIONS and kind in (
+                AddPartitionsToTxnRequest,
+                TxnOffsetCommitRequest,
+            ):
                 self.not_before_ms = min(self.not_before_ms, now_ms + CONCURRENT_PAUSE_MS)
             return verdict is ProducerVerdict.FIND
         self._attempts_count = 0
@@ -295,7 +321,7 @@ class ProducerTransaction:
     def _send_offsets(self, pending: PendingOffsets) -> Request:
         producer_id, epoch = self.identity
         group = pending.group
-        if group.group_id not in self._added_groups:
+        if not self.bumps_epoch and group.group_id not in self._added_groups:
             return AddOffsetsToTxnRequest(
                 transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, group_id=group.group_id
             )
@@ -348,7 +374,10 @@ class ProducerTransaction:
             case TxnOffsetCommitResponse():
                 if self._offsets:
                     self._offsets.popleft()
-            case _:
+            case EndTxnResponse():
+                if response.producer_id >= 0:
+                    self.identity = IdAndEpoch(response.producer_id, response.producer_epoch)
+                    self.must_bump = False
                 self._end()
 
     def _end(self) -> None:

@@ -20,6 +20,8 @@ from protocol.topic_partition import TopicPartition
 class Cluster:
     """Two brokers that lead a partition each, and answer when `answers` is set."""
 
+    transaction_version = 0
+
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.answers = asyncio.Event()
@@ -34,7 +36,9 @@ class Cluster:
     async def send_to_any(self, request: Any, response_type: type[Any]) -> Any:
         return InitProducerIdResponse(throttle_time_ms=0, error_code=0, producer_id=7, producer_epoch=0)
 
-    async def send(self, broker_id: int, request: ProduceRequest, response_type: type[Any]) -> Any:
+    async def send(
+        self, broker_id: int, request: ProduceRequest, response_type: type[Any], *, max_version: int | None = None
+    ) -> Any:
         rows = request.topic_data[0].partition_data
         self.requests.append((broker_id, [row.index for row in rows]))
         self.asked.set()

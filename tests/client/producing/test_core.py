@@ -71,7 +71,10 @@ def response_to(ask: CoordinatorRequest, code: ErrorCode = E.NONE, epoch: int = 
                 for topic in request.topics
             ])  # fmt: skip
         case _:
-            return EndTxnResponse(throttle_time_ms=0, error_code=code)
+            next_id = (7, epoch) if epoch else (-1, -1)
+            return EndTxnResponse(
+                throttle_time_ms=0, error_code=code, producer_id=next_id[0], producer_epoch=next_id[1]
+            )
 
 
 def answer(core: ProducerCore[int], kind: type, code: ErrorCode = E.NONE, now_ms: int = 0, epoch: int = 0) -> bool:
@@ -449,3 +452,82 @@ def _carried_out(
     if fault == "late" and code is E.NONE:
         code = E.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return core.answered(batch, code, None, len(partition.log), now_ms)
+
+
+# --- transactions whose end raises the epoch ---
+
+
+def raising(transactional_id: str = "tx") -> ProducerCore[int]:
+    """A producer in a transaction of such a cluster."""
+    core = core_of(transactional_id)
+    core.transaction.initialize()
+    answer(core, InitProducerIdRequest)
+    core.transaction.begin(2)
+    return core
+
+
+def sent(core: ProducerCore[int], number: int = 0) -> ProducerBatch[int]:
+    core.append(KEY, record(number), number, 0)
+    [batch] = core.take(0)
+    return batch
+
+
+def test_nothing_is_added_and_each_transaction_has_its_epoch() -> None:
+    core = raising()
+    for epoch in (0, 1):
+        batch = sent(core)
+        assert (batch.identity, batch.base_sequence) == ((7, epoch), 0)
+        core.answered(batch, E.NONE, None, 0, 0)
+        assert core.next_ask(0) is None
+        core.transaction.add_offsets(GroupMembership("g"), OFFSETS)
+        ask = core.next_ask(0)
+        assert ask is not None and isinstance(ask.request, TxnOffsetCommitRequest) and ask.max_version == 5
+        core.transaction.answered(ask, response_to(ask), 0)
+        core.transaction.commit()
+        ask = core.next_ask(0)
+        assert ask is not None and isinstance(ask.request, EndTxnRequest) and ask.max_version == 5
+        core.transaction.answered(ask, response_to(ask, epoch=epoch + 1), 0)
+        assert_state(core, State.READY)
+        core.transaction.begin(2)
+
+
+def test_a_transaction_without_anything_has_no_end() -> None:
+    core = raising()
+    core.transaction.commit()
+    assert core.next_ask(0) is None
+    assert_state(core, State.READY)
+
+
+def test_an_abort_raises_the_epoch_by_itself() -> None:
+    core = raising()
+    batch = sent(core)
+    core.unanswered(batch, "lost", 0, was_sent=True)
+    core.abort()
+    answer(core, EndTxnRequest, epoch=1)
+    assert_state(core, State.READY)
+    core.transaction.begin(2)
+    assert sent(core).identity == (7, 1)
+
+
+def test_a_partition_that_cannot_be_added_yet_gets_the_batch_again_soon() -> None:
+    core = raising()
+    batch = sent(core)
+    core.answered(batch, E.CONCURRENT_TRANSACTIONS, None, -1, 0)
+    assert core.take(19) == [] and core.take(20) == [batch]
+    assert not batch.may_be_appended
+
+
+def test_the_version_is_that_of_the_cluster_at_the_begin() -> None:
+    core = raising()
+    core.transaction.commit()
+    core.next_ask(0)
+    core.transaction.begin(0)
+    core.append(KEY, record(), 0, 0)
+    answer(core, AddPartitionsToTxnRequest)
+    [batch] = core.take(0)
+    core.answered(batch, E.NONE, None, 0, 0)
+    core.transaction.commit()
+    ask = core.next_ask(0)
+    assert ask is not None and ask.max_version is None
+    core.transaction.answered(ask, response_to(ask), 0)
+    assert core.transaction.identity == (7, 0)

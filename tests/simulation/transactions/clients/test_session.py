@@ -63,6 +63,8 @@ class World:
 class Cluster:
     """Answers each kind of request with the next code of its script, and with NONE behind its end."""
 
+    transaction_version = 0
+
     def __init__(self, observer: Any, scripts: dict[str, Iterable[ErrorCode | None]]) -> None:
         self.versions: dict[type[Request], int] = {}
         self.sent: list[type[Request]] = []
@@ -73,7 +75,9 @@ class Cluster:
     def leader_of(self, key: TopicPartition) -> int:
         return 1
 
-    async def send(self, broker_id: int, request: Request, response_type: type[Any]) -> Any:
+    async def send(
+        self, broker_id: int, request: Request, response_type: type[Any], *, max_version: int | None = None
+    ) -> Any:
         self.sent.append(type(request))
         then = self._observer.sending(broker_id, request)
         script = self._scripts.get(request.api_name, [])
@@ -85,7 +89,9 @@ class Cluster:
         self._observer.answered(broker_id, request, response, then)
         return response
 
-    async def send_to_coordinator(self, kind: Any, key: str, request: Request, response_type: type[Any]) -> Any:
+    async def send_to_coordinator(
+        self, kind: Any, key: str, request: Request, response_type: type[Any], *, max_version: int | None = None
+    ) -> Any:
         return await self.send(1, request, response_type)
 
     def forget_topics(self, topics: object) -> None:
