@@ -43,6 +43,7 @@ TABLE = {
     "records": Entry("tools.commands.records", "delete records before an offset", CLUSTERS),
     "perf": Entry("tools.commands.perf", "measure how fast a cluster takes records and delivers them", CLUSTERS, CLI),
     "verify": Entry("tools.commands.verify", "check that every acknowledged record is there", CLUSTERS, CLI),
+    "features": Entry("tools.commands.features", "describe and change the feature levels of a cluster", CLUSTERS),
     "brokers": Entry("tools.commands.brokers", "list brokers, their log directories and their API versions", CLUSTERS),
     "cluster": Entry("tools.commands.cluster", "tell what is wrong with a cluster, and what to do", CLUSTERS),
     "pipeline": Entry("barnabas.pipeline.command", "run Spark jobs on topics", JOBS, SPARK),

@@ -1,8 +1,9 @@
 """`--execute`: the one rule for what destroys.
 
 Rules: a command whose effect no second command takes back (records, topics, groups, offsets, ACLs, members, transactions, the
-place of replicas) checks everything, shows what it would do and changes nothing; with --execute it does it. Everything else
-acts at once. --dry-run says what is so anyway: it is for scripts that were written for kafka-consumer-groups.sh.
+place of replicas), or that keeps brokers or clients out (feature levels), checks everything, shows what it would do and changes
+nothing; with --execute it does it. Everything else acts at once. --dry-run says what is so anyway: it is for scripts that were
+written for kafka-consumer-groups.sh.
 """
 
 from __future__ import annotations

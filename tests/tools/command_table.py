@@ -15,6 +15,7 @@ from barnabas.commands import TABLE, root
 _HERE = "tests.tools.test_commands"
 _OPTIONS = "tests.tools.test_kafka_options"
 _GROUPS = "tests.tools.test_group_commands"
+_FEATURES = "tests.interop.commands.test_features_tool"
 _SETTINGS = "tests.tools.test_setting_commands"
 
 ROWS = {
@@ -29,6 +30,10 @@ ROWS = {
     "configs alter": (_SETTINGS, "test_settings_take_units"),
     "configs describe": (_HERE, "test_settings_are_described_and_altered"),
     "consume": (_HERE, "test_lines_are_written_and_printed_in_order"),
+    "features describe": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
+    "features disable": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
+    "features downgrade": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
+    "features upgrade": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
     "find": (_HERE, "test_a_record_is_found_in_the_partition_of_its_key_and_in_others"),
     "groups delete": (_HERE, "test_offsets_are_reset_only_when_asked"),
     "groups delete-offsets": (_HERE, "test_offsets_are_exported_taken_back_and_deleted"),

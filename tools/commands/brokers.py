@@ -12,11 +12,10 @@ import click
 from client.admin import topics as topic_steps
 from client.admin.brokers import checked, each_broker
 from client.admin.brokers import cluster as describe_cluster
+from client.admin.features import API_VERSIONS
 from client.admin.replicas import log_dirs
-from client.opening import SOFTWARE_NAME
 from protocol.api_names import name_of_api
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
@@ -25,9 +24,6 @@ from runtime.command_line.output import Output
 from runtime.texts import size_text
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_rows
-
-_API_VERSIONS = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version="1")
-
 
 command = Commands("brokers", help="Brokers of a cluster.")
 
@@ -93,7 +89,7 @@ def describe_log_dirs(
 @cluster_command
 def list_api_versions(cluster: Cluster, output: Output, *, broker: int | None) -> None:
     """List the requests that brokers understand, with their versions."""
-    found = checked(cluster.run(each_broker(_API_VERSIONS, _chosen(cluster, None if broker is None else [broker]))))
+    found = checked(cluster.run(each_broker(API_VERSIONS, _chosen(cluster, None if broker is None else [broker]))))
     rows = [
         {
             "broker": each,

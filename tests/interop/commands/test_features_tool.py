@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.commands import main
 from tests.interop.conftest import need_java
 from tests.oracle import java
 from tests.oracle.barnabas import Barnabas
+from tests.oracle.broker import Broker
+from tests.oracle.kafka import ApacheKafka
 from tests.oracle.tools import ToolsJvm
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
@@ -53,6 +56,27 @@ def test_levels_go_up_and_down_by_the_tools_of_both_releases() -> None:
                     "group.version was disabled.",
                     "transaction.version was disabled.",
                 ]
+
+
+@pytest.mark.parametrize("kind", [Barnabas, ApacheKafka])
+def test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9(
+    kind: type[Broker], capfd: pytest.CaptureFixture[str]
+) -> None:
+    need_java()
+    with kind() as broker:
+
+        def told(*words: str, code: int = 0) -> str:
+            assert main([*words, "--bootstrap-server", broker.bootstrap_servers]) == code
+            return "".join(capfd.readouterr())
+
+        assert "no level is above 0" in told("features", "describe")
+        is_ours = kind is Barnabas
+        changed = told("features", "upgrade", "group.version=1", "--execute", code=0 if is_ours else 1)
+        assert ("feature is not supported" in changed) is not is_ours
+        if is_ours:
+            assert "group.version        1      0-1" in told("features", "describe")
+            told("features", "downgrade", "group.version=0", "--execute")
+        assert "no level is above 0" in told("features", "disable", "--all", "--execute")
 
 
 def _settings_of_groups(tools: ToolsJvm, address: tuple[str, str]) -> None:
