@@ -2,7 +2,7 @@
 
 Rules: groups are asked of their coordinators, many of one coordinator in one request. A commit from outside has no member and
 no generation, which a coordinator takes for a group without members only.
-Source: KIP-88, KIP-229, KIP-396, KIP-496, KIP-518, KIP-571.
+Source: KIP-88, KIP-229, KIP-396, KIP-496, KIP-518, KIP-571, KIP-848.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from client.admin.brokers import checked, each_broker
 from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, rows_of
+from client.membership.assignors import encode_assignment
 from protocol.errors import KafkaError
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -37,6 +40,7 @@ CONSUMER = "consumer"
 """The protocol type of consumers."""
 _FIRST_OF_SEVERAL_GROUPS = 8
 """The version of OffsetFetch from which a request names several groups."""
+_DEAD = "Dead"
 _REMOVED = "member was removed by an administrator"
 
 
@@ -55,12 +59,17 @@ def list_all() -> Steps[ListedGroups]:
 
 
 class CoordinatedGroup(NamedTuple):
+    """`consumer` is there for a group of the consumer protocol (KIP-848), of which `group` has what both kinds have."""
+
     group: DescribedGroup
     coordinator: int
+    consumer: ConsumerGroup | None = None
 
 
 def describe(groups: Collection[str]) -> Steps[dict[str, CoordinatedGroup | KafkaError]]:
-    """Return the state and the members of groups; one that there is not has the state "Dead"."""
+    """Return the state and the members of groups; one that there is not has the state "Dead".
+
+    DescribeGroups knows classic groups. What is dead to it may be a group of the consumer protocol: the second request says."""
     coordinators: dict[str, int] = {}
 
     def locate(keys: list[str]) -> Steps[Mapping[str, Any]]:
@@ -72,10 +81,56 @@ def describe(groups: Collection[str]) -> Steps[dict[str, CoordinatedGroup | Kafk
         return ((row.group_id, row.error_code, None, row) for row in response.groups)
 
     found = yield from rows_of(groups, locate, lambda some: DescribeGroupsRequest(groups=some), read)
+    dead = [name for name, each in found.items() if not isinstance(each, KafkaError) and each.group_state == _DEAD]
+    consumers = (yield from _describe_consumers(dead)) if dead else {}
     return {
-        name: each if isinstance(each, KafkaError) else CoordinatedGroup(each, coordinators[name])
+        name: each
+        if isinstance(each, KafkaError)
+        else CoordinatedGroup(described_consumer(consumers[name]), coordinators[name], consumers[name])
+        if name in consumers
+        else CoordinatedGroup(each, coordinators[name])
         for name, each in found.items()
     }
+
+
+def _describe_consumers(groups: list[str]) -> Steps[dict[str, ConsumerGroup]]:
+    """Return those that are groups of the consumer protocol. A broker before 3.7 does not know the request, and one of 3.9 with
+    ZooKeeper has no such groups."""
+
+    def read(response: Any) -> Rows[str, ConsumerGroup]:
+        return ((row.group_id, row.error_code, row.error_message, row) for row in response.groups)
+
+    found = yield from rows_of(
+        groups,
+        located(KeyKind.GROUP),
+        lambda some: ConsumerGroupDescribeRequest(group_ids=some, include_authorized_operations=False),
+        read,
+    )
+    return {name: each for name, each in found.items() if not isinstance(each, KafkaError)}
+
+
+def described_consumer(group: ConsumerGroup) -> DescribedGroup:
+    """Return a group of the consumer protocol in the form of a classic one."""
+    return DescribedGroup(
+        error_code=group.error_code,
+        group_id=group.group_id,
+        group_state=group.group_state,
+        protocol_type=CONSUMER,
+        protocol_data=group.assignor_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=b"",
+                member_assignment=encode_assignment(
+                    [(row.topic_name, each) for row in member.assignment.topic_partitions for each in row.partitions]
+                ),
+            )
+            for member in group.members
+        ],
+    )
 
 
 def assigned(member: DescribedGroupMember, group: DescribedGroup) -> list[TopicPartition]:

@@ -1,21 +1,22 @@
 """`barnabas groups`: list, describe with lag, reset offsets, delete, take members out.
 
 Rules: everything is checked for all groups before one is changed.
-Source: kafka-consumer-groups.sh; KIP-571.
+Source: kafka-consumer-groups.sh; KIP-571, KIP-848.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
 from client.admin import groups as group_steps
-from client.admin.groups import CoordinatedGroup, MemberName
+from client.admin.groups import CONSUMER, CoordinatedGroup, MemberName
 from protocol.errors import KafkaError
+from protocol.messages.consumer_group_describe import Member as ConsumerMember
 from protocol.messages.describe_groups import DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 from protocol.primitives import DecodeError
@@ -32,7 +33,9 @@ from tools.group_targets import chosen_partitions, new_offsets, offset_target
 from tools.names_given import one_name, some_names
 
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
-_STATE_COLUMNS = ("group", "coordinator", "assignor", "state", "members")
+_STATE_COLUMNS = ("group", "coordinator", "type", "assignor", "state", "members")
+CLASSIC = "classic"
+"""The type of groups whose members assign; that of the others is CONSUMER."""
 _ALL_GROUPS = click.option("--all-groups", is_flag=True, help="all groups")
 _MISSING = "Dead"
 """The state of a group that there is not."""
@@ -46,14 +49,20 @@ command = Commands("groups", help="Consumer groups.")
               help="only groups in these states; may be repeated")  # fmt: skip
 @cluster_command
 def list_groups(cluster: Cluster, output: Output, *, states: tuple[str, ...]) -> None:
-    """List the groups of all brokers, with their states."""
+    """List the groups of all brokers, with their states, and with their types unless all are classic."""
     wanted = {state.strip().lower() for text in states for state in text.split(",") if state}
     rows = [
-        {"group": group.group_id, "state": group.group_state, "is_simple": not group.protocol_type}
+        {
+            "group": group.group_id,
+            "type": group.group_type.lower() or CLASSIC,
+            "state": group.group_state,
+            "is_simple": not group.protocol_type,
+        }
         for group in _listed(cluster)
         if not wanted or group.group_state.lower() in wanted
     ]
-    output.table(rows, ("group", "state"))
+    is_mixed = any(row["type"] != CLASSIC for row in rows)
+    output.table(rows, ("group", *(("type",) if is_mixed else ()), "state"))
 
 
 @command.command("describe")
@@ -106,15 +115,24 @@ def _show(
         return
     for each in documents:
         lag = "unknown" if each["total_lag"] is None else each["total_lag"]
+        kind = "" if each["type"] == CLASSIC else " (consumer protocol)"
         Output.note(
-            f"group {each['group']}: {each['state']}, {count_text(len(each['members']), 'member')}, "
+            f"group {each['group']}{kind}: {each['state']}, {count_text(len(each['members']), 'member')}, "
             f"coordinator {each['coordinator']}, lag {lag}"
         )
     rows = [
         {"group": each["group"], **row} for each in documents for row in each["members" if members else "partitions"]
     ]
     columns = (
-        ("member_id", *(("instance_id",) if verbose else ()), "client_id", "host", "partitions")
+        (
+            "member_id",
+            *(("instance_id",) if verbose else ()),
+            "client_id",
+            "host",
+            *(("member_epoch",) if any(row["member_epoch"] is not None for row in rows) else ()),
+            "partitions",
+            *(("target_partitions",) if verbose and any(row["member_epoch"] is not None for row in rows) else ()),
+        )
         if members
         else _LAG_COLUMNS
     )
@@ -147,10 +165,13 @@ def delete_groups(
 def _show_for_deletion(cluster: Cluster, output: Output, names: list[str]) -> None:
     """Print the groups. Raises Failure where --execute would."""
     found = _descriptions(cluster, names)
-    for each, _ in found:
+    for each in (description.group for description in found):
         if each.group_state == _MISSING:
             raise Failure(f"there is no group {each.group_id} (`barnabas groups list` shows the groups)")
-    rows = [{"group": each.group_id, "state": each.group_state, "members": len(each.members)} for each, _ in found]
+    rows = [
+        {"group": each.group_id, "state": each.group_state, "members": len(each.members)}
+        for each in (description.group for description in found)
+    ]
     output.table(rows, ("group", "state", "members"))
     _check_without_members(found)
     Output.note("nothing was deleted: --execute deletes these groups")
@@ -158,7 +179,8 @@ def _show_for_deletion(cluster: Cluster, output: Output, names: list[str]) -> No
 
 def _check_without_members(descriptions: list[CoordinatedGroup]) -> None:
     """Raises Failure."""
-    active = [each for each, _ in descriptions if each.group_state not in ("Empty", _MISSING)]
+    groups = [description.group for description in descriptions]
+    active = [each for each in groups if each.group_state not in ("Empty", _MISSING)]
     if active:
         texts = [f"group {each.group_id} is {each.group_state}" for each in active]
         shown = active[0].group_id
@@ -394,7 +416,10 @@ def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]
     known = [max(lag.lag, 0) for lag in lags if lag.lag is not None]
     return {
         "group": group.group_id,
+        "type": CLASSIC if description.consumer is None else CONSUMER,
         "state": group.group_state,
+        "group_epoch": None if description.consumer is None else description.consumer.group_epoch,
+        "assignment_epoch": None if description.consumer is None else description.consumer.assignment_epoch,
         "coordinator": description.coordinator,
         "assignor": group.protocol_data,
         "total_lag": sum(known) if len(known) == len(lags) else None,
@@ -405,10 +430,25 @@ def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]
 
 def _member(description: CoordinatedGroup, member: DescribedGroupMember) -> dict[str, Any]:
     keys = group_steps.assigned(member, description.group)
+    consumer = None
+    if description.consumer is not None:
+        consumer = next(each for each in description.consumer.members if each.member_id == member.member_id)
     return {
         "member_id": member.member_id,
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "host": member.client_host,
-        "partitions": sorted(f"{topic}-{partition}" for topic, partition in keys),
+        "member_epoch": None if consumer is None else consumer.member_epoch,
+        "partitions": _partitions(keys),
+        "target_partitions": None if consumer is None else _target(consumer),
     }
+
+
+def _target(member: ConsumerMember) -> list[str]:
+    """Return what a member shall have once the others have given it up."""
+    rows = member.target_assignment.topic_partitions
+    return _partitions((row.topic_name, partition) for row in rows for partition in row.partitions)
+
+
+def _partitions(keys: Iterable[Key]) -> list[str]:
+    return sorted(f"{topic}-{partition}" for topic, partition in keys)

@@ -18,9 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from client.admin.configs import ResourceKind
+from client.admin.groups import described_consumer
 from client.admin.offsets import offsets_request
 from client.admin.replicas import log_dirs_request
-from protocol.messages.describe_groups import DescribeGroupsRequest
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -44,7 +46,8 @@ STALLED_FOR_MS = 60_000
 TOPICS_PER_REQUEST = 200
 COMPARED_PARTITIONS = 5_000
 """In larger clusters brokers are not asked for all partitions to compare what they say."""
-_DESCRIBED_TYPES = ("", "classic", "Classic")
+_CLASSIC_TYPES = ("", "classic", "Classic")
+_CONSUMER_TYPES = ("consumer", "Consumer")
 """As ListGroups names the types of groups; brokers before 3.8 name none."""
 DESCRIBE_QUORUM = 55
 """The API that only brokers have whose controllers form a quorum."""
@@ -196,28 +199,36 @@ def _absent(queries: BrokerQueries, partitions: tuple[PartitionView, ...]) -> fr
 
 
 def _described_groups(queries: BrokerQueries, listed: dict[int, Any]) -> list[GroupView]:
-    """Return the groups with what they have committed; ends are not known yet. DescribeGroups knows classic groups only."""
-    names = {
-        broker: known
-        for broker, response in listed.items()
-        if (known := [group.group_id for group in response.groups if group.group_type in _DESCRIBED_TYPES])
-    }
+    """Return the groups with what they have committed; ends are not known yet. Each kind of group has its own request."""
+    classic, consumer = (_names_of(listed, types) for types in (_CLASSIC_TYPES, _CONSUMER_TYPES))
     for broker, response in listed.items():
-        others = len(response.groups) - len(names.get(broker, ()))
+        others = len(response.groups) - len(classic.get(broker, ())) - len(consumer.get(broker, ()))
         if others:
-            queries.unseen.append(
-                f"groups of broker {broker}: {others} use a group protocol that DescribeGroups does not know"
-            )
-    described = queries.ask_each(
-        "groups", {broker: DescribeGroupsRequest(groups=groups) for broker, groups in names.items()}
+            queries.unseen.append(f"groups of broker {broker}: {others} are of a kind that this command does not know")
+    of_classic = queries.ask_each(
+        "groups", {broker: DescribeGroupsRequest(groups=groups) for broker, groups in classic.items()}
     )
+    of_consumers = queries.ask_each(
+        "groups",
+        {
+            broker: ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
+            for broker, groups in consumer.items()
+        },
+    )
+    described: dict[int, list[DescribedGroup]] = {broker: [*each.groups] for broker, each in of_classic.items()}
+    for broker, each in of_consumers.items():
+        described.setdefault(broker, []).extend(described_consumer(group) for group in each.groups)
     committed = queries.ask_each(
-        "offsets of groups", {broker: messages.offset_fetch_request(names[broker]) for broker in described}
+        "offsets of groups",
+        {
+            broker: messages.offset_fetch_request(group.group_id for group in groups)
+            for broker, groups in described.items()
+        },
     )
     found = []
-    for broker, response in described.items():
+    for broker, groups in described.items():
         offsets = messages.commits(committed[broker]) if broker in committed else {}
-        for group in response.groups:
+        for group in groups:
             try:
                 owned = messages.assigned(group)
             except DecodeError:
@@ -234,6 +245,15 @@ def _described_groups(queries: BrokerQueries, listed: dict[int, Any]) -> list[Gr
                 GroupView(group.group_id, group.group_state, len(group.members), broker, lags, is_simple=is_simple)
             )
     return sorted(found, key=lambda group: group.group)
+
+
+def _names_of(listed: dict[int, Any], types: tuple[str, ...]) -> dict[int, list[str]]:
+    """Return the groups of these types by broker, without brokers that have none."""
+    return {
+        broker: known
+        for broker, response in listed.items()
+        if (known := [group.group_id for group in response.groups if group.group_type in types])
+    }
 
 
 def _offsets(

@@ -1,0 +1,73 @@
+"""Groups of both protocols are described in one form: what is no classic group is asked for as one of the consumer protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from client.admin import groups
+from client.admin.groups import CoordinatedGroup
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages import consumer_group_describe as consumer
+from protocol.messages import describe_groups as classic
+from tests.client.admin.scripted import ScriptedShell
+
+
+def _classic(names: list[str]) -> classic.DescribeGroupsResponse:
+    """Only "c" is a classic group; a coordinator says of all others that they are dead."""
+    rows = [
+        classic.DescribedGroup(
+            error_code=0, group_id=name, group_state="Stable" if name == "c" else "Dead", protocol_type="consumer",
+            protocol_data="range", members=[],
+        )
+        for name in names
+    ]  # fmt: skip
+    return classic.DescribeGroupsResponse(groups=rows)
+
+
+def _consumer(names: list[str]) -> consumer.ConsumerGroupDescribeResponse:
+    def rows(*partitions: int) -> consumer.Assignment:
+        return consumer.Assignment(
+            topic_partitions=[consumer.TopicPartitions(topic_id=bytes(16), topic_name="t", partitions=list(partitions))]
+        )
+
+    member = consumer.Member(
+        member_id="m", instance_id="i", member_epoch=7, client_id="app", client_host="/10.0.0.1",
+        subscribed_topic_names=["t"], assignment=rows(0, 2), target_assignment=rows(0),
+    )  # fmt: skip
+    return consumer.ConsumerGroupDescribeResponse(
+        throttle_time_ms=0,
+        groups=[
+            consumer.DescribedGroup(
+                error_code=0 if name == "k" else ErrorCode.GROUP_ID_NOT_FOUND, group_id=name, group_state="Reconciling",
+                group_epoch=8, assignment_epoch=8, assignor_name="uniform", members=[member] if name == "k" else [],
+            )
+            for name in names
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["served", "unknown to the broker"])
+def test_groups_of_both_protocols(is_known: bool) -> None:
+    def answer(_place: object, request: Any) -> Any:
+        if isinstance(request, classic.DescribeGroupsRequest):
+            return _classic(request.groups)
+        return _consumer(request.group_ids) if is_known else KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+    shell = ScriptedShell(answer)
+    found = shell.run(groups.describe(["c", "k", "none"]))
+    described = {name: each for name, each in found.items() if isinstance(each, CoordinatedGroup)}
+    assert [type(request).__name__ for _, request in shell.asked] == [
+        "DescribeGroupsRequest",
+        "ConsumerGroupDescribeRequest",
+    ]
+    assert {name: (each.group.group_state, each.coordinator) for name, each in described.items()} == {
+        "c": ("Stable", 1), "k": ("Reconciling" if is_known else "Dead", 1), "none": ("Dead", 1),
+    }  # fmt: skip
+    assert [name for name, each in described.items() if each.consumer is not None] == (["k"] if is_known else [])
+    if is_known:
+        group = described["k"].group
+        [member] = group.members
+        assert (group.protocol_data, member.group_instance_id, member.client_host) == ("uniform", "i", "/10.0.0.1")
+        assert groups.assigned(member, group) == [("t", 0), ("t", 2)]
