@@ -39,6 +39,7 @@ from broker.composition import (
     inter_broker_listener,
     isr_changes,
     selector,
+    serves_consumer_groups,
     transaction_coordinator_settings,
 )
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
@@ -199,6 +200,7 @@ class Components:
             store=base.store,
             dynamic_settings=base.dynamic_settings,
             group_configs=group_configs,
+            serves_consumer_groups=self._serves_consumer_groups,
             authorizer=base.authorizer,
             acls=base.acls,
             quotas=client_quotas(base.settings, base.clock),
@@ -315,10 +317,15 @@ class Components:
             lambda: base.dynamic_settings.settings.transaction_partition_verification_enable,
         )  # fmt: skip
         groups = GroupCoordinator(
-            group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits, configs
-        )
+            group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits, configs,
+            base.readers.run,
+        )  # fmt: skip
         base.metadata.subscribe(groups.on_image_changed)
         return groups
+
+    def _serves_consumer_groups(self) -> bool:
+        base = self._infrastructure
+        return serves_consumer_groups(base.settings, base.table.levels.levels)
 
     def _coordinator_of(self, log: InternalLog) -> CoordinatorDependencies:
         base = self._infrastructure

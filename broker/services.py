@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.cluster.cluster_acls import ClusterAcls
     from broker.cluster.control_requests import ControlRequests
     from broker.cluster.group_lag import GroupLag
@@ -86,6 +88,7 @@ class Services:
     store: Store
     dynamic_settings: DynamicSettings
     group_configs: StoredGroupConfigs
+    serves_consumer_groups: Callable[[], bool]
     authorizer: Authorizer
     acls: ClusterAcls | None
     quotas: Quotas

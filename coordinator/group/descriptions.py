@@ -19,10 +19,13 @@ CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
 
 
-def described(group_id: str, group: ClassicGroup | None) -> DescribedGroup:
-    """A group that does not exist is described as dead, without an error in these versions."""
-    if group is None:
-        return described_error(group_id, ErrorCode.NONE, GroupState.DEAD.value)
+def described(group_id: str, group: AnyGroup | None) -> DescribedGroup:
+    """A classic group, or one that is dead to whoever asks: there is none, or it is of another kind. `error_message` says so,
+    for the versions in which that is an error."""
+    if not isinstance(group, ClassicGroup):
+        dead = described_error(group_id, ErrorCode.NONE, GroupState.DEAD.value)
+        dead.error_message = f"Group {group_id} {'not found' if group is None else 'is not a classic group'}."
+        return dead
     protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         error_code=ErrorCode.NONE,

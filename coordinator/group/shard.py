@@ -33,6 +33,7 @@ from coordinator.group.consumer.settings import GroupConfigs
 from coordinator.group.consumer.targets import ComputedTarget
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
 from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.consumer.validation import COMMIT_WITH_EPOCH_SINCE
 from coordinator.group.consumer_operations import ConsumerDescription, ConsumerOperations
 from coordinator.group.conversion import Conversion
 from coordinator.group.descriptions import described, is_listed, listed
@@ -196,8 +197,10 @@ class GroupShard:
     ) -> list[Effect]:
         group = self._groups.find(request.group_id)
         if group is None and request.generation_id_or_member_epoch >= 0:
-            # Its generation is of a group that was deleted or has expired.
-            self._outbox.respond(waiter, commit_response(request, ErrorCode.ILLEGAL_GENERATION))
+            # Its generation or epoch is of a group that was deleted or has expired.
+            knows_epochs = api_version >= COMMIT_WITH_EPOCH_SINCE
+            error = ErrorCode.GROUP_ID_NOT_FOUND if knows_epochs else ErrorCode.ILLEGAL_GENERATION
+            self._outbox.respond(waiter, commit_response(request, error))
         elif group is None and self._groups.is_full:
             self._outbox.respond(waiter, commit_response(request, ErrorCode.GROUP_MAX_SIZE_REACHED))
         else:
@@ -226,8 +229,8 @@ class GroupShard:
     # --- groups ----------------------------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """A consumer group is not described here."""
-        return described(group_id, self._groups.classic(group_id))
+        """A consumer group is described as one that does not exist."""
+        return described(group_id, self._groups.find(group_id))
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
         """`states` and `types` in lower case."""

@@ -1,6 +1,6 @@
 """DescribeGroups (key 15): state, protocol and members of groups.
 
-Behaviour: a group that does not exist is described as Dead; from v6 on that is GROUP_ID_NOT_FOUND.
+Behaviour: a group that does not exist, or is no classic group, is described as Dead; from v6 on that is GROUP_ID_NOT_FOUND.
 Source: Kafka KafkaApis.handleDescribeGroupsRequest; KIP-430 (authorized operations), KIP-1043 (v6).
 """
 
@@ -34,8 +34,10 @@ async def describe_groups(
                 groups.append(_hidden(group_id, may_describe.denial(group_id), context.api_version))
                 continue
             group = services.groups.describe_group(group_id)
-            if context.api_version >= NOT_FOUND_SINCE and group.group_state == GroupState.DEAD.value:
-                group.error_code, group.error_message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+            if context.api_version < NOT_FOUND_SINCE:
+                group.error_message = None
+            elif group.group_state == GroupState.DEAD.value:
+                group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
                 group.authorized_operations = authorized_operations(context, ResourceType.GROUP, group_id)
             groups.append(group)

@@ -15,6 +15,7 @@ from broker.handlers.topic_ids import named
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
+from coordinator.group.consumer.validation import COMMIT_WITH_EPOCH_SINCE
 from coordinator.group.offset_commits import metadata_is_too_large
 from metadata.store.port import Store, StoreError
 from protocol.errors import ErrorCode, KafkaError
@@ -29,6 +30,7 @@ from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each, on_named
 
 TOPIC_IDS_SINCE = 10
+LAST_WITHOUT_EPOCHS = COMMIT_WITH_EPOCH_SINCE - 1
 
 
 @handles(
@@ -107,7 +109,9 @@ async def _commit(
         retention_time_ms=request.retention_time_ms,
         topics=known,
     )
-    return (await services.groups.commit_offsets(to_coordinator, context.api_version)).topics
+    # Without consumer groups the newest version of Apache Kafka 3.9 is as those before it.
+    version = context.api_version if services.serves_consumer_groups() else LAST_WITHOUT_EPOCHS
+    return (await services.groups.commit_offsets(to_coordinator, version)).topics
 
 
 async def _store_legacy(

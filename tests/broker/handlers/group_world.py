@@ -10,6 +10,7 @@ from broker.network.listening.advertised_addresses import AdvertisedAddresses
 from broker.network.request_context import RequestContext
 from broker.observability.audit import AuditLog
 from coordinator.group_coordinator import GroupCoordinatorSettings
+from metadata.features import CurrentLevels
 from metadata.image import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -92,6 +93,8 @@ class GroupBroker:
             store=self.store,
             settings=self.settings,
             internal_topics=self.topics,
+            features=CurrentLevels(),
+            serves_consumer_groups=lambda: False,
             advertised=AdvertisedAddresses(BROKER_ID, []),
         )
         return context_of(services, api_version, client_id=client_id, host=host, listener=LISTENER)
