@@ -21,6 +21,8 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
+from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -165,6 +167,11 @@ CREATION = CreateTopicsRequest(
     topics=[CreatableTopic(name=NEW, num_partitions=1, replication_factor=1, assignments=[], configs=[])],
     timeout_ms=1000,
 )
+ON_GROUP = [
+    (DescribeGroupsRequest(groups=["my-group"]), "describe"),
+    (ConsumerGroupDescribeRequest(group_ids=["my-group"], include_authorized_operations=False), "describe"),
+    (ConsumerGroupHeartbeatRequest(group_id="my-group", member_id="m", member_epoch=0), "read"),
+]
 COORDINATORS = [
     (0, Operation.DESCRIBE, ResourceType.GROUP, "--group"),
     (1, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "--transactional-id"),
@@ -242,7 +249,7 @@ def test_every_api_with_a_message_and_a_right_is_asked() -> None:
         for row in requests.values()
         for request in row
     }
-    asked |= {"CreateTopics", "FindCoordinator", "DescribeGroups"}
+    asked |= {"CreateTopics", "FindCoordinator", *(request.api_name for request, _ in ON_GROUP)}
     has = {
         handler.api_name
         for handler in ALL
@@ -300,9 +307,10 @@ def test_the_right_to_create_a_topic_is_named(world: World) -> None:
     assert all(message.endswith(command(f"--operation create --topic {NEW}")) for each in versions for message in each)
 
 
-def test_the_right_to_describe_a_group_is_named(world: World) -> None:
-    versions = list(world.refused(DescribeGroupsRequest(groups=["my-group"]), ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    expected = command("--operation describe --group my-group")
+@pytest.mark.parametrize(("request_", "operation"), ON_GROUP, ids=lambda value: getattr(value, "api_name", value))
+def test_the_right_on_a_group_is_named(world: World, request_: Request, operation: str) -> None:
+    versions = list(world.refused(request_, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    expected = command(f"--operation {operation} --group my-group")
     assert versions and all(message.endswith(expected) for messages in versions for message in messages)
 
 

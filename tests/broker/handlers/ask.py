@@ -13,6 +13,7 @@ from broker.network.request_context import RequestContext
 from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
 from config.layers import Layers
+from metadata.features import CurrentLevels
 from protocol.schema import Request
 from runtime.clock import SystemClock
 from runtime.slices import SerialQueue
@@ -39,6 +40,7 @@ def context_of(member: Member, version: int, listener: str = "PLAINTEXT") -> Req
         topic_admin=member.topic_admin,
         producer_ids=member.producer_ids,
         quotas=quotas_of(),
+        features=CurrentLevels(),
     )
     return contexts.context_of(services, version, listener=listener)
 
