@@ -98,7 +98,8 @@ class Targets:
     def _is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         interval_ms = self._configs.of(group.group_id).assignment_interval_ms
         last_ms = group.target_timestamp_ms
-        return last_ms == 0 or interval_ms == 0 or now_ms >= last_ms + interval_ms
+        # A clock that was set back must not stop the group until it is where it was.
+        return last_ms == 0 or interval_ms == 0 or not last_ms <= now_ms < last_ms + interval_ms
 
     def _inputs(self, group: ConsumerGroup) -> tuple[dict[str, MemberInput], dict[bytes, int]]:
         members = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator.group.consumer.entries import EntryKey, EntryKind, TargetEpoch
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
 from coordinator.group.consumer.settings import ConsumerSettings, GroupConfigs
 from protocol.errors import ErrorCode
@@ -51,6 +52,17 @@ def test_a_second_member_gets_what_the_first_has_given_up() -> None:
     assert first.partitions("t") | second.partitions("t") == {0, 1, 2, 3}
     assert group_of(driver).state is ConsumerGroupState.STABLE
     assert driver.loaded_again().durable_state() == driver.shard.durable_state()
+
+
+def test_a_target_is_computed_though_the_clock_was_set_back() -> None:
+    driver = driver_of(t=4)
+    first, second = GroupMember(driver, "a", ["t"]), GroupMember(driver, "b", ["t"])
+    first.join()
+    second.join()
+    key, later_ms = EntryKey(EntryKind.TARGET_EPOCH, "g"), group_of(driver).target_timestamp_ms + 3_600_000
+    group_of(driver).put(key, TargetEpoch(group_of(driver).target_epoch, later_ms))
+    settle(driver, [first, second])
+    assert len(first.partitions("t")) == len(second.partitions("t")) == 2
 
 
 def test_members_that_leave_or_fall_silent_are_replaced() -> None:
