@@ -10,7 +10,6 @@ from protocol.schema import Request, Response
 from runtime.network.transport import Address
 
 if TYPE_CHECKING:
-    from client.opening import VersionRanges
     from tests.simulation.world import World
 
 R = TypeVar("R", bound=Response)
@@ -28,7 +27,7 @@ class Observer(Protocol):
 
 
 class ObservedCluster(AsyncClusterClient):
-    """`versions`: those that are taken instead of the newest. `observer` is shown each request and each answer."""
+    """`versions`: the newest that are taken of some requests. `observer` is shown each request and each answer."""
 
     def __init__(self, world: World, name: str, observer: Observer) -> None:
         super().__init__(
@@ -44,12 +43,12 @@ class ObservedCluster(AsyncClusterClient):
         self._name = name
         self._observer = observer
 
-    def _version(self, request: Request, known: VersionRanges, broker_id: int) -> int:
-        return self.versions.get(type(request), super()._version(request, known, broker_id))
-
     async def send(self, broker_id: int, request: Request, response_type: type[R], **options: Any) -> R:
         world, since_s = self._world, self._world.loop.time()
         world.count("requests")
+        version = self.versions.get(type(request))
+        if version is not None:
+            options["max_version"] = min(version, options.get("max_version") or version)
         then = self._observer.sending(broker_id, request)
         try:
             response = await super().send(broker_id, request, response_type, **options)
