@@ -17,6 +17,7 @@ from coordinator.group.append_errors import consumer_append_error, group_append_
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member_join import Join
 from coordinator.group.classic.responses import join_error, sync_error
+from coordinator.group.classic.waiting_requests import refuse_waiting
 from coordinator.group.consumer.classic_members import ClassicMembers
 from coordinator.group.consumer.description import ConsumerDescription, described_consumer, described_consumer_error
 from coordinator.group.consumer.expressions import Expressions, ResolvedExpressions
@@ -118,6 +119,8 @@ class ConsumerOperations:
         else:
             journal = Journal()
             classic = self._groups.replace_empty_consumer(group, journal, now_ms)
+            refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            journal.then_undo(lambda: refuse_waiting(classic, refused, self._outbox))
             self._append(group.group_id, journal)
             join_classic(classic, join, now_ms)
 

@@ -24,6 +24,7 @@ from coordinator.group.classic.member_leave import MemberLeave
 from coordinator.group.classic.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
 from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.classic.waiting_bytes import WaitingBytes
+from coordinator.group.classic.waiting_requests import refuse_waiting
 from coordinator.group.consumer.entries import Entry, EntryKey
 from coordinator.group.consumer.expressions import ResolvedExpressions
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState, DurableConsumerGroup
@@ -321,7 +322,8 @@ class GroupShard:
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
         known = self._groups.find(group_id)
         if isinstance(known, ConsumerGroup):
-            if value is None:  # the tombstone of the classic group before it
+            # The tombstone of the classic group before it; or what that one has still written, which is committed only now.
+            if value is None or not self._is_loading:
                 return
             known = self._groups.make_classic(group_id, now_ms)
         group = known or self._groups.make_classic(group_id, now_ms)
@@ -416,15 +418,8 @@ class GroupShard:
     def on_unloaded(self, in_flight: Sequence[Result], now_ms: int) -> list[Effect]:
         """Returns responses only: the leadership is over, and everything else is left to the next coordinator."""
         for group in self._groups:
-            if isinstance(group, ConsumerGroup):
-                continue  # their requests wait for records only
-            for member in group.members.values():
-                joining = group.take_joining(member)
-                if joining is not None:
-                    self._outbox.respond(joining, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
-                syncing, member.syncing = member.syncing, None
-                if syncing is not None:
-                    self._outbox.respond(syncing, sync_error(ErrorCode.NOT_COORDINATOR))
+            if isinstance(group, ClassicGroup):  # requests of the others wait for records only
+                refuse_waiting(group, ErrorCode.NOT_COORDINATOR, self._outbox)
         effects = self._outbox.drain()
         for result in in_flight:
             effects += self.on_failed(result, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
