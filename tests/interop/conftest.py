@@ -8,8 +8,11 @@ INTEROP_BROKERS=barnabas leaves the reference out.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,7 @@ from tests.oracle.kafka import ApacheKafka
 SETTINGS = {"log.retention.ms": "-1"}
 """Some records of the tours are years old, and no tour is about what becomes of such."""
 REFERENCES = {"kafka", "kafka-cluster"}
+GO_PROGRAM = Path(__file__).resolve().parent / "clients" / "go"
 BROKERS = os.environ.get("INTEROP_BROKERS", "barnabas,kafka").split(",")
 
 
@@ -64,3 +68,25 @@ def fresh() -> Callable[[str], str]:
     """Names that no other test uses."""
     mark = uuid.uuid4().hex[:8]
     return lambda name: f"{name}-{mark}"
+
+
+@pytest.fixture(scope="session")
+def tours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled tours. Go is nobody's requirement: without it, or without its modules, there is nothing to run."""
+    if shutil.which("go") is None:
+        pytest.skip("go is not installed")
+    if subprocess.run(
+        ["go", "mod", "download"], cwd=GO_PROGRAM, capture_output=True, timeout=300, check=False
+    ).returncode:
+        pytest.skip("the Go modules cannot be fetched, or this Go is too old for them")
+    binary = tmp_path_factory.mktemp("go") / "tours"
+    built = subprocess.run(
+        ["go", "test", "-c", "-o", str(binary), "."],
+        cwd=GO_PROGRAM,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return binary

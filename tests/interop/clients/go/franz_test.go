@@ -16,7 +16,7 @@ import (
 
 func franz(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap(t))}, options...)...)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(bootstrap(t), ",")...)}, options...)...)
 	must(t, err)
 	t.Cleanup(client.Close)
 	return client

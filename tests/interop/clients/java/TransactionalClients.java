@@ -13,6 +13,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,6 +23,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -110,7 +112,12 @@ public final class TransactionalClients {
                     new KafkaConsumer<>(properties(command), new StringDeserializer(), new StringDeserializer()));
                 return null;
             case "subscribe":
-                consumers.get(client).subscribe(List.of(command.get("topic").asText()));
+                subscribe(consumers.get(client), command);
+                return null;
+            case "assignment":
+                return assignment(consumers.get(client));
+            case "commit offsets":
+                consumers.get(client).commitSync();
                 return null;
             case "poll":
                 return poll(consumers.get(client), command.get("timeout_ms").asLong());
@@ -128,6 +135,41 @@ public final class TransactionalClients {
             default:
                 throw new IllegalArgumentException(command.toString());
         }
+    }
+
+    /** To a "topic" or, in clients of 4.0 and newer, to a "pattern". With "commits" what was polled is committed before it is given up. */
+    private static void subscribe(KafkaConsumer<String, String> consumer, JsonNode command) throws Exception {
+        if (command.has("pattern")) {
+            Class<?> kind = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+            Object pattern = kind.getConstructor(String.class).newInstance(command.get("pattern").asText());
+            KafkaConsumer.class.getMethod("subscribe", kind).invoke(consumer, pattern);
+            return;
+        }
+        List<String> topics = List.of(command.get("topic").asText());
+        if (!command.has("commits")) {
+            consumer.subscribe(topics);
+            return;
+        }
+        consumer.subscribe(topics, new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                consumer.commitSync();
+            }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {}
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+        });
+    }
+
+    private static List<Integer> assignment(KafkaConsumer<String, String> consumer) {
+        List<Integer> partitions = new ArrayList<>();
+        for (TopicPartition partition : consumer.assignment()) {
+            partitions.add(partition.partition());
+        }
+        return partitions;
     }
 
     private static Properties properties(JsonNode command) {
