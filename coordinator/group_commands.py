@@ -9,9 +9,9 @@ Source: Kafka CoordinatorExecutor, TopicRegexResolver.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from coordinator.group.consumer.assignors.contract import Assignment
 from coordinator.group.consumer.entries import EntryKey, EntryKind, Target
@@ -21,7 +21,7 @@ from coordinator.group.consumer.records import record_of
 from coordinator.group.consumer.targets import ComputedTarget, ComputeTarget
 from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.shard import GroupShard
-from coordinator.runtime.contract import Command, CoordinatorRecord
+from coordinator.runtime.contract import Command, Effect
 from coordinator.runtime.shard_context import ShardContext
 from runtime.clock import Clock
 from runtime.slices import Slices
@@ -29,7 +29,9 @@ from runtime.tasks import TaskScope
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
+# The members of a part of a target.
+PART_MEMBERS = 500
+
 Resolution: TypeAlias = dict[str, frozenset[str]]
 # Runs a job beside the loop.
 RunApart = Callable[[Callable[[], Resolution]], Awaitable[Resolution]]
@@ -61,18 +63,16 @@ class GroupCommands:
     # --- targets ---------------------------------------------------------------------------------------------------
 
     async def _compute(self, command: ComputeTarget, context: ShardContext[GroupShard]) -> None:
-        failure: str | None = None
-        assignment: Assignment = {}
-        records: Mapping[str, CoordinatorRecord] = {}
+        slices = Slices(self._clock)
         try:
-            slices = Slices(self._clock)
-            assignment = await self._assignment(command, slices)
-            records = await self._records(command, assignment, slices)
+            parts = await self._parts(command, await self._assignment(command, slices), slices)
         except Exception as error:  # the group could compute no other target while it waits for this one
             logger.exception("target not computed: group=%s group_epoch=%d", command.group_id, command.epoch)
-            failure = str(error)
-        computed = ComputedTarget(command.group_id, command.epoch, command.assignor.name, assignment, records, failure)
-        context.run(lambda shard, now_ms: shard.on_target_computed(computed, now_ms))
+            name = command.assignor.name
+            parts = [ComputedTarget(command.group_id, command.epoch, name, {}, {}, failure=str(error))]
+        for part in parts:
+            context.run(partial(_target_computed, part))
+            await slices.yield_if_due()
 
     async def _assignment(self, command: ComputeTarget, slices: Slices) -> Assignment:
         steps = command.assignor.steps(command.members, command.topics)
@@ -84,17 +84,25 @@ class GroupCommands:
                 return assignment
             await slices.yield_if_due()
 
-    async def _records(
-        self, command: ComputeTarget, assignment: Assignment, slices: Slices
-    ) -> Mapping[str, CoordinatorRecord]:
-        """The records of the members whose share is another one: to encode them takes longer than to compute it."""
-        records = {}
-        async for member_id in slices.over(assignment):
-            share = assignment[member_id]
-            if share is not command.members[member_id].owned:
-                key = EntryKey(EntryKind.TARGET, command.group_id, member_id)
-                records[member_id] = record_of(key, Target(share))
-        return records
+    async def _parts(self, command: ComputeTarget, assignment: Assignment, slices: Slices) -> list[ComputedTarget]:
+        """The target in parts that a shard takes in some milliseconds each, with the records of the members whose share has
+        changed."""
+        parts = []
+        members = list(assignment)
+        for start in range(0, len(members), PART_MEMBERS):
+            records = {}
+            of_part = members[start : start + PART_MEMBERS]
+            for member_id in of_part:
+                share = assignment[member_id]
+                if share is not command.members[member_id].owned:
+                    key = EntryKey(EntryKind.TARGET, command.group_id, member_id)
+                    records[member_id] = record_of(key, Target(share))
+                await slices.yield_if_due()
+            shares = {member_id: assignment[member_id] for member_id in of_part}
+            is_last = start + PART_MEMBERS >= len(members)
+            name = command.assignor.name
+            parts.append(ComputedTarget(command.group_id, command.epoch, name, shares, records, is_last))
+        return parts
 
     # --- expressions -----------------------------------------------------------------------------------------------
 
@@ -117,3 +125,7 @@ class GroupCommands:
         for expression, names in topics.items():
             described[expression] = frozenset([name async for name in slices.over(names) if may_describe(name)])
         return described
+
+
+def _target_computed(computed: ComputedTarget, shard: GroupShard, now_ms: int) -> list[Effect]:
+    return shard.on_target_computed(computed, now_ms)

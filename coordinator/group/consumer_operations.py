@@ -39,7 +39,7 @@ from coordinator.group.consumer.validation import check_heartbeat
 from coordinator.group.conversion import Conversion
 from coordinator.group.events import AppendFailed, ExpressionsNotResolved
 from coordinator.group.groups import Groups
-from coordinator.runtime.contract import AppendRecords, Outbox, Response, Result, Waiter
+from coordinator.runtime.contract import AppendRecords, Outbox, Response, Result, ScheduleTimer, Waiter
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -50,6 +50,8 @@ from protocol.messages.sync_group import SyncGroupRequest
 __all__ = ["ConsumerDescription", "ConsumerOperations", "ConsumerTimer"]
 
 ConsumerTimer: TypeAlias = ConsumerSessionTimer | RevocationTimer | RejoinTimer | FetchAssignmentTimer
+# How long a timer waits whose records were refused.
+TIMER_RETRY_MS = 500
 ClassicJoin = Callable[[ClassicGroup, Join, int], None]
 
 
@@ -208,6 +210,7 @@ class ConsumerOperations:
         if not isinstance(group, ConsumerGroup) or group.is_dead:
             return
         journal = Journal()
+        journal.if_refused(ScheduleTimer(key, now_ms + TIMER_RETRY_MS))
         match key:
             case ConsumerSessionTimer():
                 self._membership.on_session_timer(group, key.member_id, journal, now_ms)

@@ -36,6 +36,7 @@ class Journal:
     def __init__(self) -> None:
         self._entries: list[tuple[CoordinatorRecord, Undo]] = []
         self._soft: list[Undo] = []
+        self._if_refused: list[Effect] = []
         self.effects: list[Effect] = []
 
     def __bool__(self) -> bool:
@@ -59,6 +60,10 @@ class Journal:
         if undo is not None:
             self._soft.append(undo)
 
+    def if_refused(self, effect: Effect) -> None:
+        """`effect` follows when the last records are refused: it takes back what followed the operation."""
+        self._if_refused.append(effect)
+
     def then_undo(self, undo: Undo) -> None:
         """Call `undo` after the other ones, when the operation is refused or its first records are."""
         self._soft.append(undo)
@@ -78,6 +83,7 @@ class Journal:
             undos = [undo for _, undo in batch]
             written = WrittenChanges(undos if results else [*reversed(self._soft), *undos], answer, outbox)
             results.append((Result(tuple(record for record, _ in batch), written, is_applied=True), written))
+        results[-1][1].if_refused = self._if_refused
         return results
 
     def _batches(self) -> Iterator[list[tuple[CoordinatorRecord, Undo]]]:
@@ -101,12 +107,15 @@ class WrittenChanges:
     undos: list[Undo]
     answer: Callable[[ErrorCode], Response]
     outbox: Outbox
+    if_refused: list[Effect] = field(default_factory=list)
     is_pending: bool = True
     followers: list[tuple[Waiter, Response, Callable[[ErrorCode], Response]]] = field(default_factory=list)
 
     def undo(self) -> None:
         for undo in reversed(self.undos):
             undo()
+        for effect in self.if_refused:
+            self.outbox.put(effect)
 
     def follow(self, waiter: Waiter, response: Response, answer: Callable[[ErrorCode], Response]) -> None:
         """`waiter` gets `response` when the records are committed."""

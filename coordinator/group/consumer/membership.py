@@ -10,7 +10,8 @@
 Each heartbeat does the same in the same order: the member's subscription, the group's epoch, the group's target, the member's
 next step towards its part of the target.
 
-Rules: no IO. Every change goes through the journal, which takes them all back when the heartbeat is refused.
+Rules: no IO. Every change goes through the journal, which takes them all back when the heartbeat is refused; a timer that was
+cancelled runs again then. A timer that finds its member gone, or with nothing to give up, does nothing.
 Invariant: the timer of a member's session runs as long as it is a member; its revocation timer in UNREVOKED_PARTITIONS.
 Source: Kafka GroupMetadataManager.consumerGroupHeartbeat, consumerGroupLeave, consumerGroupFenceMembers (KIP-848).
 """
@@ -178,7 +179,6 @@ class ConsumerMembership:
             (EntryKind.CURRENT, returned),
         ):
             journal.put(group, EntryKey(kind, group.group_id, new_id), entry)
-        self._cancel_timers(group.group_id, old_id, journal)
 
     def update_subscription(self, group: ConsumerGroup, member_id: str, after: Subscription, journal: Journal) -> bool:
         """Store what the member asks for, and give the group a new epoch when that or the topics call for one. Returns whether
@@ -227,11 +227,9 @@ class ConsumerMembership:
         if following == current:
             return current
         journal.put(group, EntryKey(EntryKind.CURRENT, group.group_id, member_id), following)
-        timer = RevocationTimer(group.group_id, member_id)
         if following.state is MemberState.UNREVOKED_PARTITIONS and subscription.classic is None:
+            timer = RevocationTimer(group.group_id, member_id)
             journal.then(ScheduleTimer(timer, now_ms + subscription.rebalance_timeout_ms))
-        else:
-            journal.then(CancelTimer(timer))
         return following
 
     # --- epochs ----------------------------------------------------------------------------------------------------
@@ -287,7 +285,7 @@ class ConsumerMembership:
         """Remove members; what they own is free, and the others get a new target, or have a classic group to themselves."""
         journal.then(MembersRemoved(group.group_id, tuple(member_ids), why))
         for member_id in member_ids:
-            self._cancel_timers(group.group_id, member_id, journal)
+            self._cancel_timers(group, member_id, journal, now_ms)
         if self._downgrade(group, member_ids, journal, now_ms):
             return
         for member_id in member_ids:
@@ -311,21 +309,26 @@ class ConsumerMembership:
 
     def watch_loaded(self, group: ConsumerGroup, now_ms: int) -> Iterable[ScheduleTimer]:
         """The timers of the members of a group that was loaded: sessions begin anew."""
-        session_timeout_ms = self._configs.of(group.group_id).session_timeout_ms
-        for member_id, subscription in group.subscriptions.items():
-            timer = ConsumerSessionTimer(group.group_id, member_id)
-            classic = subscription.classic
-            timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
-            yield ScheduleTimer(timer, now_ms + timeout_ms)
-            if classic is None and group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
-                deadline_ms = now_ms + subscription.rebalance_timeout_ms
-                yield ScheduleTimer(RevocationTimer(group.group_id, member_id), deadline_ms)
+        for member_id in group.subscriptions:
+            yield from self._timers(group, member_id, now_ms)
 
-    def _cancel_timers(self, group_id: str, member_id: str, journal: Journal) -> None:
-        journal.then(CancelTimer(ConsumerSessionTimer(group_id, member_id)))
-        journal.then(CancelTimer(RevocationTimer(group_id, member_id)))
-        journal.then(CancelTimer(RejoinTimer(group_id, member_id)))
-        journal.then(CancelTimer(FetchAssignmentTimer(group_id, member_id)))
+    def _timers(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Iterable[ScheduleTimer]:
+        """The timers of a member whose session begins now."""
+        subscription = group.subscriptions[member_id]
+        classic = subscription.classic
+        timeout_ms = (
+            self._configs.of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
+        )
+        yield ScheduleTimer(ConsumerSessionTimer(group.group_id, member_id), now_ms + timeout_ms)
+        if classic is None and group.current(member_id).state is MemberState.UNREVOKED_PARTITIONS:
+            deadline_ms = now_ms + subscription.rebalance_timeout_ms
+            yield ScheduleTimer(RevocationTimer(group.group_id, member_id), deadline_ms)
+
+    def _cancel_timers(self, group: ConsumerGroup, member_id: str, journal: Journal, now_ms: int) -> None:
+        for timer in (ConsumerSessionTimer, RevocationTimer, RejoinTimer, FetchAssignmentTimer):
+            journal.then(CancelTimer(timer(group.group_id, member_id)))
+        for effect in self._timers(group, member_id, now_ms):
+            journal.if_refused(effect)
 
 
 def _updated(subscription: Subscription, beat: ConsumerHeartbeat) -> Subscription:

@@ -43,14 +43,15 @@ class ComputeTarget(Command):
 
 @dataclass(frozen=True, slots=True)
 class ComputedTarget:
-    """`records` are those of the members whose target is another one than before, by member id. `failure` says why there is no
-    assignment."""
+    """One part of a computed target, or all of it: `assignment` has some members, and is followed by others unless `is_last`.
+    `records` are those of the members whose target has changed, by member id. `failure` says why there is none."""
 
     group_id: str
     epoch: int
     assignor_name: str
     assignment: Assignment
     records: Mapping[str, CoordinatorRecord]
+    is_last: bool = True
     failure: str | None = None
 
 
@@ -78,9 +79,13 @@ class Targets:
         self._take(group, computed, journal, now_ms)
 
     def computed(self, group: ConsumerGroup, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
-        """A target was computed outside. It is taken unless the group has a later one."""
-        group.computing_epoch = None
+        """A target was computed outside. A part of it is taken unless one before it was refused."""
+        if group.computing_epoch != computed.epoch:
+            return
+        if computed.is_last or computed.failure is not None:
+            group.computing_epoch = None
         if computed.failure is None and group.target_epoch < computed.epoch <= group.epoch:
+            journal.then_undo(lambda: setattr(group, "computing_epoch", None))
             self._take(group, computed, journal, now_ms)
 
     def _take(self, group: ConsumerGroup, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
@@ -91,9 +96,11 @@ class Targets:
             if present is None or (present.partitions is not partitions and present.partitions != partitions):
                 key = EntryKey(EntryKind.TARGET, group.group_id, member_id)
                 journal.put(group, key, Target(partitions), computed.records.get(member_id))
+        if not computed.is_last:
+            return
         epoch = TargetEpoch(computed.epoch, now_ms)
         journal.put(group, EntryKey(EntryKind.TARGET_EPOCH, group.group_id), epoch)
-        journal.then(TargetComputed(group.group_id, computed.epoch, computed.assignor_name, len(computed.assignment)))
+        journal.then(TargetComputed(group.group_id, computed.epoch, computed.assignor_name, len(group.subscriptions)))
 
     def _is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         interval_ms = self._configs.of(group.group_id).assignment_interval_ms
