@@ -24,9 +24,12 @@ from functools import partial
 from pathlib import Path
 
 from barnabas.listening import free_port, wait_until_listening
+from benchmarks.transactions import raw_commits
 from benchmarks.wire import connect, fetch_frame, join_alone, polls, produce_frame, sends
+from benchmarks.workloads import Target
 from protocol.header import encode_request
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.transaction_version import EPOCH_BUMPS, ONE_EPOCH
 
 FEW, MANY = 200, 1_200
 IDLE_CONSUMERS = 100
@@ -110,6 +113,12 @@ def beat(address: tuple[str, int], count: int) -> None:
             ask(stream, frame)
 
 
+def commit(address: tuple[str, int], count: int, *, version: int) -> None:
+    """Transactions of one record."""
+    host, port = address
+    raw_commits(Target(f"{host}:{port}"), transactions=count, records=1, version=version)
+
+
 LOADS: dict[str, Callable[[tuple[str, int], int], None]] = {
     "one-record produce": produce_one_record,
     "1 MB fetch": fetch_a_megabyte,
@@ -117,6 +126,8 @@ LOADS: dict[str, Callable[[tuple[str, int], int], None]] = {
     "idle consumer: one empty fetch": partial(wait_in_vain, has_session=False),
     "idle consumer: one empty fetch of a session": partial(wait_in_vain, has_session=True),
     "heartbeat": beat,
+    "transaction of the first version": partial(commit, version=ONE_EPOCH),
+    "transaction of the second version": partial(commit, version=EPOCH_BUMPS),
 }
 
 

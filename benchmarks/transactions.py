@@ -27,6 +27,7 @@ from protocol.messages.init_producer_id import InitProducerIdRequest, InitProduc
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
 from protocol.schema import Request, Response
+from protocol.transaction_version import END_SINCE, EPOCH_BUMPS, ONE_EPOCH, PRODUCE_SINCE
 
 R = TypeVar("R", bound=Response)
 
@@ -129,11 +130,14 @@ def consume_committed(target: Target, *, megabytes: int, records: int = 1_000) -
     return rate
 
 
-def raw_commits(target: Target, *, transactions: int, records: int) -> dict[str, float]:
+def raw_commits(target: Target, *, transactions: int, records: int, version: int = ONE_EPOCH) -> dict[str, float]:
     """Transactions without a client library: what AddPartitionsToTxn, Produce, EndTxn take, without the waits of a client.
+    With EPOCH_BUMPS the leader adds the partition, and the epoch grows with each.
 
     A refusal because the transaction before is not complete (CONCURRENT_TRANSACTIONS) is repeated immediately.
     """
+    bumps_epoch = version == EPOCH_BUMPS
+    epoch = sequence = 0
     topic = target.topic()
     stream, producer_id = _begin_raw(target, topic)
     commit_ms: list[float] = []
@@ -141,12 +145,17 @@ def raw_commits(target: Target, *, transactions: int, records: int) -> dict[str,
     with stream:
         for number in range(WARM_UP_TRANSACTIONS + transactions):
             begun = time.perf_counter()
-            _until_accepted(stream, _add_request(topic, producer_id), AddPartitionsToTxnResponse, 3, _added)
-            produced = _ask(stream, _produce_request(topic, producer_id, number * records, records), ProduceResponse, 9)
-            assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE, produced
+            if not bumps_epoch:
+                _until_accepted(stream, _add_request(topic, producer_id), AddPartitionsToTxnResponse, 3, _added)
+            write = _produce_request(topic, producer_id, epoch, sequence, records)
+            _until_accepted(stream, write, ProduceResponse, PRODUCE_SINCE if bumps_epoch else 9, _produced)
             ending = time.perf_counter()
-            end = EndTxnRequest(transactional_id=topic, producer_id=producer_id, producer_epoch=0, committed=True)
-            _until_accepted(stream, end, EndTxnResponse, 3, lambda response: response.error_code)
+            end = EndTxnRequest(transactional_id=topic, producer_id=producer_id, producer_epoch=epoch, committed=True)
+            ended = _until_accepted(stream, end, EndTxnResponse, END_SINCE if bumps_epoch else 3, _ended)
+            if bumps_epoch:
+                producer_id, epoch, sequence = ended.producer_id, ended.producer_epoch, 0
+            else:
+                sequence += records
             now = time.perf_counter()
             if number >= WARM_UP_TRANSACTIONS:
                 commit_ms.append((now - ending) * 1000)
@@ -186,11 +195,12 @@ def _ask(stream: socket.socket, request: Request, response_type: type[R], versio
 
 def _until_accepted(
     stream: socket.socket, request: Request, response_type: type[R], version: int, error_of: Callable[[R], int]
-) -> None:
+) -> R:
     while True:
-        error = error_of(_ask(stream, request, response_type, version))
+        response = _ask(stream, request, response_type, version)
+        error = error_of(response)
         if error == ErrorCode.NONE:
-            return
+            return response
         assert error == ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode(error).name
 
 
@@ -207,10 +217,18 @@ def _added(response: AddPartitionsToTxnResponse) -> int:
     return response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
 
-def _produce_request(topic: str, producer_id: int, sequence: int, records: int) -> ProduceRequest:
+def _produced(response: ProduceResponse) -> int:
+    return response.responses[0].partition_responses[0].error_code
+
+
+def _ended(response: EndTxnResponse) -> int:
+    return response.error_code
+
+
+def _produce_request(topic: str, producer_id: int, epoch: int, sequence: int, records: int) -> ProduceRequest:
     batch = encode_batch(
         [Record(offset, int(time.time() * 1000), None, VALUE, []) for offset in range(records)],
-        producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True,
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_transactional=True,
     )  # fmt: skip
     data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])]
     return ProduceRequest(transactional_id=topic, acks=-1, timeout_ms=30_000, topic_data=data)

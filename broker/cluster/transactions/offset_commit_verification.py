@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from coordinator.transaction.verification import TransactionVerification
     from replication.partitions import Partitions
 
+# A marker of the transaction before may come while the coordinator is asked, which makes the guard void.
+ADD_ATTEMPTS = 3
+
 
 class OffsetsPartitionVerification:
     """Implements `coordinator.group_coordinator.CommitVerification`. `is_enabled` reads a setting that may change
@@ -51,13 +54,16 @@ class OffsetsPartitionVerification:
         if target is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._topic}-{partition} is not on this broker.")
         producer_id, epoch = producer.producer_id, producer.producer_epoch
-        guard = target.begin_verification(producer_id, epoch, NO_SEQUENCE, bumps_epoch=adds)
-        if guard is not ONGOING:
+        for _ in range(ADD_ATTEMPTS if adds else 1):
+            guard = target.begin_verification(producer_id, epoch, NO_SEQUENCE, bumps_epoch=adds)
+            if guard is ONGOING:
+                break
             ask = self._transactions.add if adds else self._transactions.verify
-            errors = await ask(transactional_id, producer_id, epoch, [key])
-            error = errors[key]
+            error = (await ask(transactional_id, producer_id, epoch, [key]))[key]
             if error is not ErrorCode.NONE:
                 raise KafkaError(
                     error, f"{self._topic}-{partition} is not part of a transaction of {transactional_id}."
                 )
+            if target.log.producers.is_current(producer_id, guard):
+                break
         return guard

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 # From this version on producers know TRANSACTION_ABORTABLE.
 ABORTABLE_VERSION = 11
+# How often the coordinator is asked to add a partition whose guard a marker has made void meanwhile: that of the
+# transaction before comes once.
+ADD_ATTEMPTS = 3
 _RETRIABLE = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -47,6 +50,7 @@ class TransactionStart:
         "_errors",
         "_guards",
         "_producer",
+        "_sequences",
         "_services",
         "_transactional_id",
         "is_decided",
@@ -60,6 +64,7 @@ class TransactionStart:
         self._api_version = api_version
         self._adds = api_version >= PRODUCE_SINCE
         self._guards: dict[TopicPartition, VerificationGuard] = {}
+        self._sequences: dict[TopicPartition, int] = {}
         self._errors: dict[TopicPartition, KafkaError] = {}
         self._producer = (-1, -1)  # `produce_checks` says that there is only one
         for topic in topics:
@@ -81,6 +86,7 @@ class TransactionStart:
             return
         if guard is not ONGOING:
             self._guards[key] = guard
+            self._sequences[key] = sequence
             self._producer = producer_id, epoch
 
     def _is_decided_here(self) -> bool:
@@ -94,8 +100,31 @@ class TransactionStart:
     async def verify(self) -> None:
         """Verify with the coordinator on another broker, or add the partitions with any."""
         verification = self._services.transaction_verification
-        ask = verification.add if self._adds else verification.verify
-        self._take_over(await ask(self._transactional_id, *self._producer, self._guards.keys()))
+        if not self._adds:
+            self._take_over(await verification.verify(self._transactional_id, *self._producer, self._guards.keys()))
+            return
+        keys = list(self._guards)
+        for attempt in range(ADD_ATTEMPTS):
+            if attempt:
+                keys = [key for key in keys if key not in self._errors and self._is_void(key) and self._is_renewed(key)]
+            if keys:
+                self._take_over(await verification.add(self._transactional_id, *self._producer, keys))
+
+    def _is_void(self, key: TopicPartition) -> bool:
+        """Whether the marker of the transaction before has come while the coordinator was asked, which made the guard void."""
+        partition = self._services.partitions.find(*key)
+        return partition is not None and not partition.log.producers.is_current(self._producer[0], self._guards[key])
+
+    def _is_renewed(self, key: TopicPartition) -> bool:
+        """Take another guard; False, with an error, when there is none."""
+        partition = self._services.partitions.find(*key)
+        assert partition is not None, "it was there without a pause"
+        try:
+            self._guards[key] = partition.begin_verification(*self._producer, self._sequences[key], bumps_epoch=True)
+        except KafkaError as error:
+            self._errors[key] = error.again()
+            return False
+        return self._guards[key] is not ONGOING
 
     def _take_over(self, found: dict[TopicPartition, ErrorCode]) -> None:
         for key, error in found.items():

@@ -125,6 +125,12 @@ class LogProducers:
             producer_id, epoch, sequence, self._environment.clock.wall_ms(), bumps_epoch=bumps_epoch
         )
 
+    def is_current(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Whether no marker has come since `begin_verification` has returned this guard."""
+        return guard is ONGOING or (
+            self._verifications is not None and self._verifications.is_current(producer_id, guard)
+        )
+
     def take_over_verifications(self, before: LogProducers) -> None:
         """Take over the pending verifications of a log that this one replaces."""
         self._verifications = before._verifications

@@ -1,4 +1,5 @@
-"""Transactions in a cluster of three brokers of ours whose coordinator is killed: commits go on, and every one is whole.
+"""Transactions in a cluster of three brokers of ours whose coordinator is killed: commits go on, and every one is whole. The
+same with the newest feature levels and producers of Apache Kafka 4.3.0, whose epoch grows with each transaction.
 
 MEMBERS=kafka,kafka,kafka (or any mix) puts other brokers in their place.
 """
@@ -8,13 +9,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.interop.clients.java_clients import TransactionalClients
 from tests.interop.cluster.cluster_logs import assert_equal_logs
 from tests.interop.conftest import need_java
+from tests.interop.transactions.clients.clients import NEWER_JAVA
+from tests.interop.transactions.clients.java_driven import JavaClient
+from tests.interop.transactions.driven_load import DrivenLoad
 from tests.interop.transactions.transaction_load import TransactionLoad, check
-from tests.oracle.admin import Admin
+from tests.oracle.admin import Admin, ask
 from tests.oracle.broker import Broker
 from tests.oracle.cluster import OURS, Cluster
 from tests.oracle.machine import Limits
@@ -73,14 +80,39 @@ def test_commits_go_on_without_their_coordinator(cluster: Cluster, duration_s: i
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_faults_of_a_coordinator_in_a_row(cluster: Cluster) -> None:
-    """Killed, hung for longer than its session, stopped in order, killed and started at once: twice, in that order."""
+    ids = list(transactional_ids(Admin(cluster)).values())
+    cause_faults(cluster, TransactionLoad(cluster.bootstrap_servers, TOPIC, PARTITIONS, ids), ids[0])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_faults_of_a_coordinator_of_newer_producers(tmp_path: Path) -> None:
+    need_java()
+    with Cluster([OURS] * 3, settings={"barnabas.initial.features": "newest"}) as cluster:
+        Admin(cluster).create(TOPIC, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+        ids = list(transactional_ids(Admin(cluster)).values())
+        with TransactionalClients(NEWER_JAVA, tmp_path / "java.log") as clients:
+            producers = JavaClient(clients, NEWER_JAVA, cluster.bootstrap_servers)
+            load = DrivenLoad(cluster.bootstrap_servers, TOPIC, PARTITIONS, ids, producers)
+            cause_faults(cluster, load, ids[0])
+        assert all(epoch_of(cluster, name) >= 20 for name in ids), "each transaction has raised it"
+
+
+def epoch_of(cluster: Cluster, transactional_id: str) -> int:
+    coordinator = cluster.brokers[Admin(cluster).transaction_coordinator_of(transactional_id)]
+    response = ask(coordinator, DescribeTransactionsRequest(transactional_ids=[transactional_id]))
+    return int(response.transaction_states[0].producer_epoch)
+
+
+def cause_faults(cluster: Cluster, load: TransactionLoad, of_id: str) -> None:
+    """The coordinator is killed, hangs for longer than its session, is stopped in order, is killed and started at once: twice,
+    in that order."""
     admin = Admin(cluster)
-    ids = list(transactional_ids(admin).values())
-    with TransactionLoad(cluster.bootstrap_servers, TOPIC, PARTITIONS, ids) as load:
+    with load:
         for fault in (kill, hang, stop, kill_and_start_at_once) * 2:
             load.wait_for_commits(20)
             started_s = time.monotonic()
-            fault(cluster, cluster.brokers[admin.transaction_coordinator_of(ids[0])], load)
+            fault(cluster, cluster.brokers[admin.transaction_coordinator_of(of_id)], load)
             cluster.wait_for("all are there", lambda: cluster.registered() == set(cluster.brokers))
             cluster.wait_in_sync()
             admin.elect_preferred(STATE, cluster.partitions(STATE))

@@ -13,7 +13,7 @@ import pytest
 from tests.interop.transactions.clients.clients import GROUP_CLIENTS, JAVA_CLIENTS, pairs
 from tests.interop.transactions.clients.interface import Client
 from tests.interop.transactions.clients.processing import PARTITIONS, PATIENCE_S, Feed, Worker, assert_processed_once
-from tests.interop.transactions.clients.servers import Topic, created
+from tests.interop.transactions.clients.servers import NEWEST, Topic, created
 from tests.oracle.process import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop]
@@ -61,7 +61,10 @@ def test_members_join_and_leave(client: Client, feed: Feed, source: Topic, targe
 
 @pytest.mark.parametrize(
     ("server_name", "client_name"),
-    pairs(("confluent-kafka", *JAVA_CLIENTS), {"barnabas": JAVA_CLIENTS[:1], "barnabas-cluster": JAVA_CLIENTS[:1]}),
+    pairs(
+        ("confluent-kafka", *JAVA_CLIENTS),
+        {"barnabas": JAVA_CLIENTS[:1], NEWEST: JAVA_CLIENTS[1:], "barnabas-cluster": JAVA_CLIENTS[:1]},
+    ),
 )
 def test_a_member_that_hangs_cannot_commit_when_others_have_its_partitions(
     client: Client, feed: Feed, source: Topic, target: Topic

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.interop.retried_requests import end_of
-from tests.interop.transactions.clients.clients import CLIENTS, OLDER_JAVA, pairs
+from tests.interop.transactions.clients.clients import CLIENTS, NEWER_JAVA, OLDER_JAVA, pairs
 from tests.interop.transactions.clients.interface import Client, FencedError, Member, Producer, Record
-from tests.interop.transactions.clients.servers import PATIENCE_S, created
+from tests.interop.transactions.clients.servers import NEWEST, PATIENCE_S, created
 from tests.oracle.process import wait_until
 
 SOME = ("confluent-kafka", f"Java {OLDER_JAVA}")
-PAIRS = pairs(CLIENTS, {"barnabas": CLIENTS, "barnabas-cluster": SOME})
+PAIRS = pairs(CLIENTS, {"barnabas": CLIENTS, NEWEST: (f"Java {NEWER_JAVA}",), "barnabas-cluster": SOME})
 
 pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.parametrize(("server_name", "client_name"), PAIRS)]
 

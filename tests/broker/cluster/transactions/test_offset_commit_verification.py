@@ -45,6 +45,7 @@ class Coordinator:
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         self.added.append((transactional_id, producer_id, producer_epoch, list(partitions)))
+        self.meanwhile()
         return dict.fromkeys(partitions, self.error)
 
 
@@ -168,3 +169,15 @@ async def test_for_a_newer_client_the_partition_is_added_whether_transactions_ar
         with pytest.raises(KafkaError) as refused:
             await world.verification.verify(0, "tx", PRODUCER, adds=True)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_the_marker_of_the_transaction_before_may_come_while_the_partition_is_added(tmp_path: Path) -> None:
+    async with leading(tmp_path) as world:
+
+        def mark_once() -> None:
+            world.coordinator.meanwhile = lambda: None
+            world.append_marker()
+
+        world.coordinator.meanwhile = mark_once
+        guard = await world.verification.verify(0, "tx", PRODUCER, adds=True)
+        assert await world.append(guard) is ErrorCode.NONE and len(world.coordinator.added) == 2

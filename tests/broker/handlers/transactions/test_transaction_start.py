@@ -32,6 +32,7 @@ class Coordinator:
         self.is_elsewhere = False
         self.asked: list[tuple[str, int, int, list[TopicPartition]]] = []
         self.added: list[tuple[str, int, int, list[TopicPartition]]] = []
+        self.meanwhile: Callable[[], None] = lambda: None  # while it is asked to add
         self._waiting: list[asyncio.Future[None]] = []
 
     def verify_here(
@@ -54,6 +55,7 @@ class Coordinator:
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
         self.added.append((transactional_id, producer_id, producer_epoch, list(partitions)))
+        self.meanwhile()
         return dict.fromkeys(partitions, self.error)
 
     def answer(self) -> None:
@@ -234,3 +236,19 @@ async def test_the_first_batch_of_a_newer_client_begins_its_epoch(
 ) -> None:
     assert await added(broker, sending(sequence=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await added(broker, sending()) is ErrorCode.NONE
+
+
+@played_by(play, "tmp_path", gives=2)
+async def test_the_marker_of_the_transaction_before_may_come_while_the_partition_is_added(
+    broker: ReplicaBroker, coordinator: Coordinator
+) -> None:
+    def mark_once() -> None:
+        coordinator.meanwhile = lambda: None
+        mark(broker)
+
+    coordinator.meanwhile = mark_once
+    assert await added(broker) is ErrorCode.NONE
+    assert len(coordinator.added) == 2 and broker.one.partition.log.offsets.next_offset == 2
+    mark(broker)
+    coordinator.meanwhile = lambda: mark(broker)  # each time: no transaction ends so often
+    assert await added(broker, sending(sequence=1)) is ErrorCode.INVALID_TXN_STATE

@@ -20,7 +20,7 @@ from tests.interop.transactions.clients.kafka_python import KafkaPythonClient
 from tests.interop.transactions.clients.servers import SERVERS
 
 OLDER_JAVA = "3.9.1"
-NEWER_JAVA = "4.1.0"
+NEWER_JAVA = "4.3.0"
 JAVA_CLIENTS = (f"Java {OLDER_JAVA}", f"Java {NEWER_JAVA}")
 GROUP_CLIENTS = ("confluent-kafka", "kafka-python", *JAVA_CLIENTS)
 """Those that send their generation with the offsets of a transaction."""

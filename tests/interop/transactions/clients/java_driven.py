@@ -21,7 +21,8 @@ from tests.interop.transactions.clients.interface import (
 )
 
 T = TypeVar("T")
-_FENCED_KINDS = {"ProducerFencedException", "InvalidProducerEpochException"}
+# The last one is that of a transaction of the second version which its coordinator has aborted.
+_FENCED_KINDS = {"ProducerFencedException", "InvalidProducerEpochException", "InvalidTxnStateException"}
 _ABORTABLE_KINDS = {
     "CommitFailedException",
     "TransactionAbortableException",

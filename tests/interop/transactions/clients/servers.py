@@ -1,7 +1,7 @@
-"""The brokers that the tests of transactions are run against: one of ours, three of ours, and Apache Kafka 3.9.1, which shows
-that the tests are right.
+"""The brokers that the tests of transactions are run against: one of ours without feature levels and one with the newest, three
+of ours, and Apache Kafka 3.9.1, which shows that the tests are right.
 
-INTEROP_BROKERS chooses among barnabas, barnabas-cluster, kafka and kafka-cluster.
+INTEROP_BROKERS chooses among barnabas, which stands for both, barnabas-cluster, kafka and kafka-cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from tests.oracle.cluster import KAFKA, OURS, Cluster
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.process import wait_until
 
-SERVERS = os.environ.get("INTEROP_BROKERS", "barnabas,barnabas-cluster,kafka").split(",")
+NEWEST = "barnabas-newest"
+_CHOSEN = os.environ.get("INTEROP_BROKERS", "barnabas,barnabas-cluster,kafka").split(",")
+SERVERS = [name for each in _CHOSEN for name in ((each, NEWEST) if each == "barnabas" else (each,))]
 SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200", "auto.create.topics.enable": "false"}
 PATIENCE_S = 60.0
 
@@ -31,8 +33,8 @@ PATIENCE_S = 60.0
 def server(name: str, more: Mapping[str, str] | None = None) -> Iterator[str]:
     """`host:port` of the broker, or of all brokers of the cluster. `more` is added to the settings."""
     settings = {**SETTINGS, **(more or {})}
-    if name == "barnabas":
-        with Barnabas(settings) as ours:
+    if name in ("barnabas", NEWEST):
+        with Barnabas(settings | ({"barnabas.initial.features": "newest"} if name == NEWEST else {})) as ours:
             yield ours.bootstrap_servers
     elif name == "kafka":
         need_java()
