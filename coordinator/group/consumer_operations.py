@@ -16,7 +16,7 @@ from typing import TypeAlias
 from coordinator.group.append_errors import consumer_append_error, group_append_error
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member_join import Join
-from coordinator.group.classic.responses import join_error, sync_error
+from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.classic.waiting_requests import refuse_waiting
 from coordinator.group.consumer.classic_members import ClassicMembers
 from coordinator.group.consumer.description import ConsumerDescription, described_consumer, described_consumer_error
@@ -133,7 +133,7 @@ class ConsumerOperations:
             response = self._classic.join(group, join, journal, now_ms)
         except KafkaError as refused:
             journal.undo()
-            self._outbox.respond(join.waiter, join_error(join.request.member_id, refused.code))
+            self._outbox.respond(join.waiter, join_error(UNKNOWN_MEMBER_ID, refused.code))
             return
 
         def not_stored(error: ErrorCode) -> JoinGroupResponse:

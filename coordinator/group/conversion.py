@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator, Mapping
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
-from coordinator.group.classic.responses import join_error, sync_error
+from coordinator.group.classic.waiting_requests import refuse_waiting
 from coordinator.group.consumer.embedded_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     CustomAssignorError,
@@ -127,21 +127,12 @@ class Conversion:
 
     def _dismiss(self, classic: ClassicGroup, journal: Journal, now_ms: int) -> None:
         """The members' parked requests are answered, so that they join again; timers go when the operation is done."""
-        self._answer_parked(classic)
+        refuse_waiting(classic, ErrorCode.REBALANCE_IN_PROGRESS, self._outbox)
         keys = [JoinTimer(classic.group_id), SyncTimer(classic.group_id)]
         sessions = [SessionTimer(classic.group_id, each) for each in [*classic.members, *classic.pending_members]]
         for key in [*keys, *sessions]:
             journal.then(CancelTimer(key))
         journal.then_undo(lambda: self._watch_again(classic, now_ms))
-
-    def _answer_parked(self, classic: ClassicGroup) -> None:
-        for member in classic.members.values():
-            joining = classic.take_joining(member)
-            if joining is not None:
-                self._outbox.respond(joining, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
-            syncing, member.syncing = member.syncing, None
-            if syncing is not None:
-                self._outbox.respond(syncing, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _watch_again(self, classic: ClassicGroup, now_ms: int) -> None:
         """The upgrade was taken back: what the group waited for, it waits for again."""
@@ -215,7 +206,7 @@ class Conversion:
         self, group: ConsumerGroup, classic: ClassicGroup, members: Mapping[str, Subscription], now_ms: int
     ) -> None:
         """The downgrade was taken back, `members` are there again. Who joined the classic group meanwhile joins again."""
-        self._answer_parked(classic)
+        refuse_waiting(classic, ErrorCode.REBALANCE_IN_PROGRESS, self._outbox)
         for member_id in classic.members:
             self._rebalance.unwatch(classic, member_id)
         self._outbox.put(CancelTimer(JoinTimer(classic.group_id)))

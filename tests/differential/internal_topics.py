@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from coordinator.runtime.partitioner import partition_for
@@ -49,9 +49,9 @@ _TRANSACTION_KINDS: dict[int, tuple[type[Stored], type[Stored]]] = {
 }
 
 
-def note_group_records(run: Run, group: str) -> None:
-    """Keep what is stored of a group, oldest first."""
-    run.note([_shown(record, _GROUP_KINDS, run.names) for record in _records_of(run, OFFSETS, group)])
+def note_group_records(run: Run, group: str, pick: Callable[[list[Any]], list[Any]] = list) -> None:
+    """Keep what is stored of a group, oldest first, or what `pick` makes of it."""
+    run.note(pick([_shown(record, _GROUP_KINDS, run.names) for record in _records_of(run, OFFSETS, group)]))
 
 
 def note_transaction_records(run: Run, transactional_id: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import uuid
 from typing import Any
 
 from coordinator.group.classic.member_join import Join
@@ -145,7 +146,8 @@ class Case:
         )
         self.joins += 1
         waiter = f"join {self.joins}"  # it may wait for other members as long as they like
-        join = Join(request, rng.choice((1, 5)), "client", "/127.0.0.1", f"made {waiter}", waiter)
+        unique = str(uuid.UUID(int=self.joins))
+        join = Join(request, rng.choice((1, 5)), "client", "/127.0.0.1", unique, waiter)
         self.driver.do(lambda shard, now_ms: shard.join(join, now_ms))
 
     def _disturb(self) -> None:

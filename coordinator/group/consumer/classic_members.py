@@ -17,6 +17,7 @@ classicGroupHeartbeatToConsumerGroup, classicGroupLeaveToConsumerGroup.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 
 from coordinator.group.classic.member_join import Join
@@ -50,7 +51,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import MemberIdentity, MemberResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from protocol.primitives import DecodeError
+from protocol.primitives import DecodeError, uuid_to_text
 from protocol.stored.consumer_protocol import ConsumerProtocolSubscription
 
 
@@ -85,7 +86,7 @@ class ClassicMembers:
         """Raises: KafkaError."""
         request = join.request
         check_room(group, request.member_id, self._configs.settings.max_size)
-        member_id = request.member_id or join.unique
+        member_id = request.member_id or uuid_to_text(uuid.UUID(join.unique).bytes)  # as members of the new protocol
         _check_protocols(group, member_id, join)
         if join.needs_member_id and request.member_id == UNKNOWN_MEMBER_ID:
             return join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED)

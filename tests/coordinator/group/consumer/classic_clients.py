@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 
 from client.membership.assignors import assign_ranges, decode_assignment, decode_subscription, encode_assignment
@@ -50,7 +51,7 @@ class ClassicClient:
             protocol_type=self.protocol_type,
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata or subscription)],
         )
-        join = Join(request, 9, self.name, "/127.0.0.1", f"{self.name}-{self.requests}", waiter)
+        join = Join(request, 9, self.name, "/127.0.0.1", str(uuid.uuid5(uuid.NAMESPACE_OID, waiter)), waiter)
         self.driver.do(lambda shard, now_ms: shard.join(join, now_ms))
         answer = self.answer(waiter)
         if isinstance(answer, JoinGroupResponse) and answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
