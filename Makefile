@@ -145,6 +145,7 @@ fuzz: $(DEV)/.stamp ## Mutated and truncated input (CASES=100000)
 	$(PY) -m tests.fuzz.records --cases $(CASES)
 	$(PY) -m tests.fuzz.key_stores --cases $(CASES)
 	$(PY) -m tests.fuzz.store_server --cases $(CASES)
+	$(PY) -m tests.fuzz.group_members --cases $(CASES)
 
 sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --seeds $(SEEDS) $(ARGS)
@@ -155,6 +156,7 @@ sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --store --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --transactions --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --transactions --seeds $(SEEDS) $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --groups --seeds $(SEEDS) $(ARGS)
 
 docs: $(DEV)/.stamp ## Write the generated pages again
 	$(PY) -m config.document > docs/settings.md

@@ -27,7 +27,8 @@ class Observer(Protocol):
 
 
 class ObservedCluster(AsyncClusterClient):
-    """`versions`: the newest that are taken of some requests. `observer` is shown each request and each answer."""
+    """`versions`: the newest that are taken of some requests, unless the caller says it. `observer` is shown each
+    request and each answer."""
 
     def __init__(self, world: World, name: str, observer: Observer) -> None:
         super().__init__(
@@ -47,8 +48,8 @@ class ObservedCluster(AsyncClusterClient):
         world, since_s = self._world, self._world.loop.time()
         world.count("requests")
         version = self.versions.get(type(request))
-        if version is not None:
-            options["max_version"] = min(version, options.get("max_version") or version)
+        if version is not None and options.get("max_version") is None:
+            options["max_version"] = version
         then = self._observer.sending(broker_id, request)
         try:
             response = await super().send(broker_id, request, response_type, **options)

@@ -110,6 +110,8 @@ async def reckon(world: ClusterWorld) -> None:
         for broker_id, machine in world.machines.items()
     }
     for key, isr in replicas.items():
+        if key[0] in world.compacted:
+            continue
         world.logs.replicas_at_rest(key, _logs_of(key, isr, files))
 
 

@@ -66,6 +66,8 @@ class ClusterWorld(World):
 
     pace = 6.0  # a cluster does several times the work of one broker for each request
     watermark_may_lag = True
+    compacted: frozenset[str] = frozenset()
+    """Topics that each replica compacts when it will, so that their files differ."""
 
     def __init__(self, loop: SimLoop, plan: ClusterPlan | None = None, *, has_server: bool = False) -> None:
         """`plan` is the seed's unless given. With `has_server` brokers have the store server on a machine of its own, and not

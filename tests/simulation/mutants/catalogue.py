@@ -1,6 +1,7 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
 the storage engine alone, those of ranges of files with one log and its readers, those of transactions and of producers in
-histories of transactions, those of the store in histories of a store server, the others with one broker."""
+histories of transactions, those of the store in histories of a store server, those of consumer groups in histories of
+groups, the others with one broker."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from dataclasses import dataclass
 
 from tests.simulation import history
 from tests.simulation.cluster import history as cluster_history
+from tests.simulation.groups import history as groups_history
 from tests.simulation.mutants import Mutant
 from tests.simulation.mutants.clients import MEMBERS, PRODUCERS
 from tests.simulation.mutants.crashes import CRASHES
+from tests.simulation.mutants.groups import GROUPS
 from tests.simulation.mutants.ranges import RANGES
 from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
@@ -24,7 +27,7 @@ from tests.simulation.transactions import history as transactions_history
 
 ALL: tuple[Mutant, ...] = (
     *STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS, *PRODUCERS, *MEMBERS,
-    *STORE,
+    *STORE, *GROUPS,
 )  # fmt: skip
 
 
@@ -46,6 +49,8 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = case.run
     elif mutant in RANGES:
         run = ranges.run
+    elif mutant in GROUPS:
+        run = groups_history.run
     elif mutant in STORE:
         run = store_history.run
     elif mutant in (*TRANSACTIONS, *PRODUCERS):

@@ -1,0 +1,1 @@
+"""Histories of groups: members of both protocols read what producers write, in clusters whose feature levels are on."""
