@@ -162,6 +162,8 @@ class ConsumerOperations:
 
     def leave_classic(self, group: ConsumerGroup, identities: list[MemberIdentity], now_ms: int) -> LeaveGroupResponse:
         """It does not wait for the records: of a member that is still there after that, the session ends."""
+        if self._is_lost:
+            return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
         leaving = self._classic.leaving(group, identities)
         if leaving.member_ids:
             journal = Journal()

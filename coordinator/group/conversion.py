@@ -73,7 +73,8 @@ class Conversion:
         subscriptions = {
             member.member_id: self._subscription(classic, member, protocol_name) for member in classic.members.values()
         }
-        targets = {member.member_id: self._owned(classic, member) for member in classic.members.values()}
+        taken: dict[bytes, set[int]] = {}
+        targets = {member.member_id: self._owned(classic, member, taken) for member in classic.members.values()}
         self._dismiss(classic, journal, now_ms)
         journal.note(group_tombstone(classic.group_id), lambda: self._groups.put_back(classic))
         group = self._groups.make_consumer(classic.group_id)
@@ -113,9 +114,10 @@ class Conversion:
             classic=ClassicPart(member.session_timeout_ms, member.protocols),
         )
 
-    def _owned(self, classic: ClassicGroup, member: Member) -> Target:
+    def _owned(self, classic: ClassicGroup, member: Member, taken: dict[bytes, set[int]]) -> Target:
+        """What the leader has given the member, as far as it exists and is not `taken` by one before: leaders may err."""
         try:
-            return Target(read_assignment(member.assignment, self._topics))
+            given = read_assignment(member.assignment, self._topics)
         except DecodeError:
             raise _malformed(classic) from None
         except CustomAssignorError:
@@ -124,6 +126,14 @@ class Conversion:
                 "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
                 "assignor before re-attempting the upgrade.",
             ) from None
+        owned = {}
+        for topic_id, partitions in given.items():
+            of_topic = taken.setdefault(topic_id, set())
+            own = partitions.intersection(range(self._topics.partitions_count(topic_id))) - of_topic
+            of_topic |= own
+            if own:
+                owned[topic_id] = own
+        return Target(owned)
 
     def _dismiss(self, classic: ClassicGroup, journal: Journal, now_ms: int) -> None:
         """The members' parked requests are answered, so that they join again; timers go when the operation is done."""

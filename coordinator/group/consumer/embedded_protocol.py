@@ -61,13 +61,18 @@ def by_id(
 
 
 def write_assignment(partitions: Mapping[bytes, Collection[int]], topics: ConsumerTopics, metadata: bytes) -> bytes:
-    """The assignment of a member whose subscription is `metadata`. Raises: DecodeError when that has no version."""
+    """The assignment of a member whose subscription is `metadata`; in the oldest form when that has no version that can be
+    read: of several subscriptions, one for each assignor, only that of the first assignor has been read."""
     named = ((topics.name_of(topic_id), each) for topic_id, each in partitions.items())
     rows = [
         AssignmentTopicPartition(topic=name, partitions=sorted(each))
         for name, each in sorted((name, each) for name, each in named if name is not None)
     ]
-    return ConsumerProtocolAssignment(assigned_partitions=rows).encode_stored(_version(metadata))
+    try:
+        version = _version(metadata)
+    except DecodeError:
+        version = 0
+    return ConsumerProtocolAssignment(assigned_partitions=rows).encode_stored(version)
 
 
 def _version(data: bytes) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from client.membership.assignors import encode_assignment
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.rebalance import SessionTimer
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
@@ -200,6 +201,21 @@ def test_data_of_a_custom_assignor_is_not_thrown_away() -> None:
     response = GroupMember(driver, "c", ["t"]).join()
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert "because an unsupported custom assignor is in use." in (response.error_message or "")
+
+
+def test_a_leader_that_errs_gives_no_partition_to_two_members() -> None:
+    driver = driver_of()
+    first, second = ClassicClient(driver, "a", ["t"]), ClassicClient(driver, "b", ["t"])
+    stable(driver, first, second)
+    group = group_of(driver)
+    assert isinstance(group, ClassicGroup)
+    for member in group.members.values():
+        member.assignment = encode_assignment([("t", 0), ("t", 1), ("t", 1), ("t", -1), ("t", 99), ("gone", 0)])
+    third = GroupMember(driver, "c", ["t"])
+    assert third.join().error_code == 0
+    first.owned = second.owned = set()
+    settle_both(driver, first, second, third)
+    assert owned(first, second, third) == sorted(ALL)
 
 
 def test_an_upgrade_is_taken_back_with_the_heartbeat_that_caused_it() -> None:
