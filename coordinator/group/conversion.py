@@ -194,7 +194,10 @@ class Conversion:
         members = [_classic_member(member_id, group.subscriptions[member_id]) for member_id in member_ids]
         shares = {member_id: group.target(member_id) for member_id in member_ids}
         epoch, before = group.epoch, dict(group.subscriptions)
-        for member_id in before:
+        for member_id, subscription in before.items():
+            if subscription.classic is not None:
+                deadline_ms = now_ms + subscription.classic.session_timeout_ms
+                journal.if_refused(ScheduleTimer(ConsumerSessionTimer(group.group_id, member_id), deadline_ms))
             for timer in (ConsumerSessionTimer, RevocationTimer, RejoinTimer, FetchAssignmentTimer):
                 journal.then(CancelTimer(timer(group.group_id, member_id)))
         remove_entries(group, journal)

@@ -8,8 +8,9 @@ from coordinator.group.consumer.entries import EntryKey, EntryKind, TargetEpoch
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
 from coordinator.group.consumer.settings import ConsumerSettings, GroupConfigs
 from protocol.errors import ErrorCode
+from protocol.messages.consumer_group_heartbeat import TopicPartitions
 from tests.coordinator.driver import GroupDriver
-from tests.coordinator.group.consumer.members import GroupMember, image, settle
+from tests.coordinator.group.consumer.members import GroupMember, image, settle, topic_id
 
 
 def driver_of(**topics: int) -> GroupDriver:
@@ -160,6 +161,47 @@ def test_responses_wait_until_what_they_tell_is_committed() -> None:
     assert driver.responses == []
     driver.release()
     assert {waiter for waiter, _ in driver.responses} == {joined, again}
+
+
+LARGEST = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"member_epoch": LARGEST}, ErrorCode.FENCED_MEMBER_EPOCH),
+        ({"member_epoch": 1}, ErrorCode.FENCED_MEMBER_EPOCH),
+        ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -LARGEST - 1}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": 0}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": "other"}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"server_assignor": "mine"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"topic_partitions": [TopicPartitions(topic_id=bytes(16), partitions=[-1, LARGEST])]}, ErrorCode.NONE),
+        ({"topic_partitions": [TopicPartitions(topic_id=topic_id("t"), partitions=[7] * 9)]}, ErrorCode.NONE),
+        ({"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_names": ["t"] * 5}, ErrorCode.NONE),
+        ({"rebalance_timeout_ms": -LARGEST}, ErrorCode.NONE),
+    ],
+)
+def test_requests_of_hostile_members(fields: dict[str, object], error: ErrorCode) -> None:
+    """Whatever a member claims, it gets no more than its own, and what is refused changes nothing."""
+    driver = driver_of(t=2)
+    honest, hostile = GroupMember(driver, "a", ["t"]), GroupMember(driver, "b", ["t"])
+    for member in (honest, hostile):
+        member.join()
+    settle(driver, [honest, hostile])
+    owned, before = honest.partitions("t"), driver.shard.durable_state()
+    assert hostile.send(**fields).error_code == error
+    if error:
+        assert driver.shard.durable_state() == before
+    settle(driver, [honest, hostile])
+    assert honest.partitions("t") == owned
+    assert driver.loaded_again().durable_state() == driver.shard.durable_state()
 
 
 def test_a_full_group_takes_no_new_member() -> None:
