@@ -31,10 +31,8 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 
 from client.reach import Access, why_unreached
-from tests.interop.clients.test_go import PROGRAM as GO_PROGRAM
-from tests.interop.clients.test_go import tours
 from tests.interop.clients.test_js import tour
-from tests.interop.conftest import BROKERS, need_java
+from tests.interop.conftest import BROKERS, GO_PROGRAM, need_java
 from tests.oracle import tools
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.broker import Broker
@@ -44,7 +42,7 @@ from tests.oracle.process import wait_until
 
 pytestmark = pytest.mark.interop
 
-__all__ = ["tour", "tours"]
+__all__ = ["tour"]
 
 Fresh = Callable[[str], str]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
