@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.groups.conftest import NEWEST_LEVELS, QUICK_GROUPS, GroupOf
-from tests.interop.groups.members import CLIENTS, CONSUMER, FranzConsumer, Group, Numbers
+from tests.interop.groups.members import CLASSIC, CLIENTS, CONSUMER, FranzConsumer, Group, Numbers
 from tests.oracle.admin import Admin
 from tests.oracle.cluster import OURS, Cluster
 from tests.oracle.process import wait_until
@@ -60,6 +60,32 @@ def test_members_read_on_while_their_coordinator_is_killed(cluster: Cluster, gro
             members.wait_until_shared()
             for _ in range(TIMES):
                 kill_coordinator(cluster, members)
+        members.wait_until_read(numbers.acknowledged)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_group_changes_its_protocol_while_its_coordinator_is_killed(
+    cluster: Cluster, group_of: GroupOf, client: str
+) -> None:
+    """The coordinator is killed with members of both protocols in the group, on the way to the new one and back."""
+    bootstrap = cluster.bootstrap_servers
+    members = group_of(client, bootstrap, TOPIC, PARTITIONS)
+    with members:
+        with Numbers(bootstrap, TOPIC) as numbers:
+            for _ in range(2):
+                members.join(CLASSIC)
+            members.wait_until_shared()
+            for protocol in (CONSUMER, CLASSIC):
+                for old in list(members.members):
+                    members.leave(old)
+                    members.join(protocol)
+                    members.wait_until_shared()
+                    victim = cluster.brokers[Admin(cluster).coordinator_of(members.name)]
+                    victim.kill()
+                    cluster.wait_for("it is gone", lambda broker=victim: broker.broker_id not in cluster.registered())
+                    members.wait_until_shared()
+                    victim.start()
+                    cluster.wait_in_sync()
         members.wait_until_read(numbers.acknowledged)
 
 
