@@ -98,6 +98,7 @@ class SimLoop(asyncio.SelectorEventLoop):
     def __init__(self, seed: int) -> None:
         self.now_ns = 0
         self._turns = 0
+        self.seed = seed
         self.random = random.Random(seed)
         self.trace = Trace()
         self.failures: list[dict[str, Any]] = []

@@ -74,8 +74,8 @@ def _decided_not_resumed(patches: Patches) -> None:
 
 def _added_partitions_replace(patches: Patches) -> None:
     def only_new(original: Any) -> Any:
-        def with_partitions(self: Transaction, added: Any, now_ms: int) -> Transaction:
-            return replace(original(self, added, now_ms), partitions=added)
+        def with_partitions(self: Transaction, added: Any, *more: Any, **options: Any) -> Transaction:
+            return replace(original(self, added, *more, **options), partitions=added)
 
         return with_partitions
 

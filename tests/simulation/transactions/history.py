@@ -24,6 +24,7 @@ from tests.simulation.line import Line, Unavailable
 from tests.simulation.machine import End, Machine
 from tests.simulation.transactions.checkers.duplicates import duplicates
 from tests.simulation.transactions.checkers.hanging import hanging, wrong_markers
+from tests.simulation.transactions.checkers.late_markers import late_markers
 from tests.simulation.transactions.checkers.lost_writes import lost_writes
 from tests.simulation.transactions.checkers.torn_transactions import torn_transactions
 from tests.simulation.transactions.clients.auditor import Auditor
@@ -149,7 +150,7 @@ async def _judge(scene: Scene, line: Line, processors: list[Processor]) -> None:
         return
     for processor in processors:
         await processor.committed_offset()
-    found = [*hanging(logs), *duplicates(logs)]
+    found = [*hanging(logs), *duplicates(logs), *late_markers(logs)]
     if scene.is_excused:
         world.count("histories in which every replica lost power")
     else:

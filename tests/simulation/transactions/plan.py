@@ -39,6 +39,11 @@ def _of_transactions(rng: Random) -> dict[str, str]:
     }
 
 
+def levels_of(seed: int) -> dict[str, str]:
+    """One history in four has transactions whose end raises the epoch."""
+    return {"barnabas.initial.features": "newest" if seed % 4 == 3 else "none"}
+
+
 def plan_one_broker(rng: Random) -> dict[str, str]:
     return {
         **plan_settings(rng),

@@ -27,6 +27,7 @@ class ReadRecord:
     producer_id: int
     value: str = ""
     marker: ControlType | None = None
+    producer_epoch: int = 0
 
 
 def read_records(content: bytes) -> tuple[list[ReadRecord], int]:
@@ -39,11 +40,18 @@ def read_records(content: bytes) -> tuple[list[ReadRecord], int]:
         if header.is_control:
             marker = read_marker(batch.content, 0, header)
             found.append(
-                ReadRecord(batch.base_offset, header.producer_id, marker=None if marker is None else marker.type)
+                ReadRecord(
+                    batch.base_offset,
+                    header.producer_id,
+                    marker=None if marker is None else marker.type,
+                    producer_epoch=header.producer_epoch,
+                )
             )
             continue
         found += [
-            ReadRecord(record.offset, header.producer_id, (record.value or b"").decode())
+            ReadRecord(
+                record.offset, header.producer_id, (record.value or b"").decode(), producer_epoch=header.producer_epoch
+            )
             for record in iter_records(batch.content, 0, header, _MAX_DECOMPRESSED_BYTES)
         ]
     return found, next_offset

@@ -8,6 +8,7 @@ from tests.simulation.transactions.checkers.aborted_reads import AbortedReadChec
 from tests.simulation.transactions.checkers.duplicates import duplicates
 from tests.simulation.transactions.checkers.fencing import FencingChecker
 from tests.simulation.transactions.checkers.hanging import hanging, wrong_markers
+from tests.simulation.transactions.checkers.late_markers import late_markers
 from tests.simulation.transactions.checkers.lost_writes import lost_writes
 from tests.simulation.transactions.checkers.offsets import OffsetChecker
 from tests.simulation.transactions.checkers.polls import PollChecker
@@ -314,3 +315,18 @@ def test_each_input_below_the_committed_offset_is_processed_once() -> None:
         found = list(past.checker.not_exactly_once(OFFSET_KEY, past.logs, input_of))
         assert [text in each for text, each in zip(expected, found, strict=True)] == [True] * len(expected), found
     assert input_of("tx.1#0 xxx") is None
+
+
+# --- late markers ---
+
+
+def test_a_marker_of_an_earlier_epoch_is_late() -> None:
+    def found(*records: tuple[int, ControlType | None]) -> list[str]:
+        logs = FinalLogs()
+        rows = [ReadRecord(n, 7, "", marker, epoch) for n, (epoch, marker) in enumerate(records)]
+        logs.add(ONE, rows, [], len(rows), len(rows))
+        return list(late_markers(logs))
+
+    assert not found((1, None), (2, COMMIT), (2, None), (2, ABORT), (2, COMMIT))
+    assert "late marker" in found((1, None), (2, COMMIT), (3, None), (2, COMMIT))[0]
+    assert "in a transaction of epoch 1" in found((1, None), (2, None), (3, COMMIT))[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from coordinator.runtime.partitioner import partition_for
 from protocol.topic_partition import TopicPartition
@@ -12,6 +13,7 @@ from tests.simulation.loop import SimLoop
 from tests.simulation.transactions.plan import (
     STATE_PARTITIONS,
     STATE_TOPIC,
+    levels_of,
     plan_one_broker,
     plan_transaction_cluster,
     plan_transaction_topics,
@@ -20,12 +22,14 @@ from tests.simulation.transactions.plan import (
 
 class TransactionBrokerWorld(BrokerWorld):
     def __init__(self, loop: SimLoop) -> None:
-        super().__init__(loop, plan_transaction_topics(loop.random), plan_one_broker(loop.random))
+        topics, settings = plan_transaction_topics(loop.random), plan_one_broker(loop.random)
+        super().__init__(loop, topics, {**settings, **levels_of(loop.seed)})
 
 
 class TransactionClusterWorld(ClusterWorld):
     def __init__(self, loop: SimLoop) -> None:
-        super().__init__(loop, plan_transaction_cluster(loop.random))
+        plan = plan_transaction_cluster(loop.random)
+        super().__init__(loop, replace(plan, settings={**plan.settings, **levels_of(loop.seed)}))
 
     def is_transaction_coordinator(self, broker_id: int, transactional_id: str) -> bool:
         return self.is_leader(broker_id, (STATE_TOPIC, partition_for(transactional_id, STATE_PARTITIONS)))

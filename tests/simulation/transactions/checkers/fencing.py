@@ -24,12 +24,20 @@ class FencingChecker:
         """The newest instance that has got its epoch."""
         return self._initialized.get(transactional_id, 0)
 
+    def is_followed(self, transactional_id: str, instance: int) -> bool:
+        """Whether a newer instance has asked for its epoch, which ends what this one has open."""
+        return self._begun[transactional_id] > instance
+
     def initialized(self, transactional_id: str, instance: int, producer_id: int, producer_epoch: int) -> None:
         """`instance` has got its epoch."""
+        self.raised(transactional_id, instance, producer_id, producer_epoch)
+        self._initialized[transactional_id] = max(self.newest(transactional_id), instance)
+
+    def raised(self, transactional_id: str, instance: int, producer_id: int, producer_epoch: int) -> None:
+        """`instance` has another epoch: nobody else has ever had it."""
         owner = (transactional_id, instance)
         if self._owners.setdefault((producer_id, producer_epoch), owner) != owner:
             self._report(f"{owner} got the producer epoch of {self._owners[producer_id, producer_epoch]}")
-        self._initialized[transactional_id] = max(self.newest(transactional_id), instance)
 
     def accepted(self, transactional_id: str, instance: int, what: str, newest_when_sent: int) -> None:
         """The coordinator did what `instance` has asked for, once `newest_when_sent` had its epoch."""

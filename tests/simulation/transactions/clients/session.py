@@ -43,6 +43,8 @@ _CHECKED = (
     InitProducerIdRequest, AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest,
     ProduceRequest,
 )  # fmt: skip
+# What may begin a transaction at its coordinator; where each end raises the epoch, brokers add what they are sent.
+_OPENING = AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | ProduceRequest | TxnOffsetCommitRequest
 _LOOK_S = 0.5
 
 
@@ -110,7 +112,7 @@ class Session:
     # --- what goes over the wire ---
 
     def sending(self, broker_id: int, request: Request) -> object:
-        if isinstance(request, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest) and self._opened_s is None:
+        if isinstance(request, _OPENING) and self._opened_s is None:
             self._opened_s = self._world.loop.time()
         self._attempts_count += isinstance(request, InitProducerIdRequest)
         return self._scene.fencing.newest(self.transactional_id)
@@ -148,9 +150,19 @@ class Session:
             self._world.count("producers initialized" if is_first else "epochs bumped")
         elif isinstance(request, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest) and is_current:
             self._scene.fencing.accepted(self.transactional_id, self.instance, request.api_name, newest)
-        self._has_added |= isinstance(request, AddPartitionsToTxnRequest | AddOffsetsToTxnRequest)
+        self._has_added |= isinstance(request, _OPENING)
         if isinstance(response, EndTxnResponse):
             self._opened_s = None
+            if response.producer_id >= 0:
+                self._on_raised((response.producer_id, response.producer_epoch))
+
+    def _on_raised(self, identity: tuple[int, int]) -> None:
+        """The end of a transaction has raised the epoch, or given a new id behind the last one."""
+        if identity <= self._identity:
+            self._world.report(f"{self}: epoch {identity} after {self._identity}, at the end of a transaction")
+        self._identity = identity
+        self._scene.fencing.raised(self.transactional_id, self.instance, *identity)
+        self._world.count("epochs raised by the end of a transaction")
 
     def _check(self, what: str, code: ErrorCode, *, is_current: bool) -> None:
         """Report what nothing explains."""
@@ -166,7 +178,7 @@ class Session:
             self._world.count("sequences lost")
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             pass
-        elif is_current and not (code in ABORTABLE and (self._may_have_timed_out() or self._is_superseded())):
+        elif is_current and not (code in ABORTABLE and (self._may_have_timed_out() or self._is_followed())):
             self._world.report(f"{self}: {what} was answered {code!r}, in {self.transaction}")
 
     def _is_current(self, broker_id: int, request: Request) -> bool:
@@ -185,6 +197,9 @@ class Session:
         if self._opened_s is None:
             return False
         return self._scene.clocks_differ or (self._world.loop.time() - self._opened_s) * 1_000 >= self.timeout_ms
+
+    def _is_followed(self) -> bool:
+        return self._scene.fencing.is_followed(self.transactional_id, self.instance)
 
     def _is_superseded(self) -> bool:
         return self._scene.fencing.newest(self.transactional_id) > self.instance
