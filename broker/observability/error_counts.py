@@ -22,7 +22,7 @@ ErrorCounter = Callable[[Any, Counter[int]], None]
 
 _CODES = frozenset({"error_code", "partition_error_code"})
 _NEVER = frozenset({"DeleteAclsMatchingAcl", "DescribeUserScramCredentialsResponse"})
-_NOT_EARLY = frozenset({"AddPartitionsToTxnResponse", *_NEVER})
+_NOT_EARLY = frozenset({"AddPartitionsToTxnResponse", "MetadataResponse", *_NEVER})
 """Messages whose own error code Apache Kafka does not count: never, or not in versions that are too old to have it."""
 
 

@@ -267,6 +267,11 @@ def _groups(services: Services) -> Iterator[Sample]:
     yield Sample(table.GROUPS, (), sum(counts.values()))
     for state, metric in _GROUP_STATES.items():
         yield Sample(metric, (), counts[state])
+    consumer_counts = services.groups.consumer_state_counts()
+    yield Sample(table.GROUP_COUNT, ("classic",), sum(counts.values()))
+    yield Sample(table.GROUP_COUNT, ("consumer",), sum(consumer_counts.values()))
+    for consumer_state, count in consumer_counts.items():
+        yield Sample(table.CONSUMER_GROUPS, (consumer_state.value.lower(),), count)
     yield Sample(table.OFFSETS, (), services.groups.offsets_count())
     yield Sample(table.GROUP_WAITING, (), services.groups.waiting_bytes)
     yield from _group_lag(services.group_lag)

@@ -29,7 +29,7 @@ class Kind(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Metric:
     """`labels` are the MBean's keys behind type and name. `attribute` is set where the MBean has no name, `name` is then the
-    attribute's. `mbeans` are the patterns of several MBeans that are one metric; `own` marks what Apache Kafka lacks."""
+    attribute's. `mbeans` are the patterns of several MBeans that are one metric; `own` marks what Apache Kafka 3.9 lacks."""
 
     domain: str
     type: str

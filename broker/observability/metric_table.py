@@ -3,7 +3,8 @@
 A row is one MBean pattern: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=T`. The rule for its Prometheus
 name is in `broker.observability.metric`. What Apache Kafka has and this broker has not stands with its reason in
 `broker.observability.not_kept`.
-Rules: every metric is in this table. `own=True` marks those that Apache Kafka does not have.
+Rules: every metric is in this table. `own=True` marks those that Apache Kafka 3.9 does not have; 4.3 has those of
+consumer groups.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ def _summary(domain: str, type: str, name: str, *labels: str, doc: str) -> Metri
 
 def _group(attribute: str, doc: str) -> Metric:
     return Metric("kafka.server", "group-coordinator-metrics", attribute, Kind.COUNTER, (), doc, attribute=True)
+
+
+def _newer_group_gauge(attribute: str, label: str, doc: str) -> Metric:
+    return Metric(
+        "kafka.server", "group-coordinator-metrics", attribute, Kind.GAUGE, (label,), doc, attribute=True, own=True
+    )
 
 
 def _listener(attribute: str, doc: str) -> Metric:
@@ -195,6 +202,11 @@ _GROUP_LOADS, _TXN_LOADS = "group-coordinator-metrics", "transaction-coordinator
 GROUP_LOADS_AVG    = _load_time(_GROUP_LOADS, "partition-load-time-avg", "Mean load of a partition, last 30 s, ms.")
 GROUP_LOADS_MAX    = _load_time(_GROUP_LOADS, "partition-load-time-max", "Longest load, last 30 s, ms.")
 REBALANCES_DONE    = _group("group-completed-rebalance-count", "Rebalances completed.")
+GROUP_COUNT        = _newer_group_gauge("group-count", "protocol", "Groups coordinated here, by their protocol.")
+CONSUMER_GROUPS    = _newer_group_gauge("consumer-group-count", "state", "Groups of the consumer protocol, by their state.")
+CONSUMER_REBALANCES = Metric("kafka.server", "group-coordinator-metrics", "consumer-group-rebalance-count", Kind.COUNTER, (),
+                             "Times that a group of the consumer protocol needed another assignment.", attribute=True,
+                             own=True)
 GROUP_LAG          = _own_gauge("kafka", "consumergroup", "lag", "group", "topic", "partition",
                                 doc="Records behind the committed offset; NaN while the leader does not answer.")
 GROUP_LAG_SECONDS  = _own_gauge("kafka", "consumergroup", "lag-seconds", "group", "topic", "partition",

@@ -117,7 +117,7 @@ class BrokerMetrics:
         self._verifications = Distribution()
         self._rebalances: Counter[str] = Counter()
         self._rebalances_completed = 0
-        self._offsets_committed = self._offsets_expired = self._offsets_deleted = 0
+        self._offsets_committed = self._offsets_expired = self._offsets_deleted = self._consumer_group_rebalances = 0
 
     # --- topics ---
 
@@ -232,6 +232,9 @@ class BrokerMetrics:
     def rebalance_completed(self) -> None:
         self._rebalances_completed += 1
 
+    def consumer_group_rebalanced(self) -> None:
+        self._consumer_group_rebalances += 1
+
     def offsets_committed(self, count: int) -> None:
         self._offsets_committed += count
 
@@ -266,6 +269,7 @@ class BrokerMetrics:
         yield Sample(table.OFFSET_EXPIRATIONS, (), self._offsets_expired)
         yield Sample(table.OFFSET_DELETIONS, (), self._offsets_deleted)
         yield Sample(table.REBALANCES_DONE, (), self._rebalances_completed)
+        yield Sample(table.CONSUMER_REBALANCES, (), self._consumer_group_rebalances)
         for reason, count in list(self._rebalances.items()):
             yield Sample(table.REBALANCES, (reason,), count)
 
