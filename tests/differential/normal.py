@@ -131,8 +131,6 @@ def _number(name: str, value: Any, names: Names) -> Any:
         return names.numbered("session", value)
     if name == "metadata_hash" and value:
         return names.numbered("hash", value)
-    if name == "finalized_features_epoch" and value >= 0:
-        return "<epoch>"
     if name in ("total_bytes", "usable_bytes") and value > 0:
         return "<bytes>"
     return _moment(value)

@@ -18,7 +18,9 @@ def _asking() -> ApiVersionsRequest:
 
 
 def only_features(answer: Any) -> None:
+    """The epoch counts changes, and is told from none at all."""
     answer.api_keys = []
+    answer.finalized_features_epoch = min(answer.finalized_features_epoch, 0)
     answer.supported_features = [row for row in answer.supported_features if row.name in FEATURES]
     answer.finalized_features = [row for row in answer.finalized_features if row.name in FEATURES]
 
