@@ -78,7 +78,7 @@ class Conversion:
         self._dismiss(classic, journal, now_ms)
         journal.note(group_tombstone(classic.group_id), lambda: self._groups.put_back(classic))
         group = self._groups.make_consumer(classic.group_id)
-        epoch = classic.generation_id
+        epoch = max(classic.generation_id, 1)  # before its first generation, too: 0 is no epoch of a member
         for kind, name, entry in _entries(epoch, subscriptions, targets):
             if kind is EntryKind.GROUP_EPOCH:
                 entry = GroupEpoch(epoch, self._topics.hash_of(group.subscribed_topics()))

@@ -9,6 +9,7 @@ MINIMUMS = {
     "consumer members begun": 500,
     "classic members begun": 150,
     "heartbeats of consumer groups": 2_000,
+    "log: group converted": 50,
     "partitions assigned": 1_500,
     "partitions let go of": 300,
     "commits of members": 5_000,

@@ -40,6 +40,7 @@ def _services(world: GroupWorld) -> list[Service]:
         for n in range(rng.randint(2, 4))
     ]
     found += [Service(world, f"old{n}", "old", [CLASSIC]) for n in range(rng.randint(0, 2))]
+    found += [Service(world, f"mixed{n}", "mixed", [CONSUMER, CLASSIC]) for n in range(rng.choice((0, 2, 3)))]
     world.services = {each.name for each in found}
     return found
 

@@ -18,6 +18,7 @@ def plan_group_cluster(rng: Random) -> ClusterPlan:
     settings = {
         **plan.settings,
         "barnabas.initial.features": "newest",
+        "group.consumer.migration.policy": "bidirectional",
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         "group.consumer.min.heartbeat.interval.ms": "100",

@@ -23,8 +23,11 @@ class EpochChecker:
             self._report(f"{group}: the epoch of {member} fell from {known} to {epoch}")
         self._members[group, member] = max(epoch, known)
 
-    def joining(self, group: str, member: str) -> None:
-        """The member asks to be one again. Before a new target was computed it gets the epoch of the target, as before."""
+    def joining(self, group: str, member: str, *, may_be_new: bool = False) -> None:
+        """The member asks to be one again. Before a new target was computed it gets the epoch of the target, as before.
+        `may_be_new`: the group may have been one of the other kind, whose epochs begin anew."""
+        if may_be_new:
+            self._members.pop((group, member), None)
         last = self._members.get((group, member), 0)
         self._over[group, member] = min(self._over.get((group, member), 0), last - 1)
 

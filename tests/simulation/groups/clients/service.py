@@ -308,7 +308,7 @@ class Service:
                     ownership.ended(self.group, request.member_id)
                 elif request.member_epoch == 0:
                     ownership.joining(self.group, request.member_id)
-                    world.epochs.joining(self.group, request.member_id)
+                    world.epochs.joining(self.group, request.member_id, may_be_new=len(self._protocols) > 1)
                 elif request.topic_partitions is not None:
                     ownership.kept(self.group, request.member_id, self._named(request.topic_partitions))
             case JoinGroupRequest():
