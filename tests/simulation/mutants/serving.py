@@ -86,7 +86,7 @@ def _commit_not_written(patches: Patches) -> None:
     offsets = itertools.count(1)
 
     def drop(original: Any) -> Any:
-        def append(self: InternalLog, partition: int, batch: Any, committed: Any) -> int:
+        def append(self: InternalLog, partition: int, batch: Any, committed: Any, *_guard: Any) -> int:
             self._led(partition)
             offset = next(offsets)
             committed(ErrorCode.NONE, offset + 1)
