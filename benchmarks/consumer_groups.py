@@ -4,7 +4,8 @@ broker.
 
 Each member is a connection with `client.membership.consumer`, which sends heartbeats and nothing else, so that the client is
 light and the same for both. It takes and lets go of partitions at once. The group is stable when each partition has one
-owner and every member has the newest epoch. Both brokers have the default settings of groups: a member hears of a new
+owner, every member the same epoch, and none two partitions more than another. Both brokers have the default settings of
+groups: a member hears of a new
 assignment with its next heartbeat, up to 5 s later, so that a time is about a multiple of 5 s. Rounds alternate between the
 brokers; a ratio is that of the medians. Processor seconds are the broker's, from the first request to the last.
 """
@@ -71,7 +72,9 @@ class Group:
         self._owners.update(owned)
         is_owned = len(self._owners) == self._owners.total() == self._partitions_count
         if is_owned and len(self._epochs) == 1 and len(self._members) == self._members_count:
-            self.stable.set()
+            counts = [len(each) for _, each in self._members.values()]
+            if max(counts) - min(counts) <= 1:  # else the coordinator has not looked at those that joined last
+                self.stable.set()
 
     def left(self, member: ConsumerMember) -> None:
         self._forget(member)
