@@ -78,11 +78,15 @@ class ProgressChecker:
         """Records of this partition may be lost, and others be at their offsets."""
         self._excused.add(key)
 
+    def unread(self, group: str, key: TopicPartition, acknowledged: Mapping[int, str]) -> list[int]:
+        """The offsets of those records of the partition that the group has not read."""
+        if key in self._excused:
+            return []
+        read = self._of(group, key).read
+        return [offset for offset, value in acknowledged.items() if read.get(offset) != value]
+
     def at_rest(self, group: str, key: TopicPartition, acknowledged: Mapping[int, str]) -> None:
         """`acknowledged` are the records of the partition, by offset, once everybody has read to its end."""
-        if key in self._excused:
-            return
-        read = self._of(group, key).read
-        lost = [offset for offset, value in acknowledged.items() if read.get(offset) != value]
+        lost = self.unread(group, key, acknowledged)
         if lost:
             self._report(f"{group}: {len(lost)} of {len(acknowledged)} records of {key} were not read, as {lost[0]}")
