@@ -138,10 +138,12 @@ class Promised:
         self.reports: list[str] = []
         self.fallen: list[int] = []
         self.ends = {1: 0, 2: 0, 3: 0}
+        self.replicas = [1, 2, 3]
         self.unsure: set[int] = set()
         self.checker = PromiseChecker(
             self.reports.append,
             lambda broker_id, key: self.ends.get(broker_id),
+            lambda key: self.replicas,
             lambda broker_id: broker_id in self.unsure,
             lambda key, end: self.fallen.append(end),
         )
@@ -160,6 +162,18 @@ def all_at(end: int) -> Promised:
     promised.ends = dict.fromkeys(promised.ends, end)
     promised.committed(end)
     return promised
+
+
+def test_a_broker_whose_replica_was_removed_keeps_nothing() -> None:
+    promised = all_at(5)
+    promised.replicas = [2, 3]
+    promised.checker.on_state(KEY, 2, (2, 3))
+    promised.checker.on_state(KEY, 2, (2,))
+    promised.replicas = [1, 2, 3]
+    del promised.ends[1]  # it has just begun, and nobody can say what it has
+    promised.checker.on_state(KEY, 1, (1,))
+    assert promised.checker.of(KEY).end == 0
+    assert promised.fallen[0] == 0
 
 
 def test_a_commit_that_a_live_member_does_not_hold_is_reported() -> None:

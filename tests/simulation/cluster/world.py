@@ -80,7 +80,9 @@ class ClusterWorld(World):
         ensemble.loses_request = lambda: loop.random.random() < 0.5
         self.leaders = LeaderChecker(self.report)
         self.metadata = MetadataChecker(self.report)
-        self.promises = PromiseChecker(self.report, self.log_end, self._is_unsure, self._on_promise_fallen)
+        self.promises = PromiseChecker(
+            self.report, self.log_end, self.replicas_of, self._is_unsure, self._on_promise_fallen
+        )
         self.states = StateChecker(self.report, self.count, self.is_unclean_allowed, self._on_state)
         ensemble.observe = self.states.on_transaction
         self.server = StoreMachine(loop, self.network) if has_server else None

@@ -12,13 +12,14 @@ Seen from inside, too: at a commit every live member of the ISR must hold what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from protocol.topic_partition import TopicPartition
 from tests.simulation.disk_survey import FoundBatch
 
 LogEnd = Callable[[int, TopicPartition], "int | None"]
+Replicas = Callable[[TopicPartition], Collection[int]]
 
 NEVER = 1 << 62
 
@@ -42,24 +43,32 @@ class Promise:
         for broker_id in self.shared:
             self.shared[broker_id] = min(self.shared[broker_id], self.end)
 
+    def forget_removed(self, replicas: Collection[int]) -> None:
+        """A broker that is no replica any more has deleted its log: when it is one again, it begins with nothing."""
+        for broker_id in self.kept.keys() - {*replicas, *self.isr}:
+            del self.kept[broker_id]
+            self.shared.pop(broker_id, None)
+
     @property
     def insured_end(self) -> int:
         return max((self.kept.get(broker_id, 0) for broker_id in self.isr), default=0)
 
 
 class PromiseChecker:
-    """`log_end` tells where a live broker's log ends, None when nobody can say; `is_unsure` whether a live broker knows
-    that its logs may lack what the ISR counts on."""
+    """`log_end` tells where a live broker's log ends, None when nobody can say; `replicas` who has a log, nobody of an unknown
+    partition; `is_unsure` whether a live broker knows that its logs may lack what the ISR counts on."""
 
     def __init__(
         self,
         report: Callable[[str], None],
         log_end: LogEnd,
+        replicas: Replicas,
         is_unsure: Callable[[int], bool],
         on_fallen: Callable[[TopicPartition, int], None],
     ) -> None:
         self._report = report
         self._log_end = log_end
+        self._replicas = replicas
         self._is_unsure = is_unsure
         self._on_fallen = on_fallen
         self.promises: dict[TopicPartition, Promise] = {}
@@ -78,6 +87,7 @@ class PromiseChecker:
         is_first = not promise.isr
         is_unclean = not is_first and joined == set(isr)
         promise.note_left(set(promise.isr) - set(isr))
+        promise.forget_removed(self._replicas(key))
         promise.isr = tuple(isr)
         for broker_id in sorted(joined):
             promise.has_lost_power.discard(broker_id)
