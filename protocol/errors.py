@@ -10,6 +10,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Self
 
+from protocol.java_text import AS_JAVA
+from protocol.primitives import MAX_STRING_BYTES
+
 
 class ErrorCode(IntEnum):
     """The error codes: a member's value is its number on the wire; `retriable` and `message` are its attributes."""
@@ -261,13 +264,20 @@ class ErrorCode(IntEnum):
     # fmt: on
 
 
+def fitting(message: str) -> str:
+    """Return as much of `message` as a string of a response can have: one that tells a client's own string may be longer."""
+    if len(message) <= MAX_STRING_BYTES // 4:  # no character has more bytes
+        return message
+    return message.encode("utf-8", AS_JAVA)[:MAX_STRING_BYTES].decode("utf-8", "ignore")
+
+
 class KafkaError(Exception):
     """An operation failed in a way that has a Kafka error code."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
         self.code = code
-        self.message = code.message if message is None else message
+        self.message = code.message if message is None else fitting(message)
 
     @property
     def own_message(self) -> str | None:

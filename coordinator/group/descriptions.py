@@ -11,7 +11,7 @@ from collections.abc import Collection
 from coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
 from coordinator.group.classic.member import Member
 from coordinator.group.groups import AnyGroup
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, fitting
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 
@@ -24,7 +24,7 @@ def described(group_id: str, group: AnyGroup | None) -> DescribedGroup:
     for the versions in which that is an error."""
     if not isinstance(group, ClassicGroup):
         dead = described_error(group_id, ErrorCode.NONE, GroupState.DEAD.value)
-        dead.error_message = f"Group {group_id} {'not found' if group is None else 'is not a classic group'}."
+        dead.error_message = fitting(f"Group {group_id} {'not found' if group is None else 'is not a classic group'}.")
         return dead
     protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(

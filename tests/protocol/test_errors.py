@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 ERRORS = Path(__file__).parent / "recorded" / "errors-3.9.1.tsv"
 NEWER_ERRORS = ERRORS.with_name("errors-4.3.0.tsv")
@@ -31,3 +34,17 @@ def test_kafka_error() -> None:
     assert KafkaError(ErrorCode.INVALID_CONFIG, "").message == ""
     assert KafkaError(ErrorCode.INVALID_CONFIG, "why").own_message == "why"
     assert str(KafkaError(ErrorCode.INVALID_CONFIG, "no such thing")) == "INVALID_CONFIG: no such thing"
+
+
+@pytest.mark.parametrize("character", ["x", "\u00e9", "\u20ac", "\U0001f600"])
+def test_a_message_fits_into_a_response(character: str) -> None:
+    """It may tell a name that a client has sent, and that is as long as a string can be."""
+    message = KafkaError(
+        ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {character * 32_767} is not supported."
+    ).message
+    assert message.startswith(f"ServerAssignor {character}")
+    answer = ConsumerGroupHeartbeatResponse(
+        throttle_time_ms=0, error_code=112, error_message=message, member_epoch=0, heartbeat_interval_ms=0
+    )
+    assert ConsumerGroupHeartbeatResponse.decode(answer.encode(1), 1) == answer
+    assert len(message.encode()) > 32_767 - 4

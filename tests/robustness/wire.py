@@ -154,3 +154,14 @@ def answers_within_ms(broker: BrokerProcess) -> float:
         assert isinstance(answer, ApiVersionsResponse)
         assert answer.error_code == 0
     return (time.monotonic() - began) * 1000
+
+
+def carries_within_ms(broker: BrokerProcess, topic: str) -> float:
+    """How long clients that behave wait until a record is produced, and fetched again."""
+    began = time.monotonic()
+    offset = produce(broker, topic, b"good")
+    with Wire(broker) as wire:
+        (row,) = wire.ask(fetch_of(topic, offset), FETCH_V).responses[0].partitions
+        assert row.error_code == 0
+        assert row.records
+    return (time.monotonic() - began) * 1000

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.topics import ConsumerTopics
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, fitting
 from protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 ConsumerDescription: TypeAlias = DescribedGroup
@@ -35,7 +35,7 @@ def described_consumer(group: ConsumerGroup, topics: ConsumerTopics, assignors: 
 def described_consumer_error(group_id: str, error: ErrorCode, message: str | None = None) -> ConsumerDescription:
     return DescribedGroup(
         error_code=error,
-        error_message=message,
+        error_message=None if message is None else fitting(message),
         group_id=group_id,
         group_state="",
         group_epoch=0,
