@@ -129,7 +129,8 @@ class Conversion:
         owned = {}
         for topic_id, partitions in given.items():
             of_topic = taken.setdefault(topic_id, set())
-            own = partitions.intersection(range(self._topics.partitions_count(topic_id))) - of_topic
+            count = self._topics.partitions_count(topic_id)
+            own = {partition for partition in partitions if 0 <= partition < count} - of_topic
             of_topic |= own
             if own:
                 owned[topic_id] = own
@@ -161,8 +162,12 @@ class Conversion:
     def downgrade_without(self, group: ConsumerGroup, leaving: Collection[str], journal: Journal, now_ms: int) -> bool:
         """Make a classic group of those that are left when `leaving` go; not when other members of the new protocol stay, or
         nobody does, or it is not allowed."""
-        staying = [member_id for member_id in group.subscriptions if member_id not in leaving]
-        if not staying or any(group.subscriptions[each].classic is None for each in staying):
+        gone = set(leaving).intersection(group.subscriptions)
+        newer_gone = sum(group.subscriptions[each].classic is None for each in gone)
+        if newer_gone < len(group.subscriptions) - group.classic_members_count:
+            return False  # as nearly always, and without looking at every member
+        staying = [member_id for member_id in group.subscriptions if member_id not in gone]
+        if not staying:
             return False
         if not self._may_downgrade(len(staying)):
             return False
