@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,3 +20,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.serial)
         if item.get_closest_marker("slow") is not None and "slow" not in (config.option.markexpr or ""):
             item.add_marker(pytest.mark.skip(reason="long: run with -m slow"))
+
+
+@pytest.fixture(scope="module")
+def many_files() -> Iterator[None]:
+    """The tests may have thousands of connections."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)

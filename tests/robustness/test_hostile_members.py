@@ -18,11 +18,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from protocol.messages.describe_groups import DescribeGroupsRequest
-from protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.oracle.process import wait_until
 from tests.robustness.bounds import bounded
 from tests.robustness.process import BrokerProcess
-from tests.robustness.wire import Wire, carries_within_ms, create_topic
+from tests.robustness.wire import Wire, carries_within_ms, create_topic, find_coordinator
 
 HEARTBEAT_V = 1
 PATIENCE_S = 60.0
@@ -34,10 +32,11 @@ ENDLESS = 300
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("hostile-members")) as running:
+    settings: dict[str, object] = {"offsets.topic.num.partitions": 1}
+    with BrokerProcess(tmp_path_factory.mktemp("hostile-members"), settings) as running:
         create_topic(running, "t", 3)
         create_topic(running, "good")
-        serves_groups(running)
+        find_coordinator(running, "g")
         yield running
     assert "Traceback" not in running.log
     assert "level=error" not in running.log
@@ -58,16 +57,6 @@ def reading(expression: str) -> ConsumerGroupHeartbeatRequest:
 
 def owning(topic_id: bytes, partitions: list[int]) -> list[TopicPartitions]:
     return [TopicPartitions(topic_id=topic_id, partitions=partitions)]
-
-
-def serves_groups(broker: BrokerProcess) -> None:
-    with Wire(broker) as wire:
-        find = FindCoordinatorRequest(key="g", key_type=0)
-        assert wait_until(lambda: wire.ask(find, 1).error_code == 0, PATIENCE_S)
-        groups = [f"wait-{number}" for number in range(16)]
-        asked = ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
-        unknown = {ErrorCode.GROUP_ID_NOT_FOUND}
-        assert wait_until(lambda: {row.error_code for row in wire.ask(asked, 1).groups} == unknown, PATIENCE_S)
 
 
 OK, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import select
 import struct
 import threading
 import time
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import crc32c
@@ -26,7 +25,6 @@ from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -48,6 +46,7 @@ from tests.robustness.wire import (
     batch_of,
     create_topic,
     fetch_of,
+    find_coordinator,
     produce_of,
     topics_of,
 )
@@ -61,12 +60,7 @@ METADATA_BYTES = 900_000
 JOIN_V = 3
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _many_files() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+pytestmark = pytest.mark.usefixtures("many_files")
 
 
 def fill(broker: BrokerProcess, topic: str, records: int) -> None:
@@ -376,12 +370,3 @@ def test_members_that_wait_for_their_group_keep_nobody_out(tmp_path: Path) -> No
             assert wire.receive(JoinGroupResponse, JOIN_V).error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert waiting_bytes(http_port) == 0
         assert broker.peak_rss_bytes() < MOST_BYTES + MEMBERS * METADATA_BYTES
-
-
-def find_coordinator(broker: BrokerProcess, group_id: str) -> None:
-    """Returns when the group may be joined."""
-    with Wire(broker) as wire:
-        find = FindCoordinatorRequest(key=group_id, key_type=0)
-        assert wait_until(lambda: wire.ask(find, 1).error_code == ErrorCode.NONE, PATIENCE_S)
-        beat = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="nobody")
-        assert wait_until(lambda: wire.ask(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID, PATIENCE_S)

@@ -8,15 +8,19 @@ import struct
 import time
 from typing import Any, TypeVar, cast
 
+from protocol.errors import ErrorCode
 from protocol.header import decode_response, encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.record import Record, encode_batch
 from protocol.schema import Request, Response
+from tests.oracle.process import wait_until
 from tests.robustness.process import BrokerProcess
 
 R = TypeVar("R", bound=Response)
@@ -165,3 +169,12 @@ def carries_within_ms(broker: BrokerProcess, topic: str) -> float:
         assert row.error_code == 0
         assert row.records
     return (time.monotonic() - began) * 1000
+
+
+def find_coordinator(broker: BrokerProcess, group_id: str) -> None:
+    """Returns when the group may be joined."""
+    with Wire(broker) as wire:
+        find = FindCoordinatorRequest(key=group_id, key_type=0)
+        assert wait_until(lambda: wire.ask(find, 1).error_code == ErrorCode.NONE, TIMEOUT_S)
+        beat = HeartbeatRequest(group_id=group_id, generation_id=1, member_id="nobody")
+        assert wait_until(lambda: wire.ask(beat, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID, TIMEOUT_S)

@@ -7,8 +7,8 @@ the log from there. Whatever else is decoded is copied before the shared buffer 
 Rules: sans-IO, like the connection that owns it. Produce and Fetch overlap; any other request is a barrier: it starts when the
 earlier ones have their responses, and the next starts when it has. Nothing starts inside another request's handler.
 Bounds: frame size (`socket.request.max.bytes`; for others than Produce `ConnectionLimits.max_plain_bytes`), overlapping
-requests (`max_in_flight`), bytes (`broker.network.requests.frame_memory`). Received bytes that cannot start yet are kept, at
-most one receive buffer, and then reading stops.
+requests (`max_in_flight`), bytes (`broker.network.requests.frame_memory`), time in one turn of the loop (`TURN_MS`).
+Received bytes that cannot start yet are kept, at most one receive buffer, and then reading stops.
 Source: Kafka Selector, NetworkReceive, SocketServer.Processor.
 """
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 # While the budget is short, connections read no more than this at a time.
 SHORT_RECEIVE_BYTES = 4 * KiB
+# Requests that came together start one after the other for so long, then other connections have their turn.
+TURN_MS = 5
 
 # As plain numbers: they are compared for every request, and to compare members of an enum costs a call.
 _AUTHENTICATING, _SERVING, _FINISHING, _CLOSING = (
@@ -166,6 +168,7 @@ class RequestIntake:
         position, life = 0, self._life
         responses, find_route = self._responses, self._routes.get
         max_plain_bytes = self._shared.limits.max_plain_bytes
+        turn_ends_ms: int | None = None
         while end - position >= START.size:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
@@ -191,6 +194,14 @@ class RequestIntake:
                 responses.flush()  # after which it may wait: the peer takes its responses slower than it asks
             if life.waits:
                 break
+            if position < end:
+                now_ms = self._shared.timer.now_ms()
+                if turn_ends_ms is None:  # a lone request costs no look at the clock
+                    turn_ends_ms = now_ms + TURN_MS
+                elif now_ms >= turn_ends_ms:
+                    life.waits |= WAITS_FOR_EARLIER
+                    life.continue_soon()
+                    break
         if position < end:
             if SIZE.size <= end - position < START.size and not self._checks.start(view[position:]):
                 return

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from broker.network.connections.connection_shared import ConnectionLimits
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
+from broker.network.requests.request_intake import TURN_MS
 from broker.network.responses.deferred import Deferred
 from broker.network.routes import Route
 from protocol.errors import ErrorCode
 from protocol.header import encode_request
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from protocol.messages.heartbeat import HeartbeatResponse
+from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.schema import Response
 from security.access import NOTHING
@@ -217,6 +218,34 @@ def test_what_an_answer_unblocks_runs_in_the_next_turn(log: Log) -> None:
     assert first.stream.writes == []
     broker.turns.run()
     assert log.started == ["produce 0", "heartbeat g"]
+
+
+def test_requests_that_came_together_and_take_long_take_turns_with_others() -> None:
+    """A turn of the loop has no more of them than take some milliseconds, and nothing is read until all have started."""
+    started: list[str] = []
+
+    @handles(HeartbeatRequest, NOTHING)
+    async def heartbeat(request: HeartbeatRequest, _context: RequestContext) -> HeartbeatResponse:
+        started.append(request.group_id)
+        broker.clock.now_ms += TURN_MS - 1
+        return HeartbeatResponse(error_code=ErrorCode.NONE)
+
+    broker = Broker([heartbeat])
+    hostile, good = broker.connect(), broker.connect()
+    groups = [f"hostile {number}" for number in range(6)]
+    frames = b""
+    for group in groups:
+        hostile.expect(heartbeat_of(group), HEARTBEAT_V)
+        frames += hostile.frame(heartbeat_of(group), HEARTBEAT_V)
+    place = hostile.handler.receive_buffer(-1)
+    place[: len(frames)] = frames
+    hostile.handler.received(len(frames))
+    assert started == groups[:3]
+    assert not hostile.stream.is_reading
+    good.send(heartbeat_of("good"), HEARTBEAT_V)  # which runs the turns
+    assert started == [*groups[:3], "good", *groups[3:]]
+    assert len(hostile.answers()) == len(groups)
+    assert hostile.stream.is_reading
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
