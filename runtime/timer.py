@@ -26,6 +26,8 @@ SLOT_MASK = (1 << LEVEL_BITS) - 1
 LEVELS = 7  # 2^42 ms of uptime
 # 34 years: longer delays (a client may request 2^63 ms) are reduced to it.
 MAX_DELAY_MS = 1 << 40
+# Callbacks that are due run one after the other for so long, then the loop does what else there is.
+TURN_MS = 5
 # Values of `_armed_tick` that are not ticks: nothing is scheduled, and callbacks are running.
 NEVER_TICK = 1 << 62
 RUNNING_TICK = -1
@@ -213,7 +215,9 @@ class Timer:
             self._arm(until_tick)
 
     def _advance(self, until_tick: int) -> None:
-        """Run the callbacks that are due up to and including `until_tick`."""
+        """Run the callbacks that are due up to and including `until_tick`; those that are left after `TURN_MS` run in the next
+        turn of the loop."""
+        ends_ms = self._started_ms + until_tick + TURN_MS
         while (nearest := self._nearest()) is not None and nearest[0] <= until_tick:
             self._now_tick, level, bucket = nearest
             if level == 0:
@@ -224,6 +228,8 @@ class Timer:
                     callback = entry.callback
                     entry.cancel()
                     callback()
+                    if self._clock.monotonic_ms() >= ends_ms:
+                        return
             else:
                 self._redistribute(bucket)
         self._now_tick = max(self._now_tick, until_tick)

@@ -5,13 +5,14 @@ import gc
 import random
 import weakref
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.clock import SystemClock
-from runtime.timer import Timer, TimerEntry
+from runtime.timer import TURN_MS, Timer, TimerEntry
 
 
 class FakeLoop:
@@ -42,11 +43,15 @@ class FakeLoop:
         end_ms = self.now_ms + duration_ms
         while self.due_ms is not None and self.due_ms <= end_ms:
             self.now_ms = max(self.now_ms, round(self.due_ms))
-            callback = self.callback
-            assert callback is not None
-            self.callback = self.due_ms = None
-            callback()
+            self.run()
         self.now_ms = end_ms
+
+    def run(self) -> None:
+        """One turn."""
+        callback = self.callback
+        assert callback is not None
+        self.callback = self.due_ms = None
+        callback()
 
 
 def wheel() -> tuple[FakeLoop, Timer]:
@@ -160,6 +165,27 @@ def test_a_callback_that_raises_loses_none_of_the_others() -> None:
         loop.advance(3)
     loop.advance(10)
     assert ran == [3, 9]
+
+
+def test_callbacks_that_take_long_take_turns_with_the_loop() -> None:
+    """They run in order, some milliseconds of them in a turn; those of one millisecond, too."""
+    loop, timer = wheel()
+    ran: list[int] = []
+    delays_ms = [3, 3, 3, 3, 4, 4, 80, 81]
+
+    def work(delay_ms: int) -> None:
+        ran.append(delay_ms)
+        loop.now_ms += TURN_MS // 2 + 1
+
+    for delay_ms in delays_ms:
+        timer.schedule(delay_ms, partial(work, delay_ms))
+    loop.now_ms += 100
+    turns = []
+    while loop.callback is not None:
+        assert loop.due_ms is not None and loop.due_ms <= loop.now_ms
+        loop.run()
+        turns.append(list(ran))
+    assert turns == [delays_ms[: 2 * count] for count in range(1, 5)]
 
 
 def test_after_close_nothing_runs() -> None:
