@@ -130,7 +130,7 @@ class Conversion:
         for topic_id, partitions in given.items():
             of_topic = taken.setdefault(topic_id, set())
             count = self._topics.partitions_count(topic_id)
-            own = {partition for partition in partitions if 0 <= partition < count} - of_topic
+            own = frozenset(partition for partition in partitions if 0 <= partition < count) - of_topic
             of_topic |= own
             if own:
                 owned[topic_id] = own

@@ -16,10 +16,7 @@ GOOD_MS = 3_000
 
 @contextlib.contextmanager
 def bounded(
-    broker: BrokerProcess,
-    served_within_ms: Callable[[BrokerProcess], float] = answers_within_ms,
-    *,
-    most_bytes: int = MOST_BYTES,
+    broker: BrokerProcess, served_within_ms: Callable[[BrokerProcess], float] = answers_within_ms
 ) -> Iterator[None]:
     """Checks memory, and that others are served, while and after the body runs. `served_within_ms` is what a good client
     does; it returns how long that took."""
@@ -44,5 +41,5 @@ def bounded(
     if errors:
         raise errors[0]
     served_within_ms(broker)
-    assert broker.peak_rss_bytes() < most_bytes, f"{broker.peak_rss_bytes() / MiB:.0f} MiB"
+    assert broker.peak_rss_bytes() < MOST_BYTES, f"{broker.peak_rss_bytes() / MiB:.0f} MiB"
     assert slowest_ms[0] < GOOD_MS, f"a good client waited for {slowest_ms[0]:.0f} ms"

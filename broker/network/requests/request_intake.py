@@ -168,7 +168,7 @@ class RequestIntake:
         position, life = 0, self._life
         responses, find_route = self._responses, self._routes.get
         max_plain_bytes = self._shared.limits.max_plain_bytes
-        turn_ends_ms: int | None = None
+        turn_ends_ms = 0
         while end - position >= START.size:
             size, api_key, version, correlation_id, client_id_bytes = START.unpack_from(view, position)
             route = find_route(api_key << 16 | version)
@@ -192,22 +192,31 @@ class RequestIntake:
             position = stop
             if responses.out_bytes > JOINED_WRITE_BYTES:
                 responses.flush()  # after which it may wait: the peer takes its responses slower than it asks
+            if position < end:
+                turn_ends_ms = self._watch_turn(turn_ends_ms)
             if life.waits:
                 break
-            if position < end:
-                now_ms = self._shared.timer.now_ms()
-                if turn_ends_ms is None:  # a lone request costs no look at the clock
-                    turn_ends_ms = now_ms + TURN_MS
-                elif now_ms >= turn_ends_ms:
-                    life.waits |= WAITS_FOR_EARLIER
-                    life.continue_soon()
-                    break
         if position < end:
-            if SIZE.size <= end - position < START.size and not self._checks.start(view[position:]):
-                return
-            self._tail = bytes(view[position:end])
-            if life.waits:
-                self._life.pause_reading()
+            self._keep_rest(view[position:end])
+
+    def _watch_turn(self, ends_ms: int) -> int:
+        """Return when this turn is over; the first call (0) begins it, so that a lone request costs no look at the clock. The
+        next request waits for another turn when it is over."""
+        now_ms = self._shared.timer.now_ms()
+        if not ends_ms:
+            return now_ms + TURN_MS
+        if now_ms >= ends_ms:
+            self._life.waits |= WAITS_FOR_EARLIER
+            self._life.continue_soon()
+        return ends_ms
+
+    def _keep_rest(self, rest: memoryview) -> None:
+        """Keep what does not start now."""
+        if SIZE.size <= len(rest) < START.size and not self._checks.start(rest):
+            return
+        self._tail = bytes(rest)
+        if self._life.waits:
+            self._life.pause_reading()
 
     def _receive_large_frame(self, begun: memoryview, size: int, route: Route | None) -> None:
         """Give a large frame, of which a part is there with its length, a buffer of its own once the budget has room. It must

@@ -247,6 +247,8 @@ def requests_that_are_not_allowed(run: Run) -> None:
     run.ask(joining(group, member, topic, rack_id=""))
     run.ask(joining(group, member, topic, rebalance_timeout_ms=-1))
     run.ask(joining(group, member, topic, rebalance_timeout_ms=0))
+    run.ask(joining(group, member, topic, rebalance_timeout_ms=-5))
+    run.ask(joining(group, member, topic, rebalance_timeout_ms=-(2**31)))
     run.ask(joining(group, member, topic, topic_partitions=None))
     run.ask(joining(group, member, topic, topic_partitions=owning({run.last_topic_id: [0]})))
     run.ask(joining(group, member, topic, subscribed_topic_names=None))
