@@ -71,7 +71,7 @@ def test_a_second_owner_is_fine_when_the_first_is_not_one(why: str) -> None:
         case "late":
             late_s = 4.0
         case "no_more":
-            owners.checker.trusted_no_more("g", "m", [KEY])
+            owners.checker.trusted_no_more("g", "m", [KEY], 0.5)
     owners.assigned("n", KEY, at_s=at_s, late_s=late_s)
     assert not owners.reports
 
@@ -87,13 +87,26 @@ def test_who_does_not_let_go_is_an_owner_until_the_rebalance_timeout(at_s: float
     assert bool(owners.reports) is is_told
 
 
+def test_what_a_member_had_asked_for_before_it_left_it_does_not_own() -> None:
+    owners = Owners()
+    owners.assigned("m", KEY, at_s=0)
+    owners.now_s = 1.0
+    owners.checker.ended("g", "m")
+    owners.assigned("m", KEY, at_s=0.9, late_s=0.2)
+    owners.checker.trusted_no_more("g", "m", [KEY], 0.9)
+    assert owners.checker.owners("g", KEY) == []
+    owners.assigned("m", KEY, at_s=1.0)  # it has come again
+    owners.assigned("n", KEY, at_s=1.5)
+    assert len(owners.reports) == 1
+
+
 def test_a_group_is_complete_when_each_partition_has_one_owner() -> None:
     owners = Owners()
     owners.assigned("m", KEY, at_s=0)
     assert not owners.checker.is_complete("g", [KEY, OTHER])
     owners.assigned("n", OTHER, at_s=0)
     assert owners.checker.is_complete("g", [KEY, OTHER])
-    owners.checker.trusted_no_more("g", "n", [KEY])
+    owners.checker.trusted_no_more("g", "n", [KEY], 0.0)
     assert not owners.checker.is_complete("g", [KEY, OTHER])
 
 

@@ -1,9 +1,10 @@
 """Owners: no partition has two owners at once, by what members were told and have acknowledged.
 
 A member owns a partition from the answer that names it to the request that names it no more (a heartbeat, a JoinGroup),
-or until it leaves or learns that it has lost it. A member that the coordinator has given up knows nothing of it, so a
-second owner counts only while the first cannot have been given up: within the shortest of its timeouts behind its last
-heartbeat that was answered, and, once it was asked to let go, within its rebalance timeout.
+or until it leaves or learns that it has lost it; an answer to what it had asked before that, it does not hear any more. A
+member that the coordinator has given up knows nothing of it, so a second owner counts only while the first cannot have been
+given up: within the shortest of its timeouts behind its last heartbeat that was answered, and, once it was asked to let go,
+within its rebalance timeout.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class OwnershipChecker:
         self._session_s = session_s
         self._rebalance_s = rebalance_s
         self._owners: dict[str, dict[str, Owner]] = {}  # by group and member
+        self._ended_s: dict[tuple[str, str], float] = {}
 
     def _owner(self, group: str, member: str) -> Owner:
         return self._owners.setdefault(group, {}).setdefault(member, Owner())
@@ -55,6 +57,8 @@ class OwnershipChecker:
 
     def assigned(self, group: str, member: str, assignment: Collection[TopicPartition], sent_s: float) -> None:
         """The coordinator's answer to a request that was sent then names what the member may have, and nothing else."""
+        if self._is_void(group, member, sent_s):
+            return
         owner = self._owner(group, member)
         before_s = owner.alive_s
         owner.alive_s = max(before_s, sent_s)
@@ -83,8 +87,14 @@ class OwnershipChecker:
         asked_back_s = owner.asked_back_s.get(key)
         return until_s if asked_back_s is None else min(until_s, asked_back_s + self._rebalance_s)
 
-    def trusted_no_more(self, group: str, member: str, assignment: Collection[TopicPartition]) -> None:
+    def _is_void(self, group: str, member: str, sent_s: float) -> bool:
+        """Whether the member has ended since it sent that request."""
+        return sent_s < self._ended_s.get((group, member), NEVER_S)
+
+    def trusted_no_more(self, group: str, member: str, assignment: Collection[TopicPartition], sent_s: float) -> None:
         """A coordinator that was one has told an assignment: the member believes it, and nobody else has to."""
+        if self._is_void(group, member, sent_s):
+            return
         owner = self._owner(group, member)
         owner.owned |= set(assignment)
         owner.assigned = set(assignment)
@@ -113,6 +123,7 @@ class OwnershipChecker:
     def ended(self, group: str, member: str) -> None:
         """The member is gone, or knows that it has lost everything."""
         self._owners.setdefault(group, {}).pop(member, None)
+        self._ended_s[group, member] = self._now_s()
 
     def forget(self) -> None:
         """A coordinator may have lost what it knew: who owns what begins anew."""

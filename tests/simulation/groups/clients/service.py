@@ -403,7 +403,7 @@ class Service:
         if is_current and then.forgotten_count == self._world.progress.forgotten_count:
             self._world.ownership.assigned(self.group, member_id, keys, then.sent_s)
         else:
-            self._world.ownership.trusted_no_more(self.group, member_id, keys)
+            self._world.ownership.trusted_no_more(self.group, member_id, keys, then.sent_s)
 
     def _on_committed(self, request: OffsetCommitRequest, response: OffsetCommitResponse, then: Then) -> None:
         codes = {
