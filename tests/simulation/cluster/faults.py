@@ -111,10 +111,11 @@ class ClusterFaults:
     async def _clean_restart(self) -> None:
         victims = self._victims.take()
         for broker_id in victims:
-            await self._restart(broker_id)
+            await self.restart(broker_id)
         self._victims.release(victims)
 
-    async def _restart(self, broker_id: int) -> None:
+    async def restart(self, broker_id: int) -> None:
+        """Stop a broker in order, and start it again."""
         machine = self._world.machines[broker_id]
         ended = await machine.stop()
         if ended.how is not End.STOPPED and broker_id not in self._world.disk_faults:
@@ -125,7 +126,7 @@ class ClusterFaults:
     async def _rolling_restart(self) -> None:
         victims = self._victims.take(len(self._world.machines))
         for broker_id in victims:
-            await self._restart(broker_id)
+            await self.restart(broker_id)
             await asyncio.sleep(self._world.random.uniform(0.0, 3.0))
         self._victims.release(victims)
 

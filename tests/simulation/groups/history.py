@@ -1,9 +1,9 @@
 """One history of groups in a cluster: brokers, producers, services and faults from one seed, then peace, then the
 reckoning.
 
-    make topics -> producers, services and faults -> quiet: producers end -> every group gets stable, and its members read
-    and commit everything -> they leave -> read all -> stop -> compare the files of the replicas, and judge the logs of
-    the groups
+    make topics -> producers, services and faults -> quiet: producers end -> a coordinator restarts -> every group gets
+    stable, and its members read and commit everything -> they leave -> read all -> stop -> compare the files of the
+    replicas, and judge the logs of the groups
 
 A history ends with the first broken promise. All time is virtual.
 """
@@ -11,6 +11,7 @@ A history ends with the first broken promise. All time is virtual.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from client.membership.contract import GroupProtocol
 from tests.simulation.clients.admin import Admin
@@ -61,6 +62,7 @@ async def _story(world: GroupWorld) -> None:
     world.is_quiet = True
     loop.note("quiet")
     await all_through(world, writing, within_s=QUIET_S)
+    await _move_a_coordinator(world, faults, [each.group for each in services])
     world.producers_are_done = True
     await all_through(world, reading, within_s=QUIET_S)
     await healed(world)
@@ -74,3 +76,11 @@ async def _story(world: GroupWorld) -> None:
                 for what in wrong_records(batches):
                     world.report(f"broker {broker_id}: {key}: {what}")
     world.coverage["virtual seconds"] += round(loop.time())
+
+
+async def _move_a_coordinator(world: GroupWorld, faults: ClusterFaults, groups: Sequence[str]) -> None:
+    """Of a group that nobody joins or leaves any more: nothing but what was written tells the next one who has what."""
+    group = world.random.choice(groups)
+    for broker_id in [each for each in world.running() if world.is_group_coordinator(each, group)]:
+        with world.fault(f"the coordinator of {group} restarts"):
+            await faults.restart(broker_id)

@@ -93,7 +93,7 @@ GROUPS = (
         "owners: a new coordinator does not know who owns what",
         _not_written(EntryKind.CURRENT),
     ),
-    Mutant("target-not-written", "owners: a new coordinator does not know the target", _not_written(EntryKind.TARGET)),
+    Mutant("target-not-written", "progress: a new coordinator has nothing for anybody", _not_written(EntryKind.TARGET)),
     Mutant("sessions-of-consumers-never-end", "progress: a dead member keeps its partitions", _sessions_never_end),
     Mutant("lost-partitions-kept", "owners: a member that was fenced keeps its partitions", _lost_partitions_kept),
 )
