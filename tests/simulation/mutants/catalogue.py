@@ -1,7 +1,7 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
 the storage engine alone, those of ranges of files with one log and its readers, those of transactions and of producers in
-histories of transactions, those of the store in histories of a store server, those of consumer groups in histories of
-groups, the others with one broker."""
+histories of transactions, some of them only where the end of each transaction raises the epoch, those of the store in
+histories of a store server, those of consumer groups in histories of groups, the others with one broker."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
 from tests.simulation.mutants.storage import STORAGE
 from tests.simulation.mutants.store import STORE
-from tests.simulation.mutants.transactions import CLUSTER_TRANSACTIONS, TRANSACTIONS
+from tests.simulation.mutants.transactions import (
+    CLUSTER_RAISED_EPOCHS,
+    CLUSTER_TRANSACTIONS,
+    RAISED_EPOCHS,
+    TRANSACTIONS,
+)
 from tests.simulation.storage import case, ranges
 from tests.simulation.store_server import history as store_history
 from tests.simulation.transactions import history as transactions_history
 
 ALL: tuple[Mutant, ...] = (
     *STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS, *PRODUCERS, *MEMBERS,
-    *STORE, *GROUPS,
+    *STORE, *GROUPS, *RAISED_EPOCHS, *CLUSTER_RAISED_EPOCHS,
 )  # fmt: skip
 
 
@@ -57,6 +62,10 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = transactions_history.run
     elif mutant in CLUSTER_TRANSACTIONS:
         run = transactions_history.run_cluster
+    elif mutant in RAISED_EPOCHS:
+        run = transactions_history.run_with_levels
+    elif mutant in CLUSTER_RAISED_EPOCHS:
+        run = transactions_history.run_cluster_with_levels
     count = 0
     with mutant.planted():
         for count, seed in enumerate(seeds, 1):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from broker.cluster.transactions.marker_queues import MarkerQueues
+from broker.cluster.transactions.transaction_verification import CoordinatorVerification
+from broker.cluster.transactions.verification_queues import VerificationErrors
 from coordinator.group.offsets import GroupOffsets
 from coordinator.transaction import transaction_partitions
 from coordinator.transaction.change_writer import ChangeWriter, _TransactionChange
@@ -15,9 +17,11 @@ from coordinator.transaction.markers import TransactionMarkers
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.transaction import Transaction, TransactionResponse
 from protocol.errors import ErrorCode
+from protocol.topic_partition import TopicPartition
 from storage.log.producers.producer_state import NO_OFFSET, ProducerStates
 from storage.log.reading.log_reading import LogReading
 from storage.segments.segment import Segment
+from tests.simulation.cluster.world import GROUP_TOPIC
 from tests.simulation.mutants import Mutant, Patches
 
 
@@ -205,6 +209,56 @@ def _transactions_not_loaded(patches: Patches) -> None:
     patches.replace(TransactionShard, "replay", skip)
 
 
+def _late_markers_taken(patches: Patches) -> None:
+    patches.replace(ProducerStates, "check_marker_epoch", lambda original: lambda self, *args: None)
+
+
+def _not_added(*, is_internal: bool) -> Callable[[Patches], None]:
+    """The coordinator is not asked to add such partitions, and whoever wants it added hears that it was."""
+
+    def plant(patches: Patches) -> None:
+        def forget(original: Any) -> Any:
+            async def add(
+                self: CoordinatorVerification,
+                transactional_id: str,
+                producer_id: int,
+                producer_epoch: int,
+                partitions: Collection[TopicPartition],
+            ) -> VerificationErrors:
+                asked = [key for key in partitions if (key[0] == GROUP_TOPIC) != is_internal]
+                added = await original(self, transactional_id, producer_id, producer_epoch, asked) if asked else {}
+                return {**dict.fromkeys(partitions, ErrorCode.NONE), **added}
+
+            return add
+
+        patches.replace(CoordinatorVerification, "add", forget)
+
+    return plant
+
+
+def _epoch_stays_at_the_end(patches: Patches) -> None:
+    def keep(original: Any) -> Any:
+        def prepared(self: Transaction, now_ms: int, **options: Any) -> Transaction:
+            return replace(original(self, now_ms, **options), producer_epoch=self.producer_epoch)
+
+        return prepared
+
+    patches.replace(Transaction, "prepared", keep)
+
+
+def _old_epoch_answered(patches: Patches) -> None:
+    def before(original: Any) -> Any:
+        def store(self: ChangeWriter, subject: Any, transaction: Transaction, *args: Any, **options: Any) -> None:
+            response = options.get("response")
+            if transaction.state.is_prepared and response is not None and response.producer_epoch > 0:
+                options["response"] = replace(response, producer_epoch=response.producer_epoch - 1)
+            original(self, subject, transaction, *args, **options)
+
+        return store
+
+    patches.replace(ChangeWriter, "store", before)
+
+
 TRANSACTIONS = (
     Mutant("aborted-not-told", "aborted reads: fetches name no aborted transactions", _aborted_not_told),
     Mutant(
@@ -249,4 +303,23 @@ CLUSTER_TRANSACTIONS = (
         "liveness: CONCURRENT_TRANSACTIONS for ever after a refused append",
         _refused_change_stays_pending,
     ),
+)
+
+# In histories where the end of each transaction raises the epoch:
+RAISED_EPOCHS = (
+    Mutant(
+        "written-partition-not-added",
+        "hanging: the coordinator does not hear of partitions that are written to",
+        _not_added(is_internal=False),
+    ),
+    Mutant(
+        "partition-of-offsets-not-added",
+        "hanging: the coordinator does not hear of offsets that are stored",
+        _not_added(is_internal=True),
+    ),
+    Mutant("epoch-stays-at-the-end", "epochs: the next transaction has that of the last one", _epoch_stays_at_the_end),
+    Mutant("old-epoch-answered", "epochs: the end of a transaction is answered with its own", _old_epoch_answered),
+)
+CLUSTER_RAISED_EPOCHS = (
+    Mutant("late-markers-taken", "late markers: a marker ends whatever its producer has open", _late_markers_taken),
 )

@@ -57,6 +57,8 @@ CLUSTER_MINIMUMS = {
     "decided transactions found by a new coordinator": 8,
     "markers refused and repeated": 100,
     "markers not answered and repeated": 30,
+    "markers that came late": 400,
+    "markers that came late and were refused": 200,
     "concurrent transactions answered": 500,
     "log: transaction aborted, it timed out": 60,
     "offsets sent to transactions": 600,

@@ -31,6 +31,7 @@ from tests.simulation.transactions.clients.auditor import Auditor
 from tests.simulation.transactions.clients.processor import Processor, input_of
 from tests.simulation.transactions.clients.producers import TIMEOUTS_MS, Producer
 from tests.simulation.transactions.clients.reader import Reader
+from tests.simulation.transactions.clients.straggler import Straggler
 from tests.simulation.transactions.fetching import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -40,7 +41,7 @@ from tests.simulation.transactions.fetching import (
 )
 from tests.simulation.transactions.final_logs import FinalLogs
 from tests.simulation.transactions.observer import watching_transactions
-from tests.simulation.transactions.plan import INPUT, OUTPUT
+from tests.simulation.transactions.plan import INPUT, LEVELS_AT, LEVELS_EVERY, OUTPUT
 from tests.simulation.transactions.records import ReadRecord
 from tests.simulation.transactions.scene import Scene
 from tests.simulation.transactions.worlds import TransactionBrokerWorld, TransactionClusterWorld
@@ -61,6 +62,15 @@ def run_cluster(seed: int) -> Outcome:
     return play(seed, TransactionClusterWorld, observing, _story_of_cluster)
 
 
+def run_with_levels(seed: int) -> Outcome:
+    """The one of `run` that is the `seed`-th where the end of each transaction raises the epoch."""
+    return run(seed * LEVELS_EVERY + LEVELS_AT)
+
+
+def run_cluster_with_levels(seed: int) -> Outcome:
+    return run_cluster(seed * LEVELS_EVERY + LEVELS_AT)
+
+
 async def _story_of_one(world: TransactionBrokerWorld) -> None:
     scene = Scene(world, in_cluster=False)
     with watching_transactions(scene):
@@ -75,6 +85,7 @@ async def _story_of_cluster(world: TransactionClusterWorld) -> None:
             lambda names: ClusterFaults(world, names),
             list(world.machines.values()),
             healed=lambda: healed(world),
+            straggler=Straggler(scene, world) if scene.ends_raise_epoch else None,
         )
 
 
@@ -84,6 +95,7 @@ async def _story(
     machines: Sequence[Machine],
     *,
     healed: Callable[[], Awaitable[None]] | None = None,
+    straggler: Straggler | None = None,
 ) -> None:
     world, rng, loop = scene.world, scene.world.random, scene.world.loop
     inputs = [key for key in world.keys if key[0] == INPUT]
@@ -92,7 +104,7 @@ async def _story(
     processors = [Processor(scene, f"proc{n}", rng.choice(inputs), outputs) for n in range(rng.randint(1, 2))]
     readers = [Reader(scene, f"reader{n}", rng.choice(world.keys)) for n in range(2)]
     auditor = Auditor(scene, "auditor", [processor.key for processor in processors])
-    applications: list[Client] = [*producers, *processors, auditor]
+    applications: list[Client] = [*producers, *processors, auditor, *([straggler] if straggler else [])]
     faults = make_faults([client.name for client in (*applications, *readers)])
     await faults.start()
     await Admin(world, "admin").make_topics()
@@ -150,7 +162,7 @@ async def _judge(scene: Scene, line: Line, processors: list[Processor]) -> None:
         return
     for processor in processors:
         await processor.committed_offset()
-    found = [*hanging(logs), *duplicates(logs), *late_markers(logs)]
+    found = [*hanging(logs), *duplicates(logs), *late_markers(logs, ends_raise_epoch=scene.ends_raise_epoch)]
     if scene.is_excused:
         world.count("histories in which every replica lost power")
     else:

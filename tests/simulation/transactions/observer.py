@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from broker.cluster.transactions.marker_queues import MarkerQueues
+from client.event_loop.broker_client import BrokerClient
 from coordinator.transaction.shard import TransactionShard
 from coordinator.transaction.transaction import TransactionState
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from protocol.transaction_version import MARKERS_SINCE
 from storage.log.partition_log import PartitionLog
 from tests.simulation.cluster.observer import broker_here
 from tests.simulation.cluster.world import ClusterWorld
@@ -23,6 +26,7 @@ def watching_transactions(scene: Scene) -> Iterator[None]:
     _count_loads(scene, patches)
     if isinstance(scene.world, ClusterWorld):
         _observe_stable_offsets(scene, scene.world, patches)
+        _keep_markers(scene, scene.world, patches)
     try:
         yield
     finally:
@@ -49,6 +53,21 @@ def _count_markers(scene: Scene, patches: Patches) -> None:
 
     patches.replace(MarkerQueues, "on_response", watched_response)
     patches.replace(MarkerQueues, "on_lost", watched_loss)
+
+
+def _keep_markers(scene: Scene, world: ClusterWorld, patches: Patches) -> None:
+    """For those that come late (`clients.straggler`)."""
+
+    def watched(original: Any) -> Any:
+        async def send(self: BrokerClient, request: Any, version: int, *more: Any, **options: Any) -> Any:
+            address = self._address()
+            if isinstance(request, WriteTxnMarkersRequest) and version >= MARKERS_SINCE and address is not None:
+                scene.sent_markers.append((world.broker_ids[address.host], request))
+            return await original(self, request, version, *more, **options)
+
+        return send
+
+    patches.replace(BrokerClient, "send", watched)
 
 
 def _count_loads(scene: Scene, patches: Patches) -> None:

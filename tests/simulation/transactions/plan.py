@@ -39,9 +39,17 @@ def _of_transactions(rng: Random) -> dict[str, str]:
     }
 
 
-def levels_of(seed: int) -> dict[str, str]:
+LEVELS_EVERY, LEVELS_AT = 4, 3
+"""Which histories have the newest feature levels."""
+
+
+def has_levels(seed: int) -> bool:
     """One history in four has transactions whose end raises the epoch."""
-    return {"barnabas.initial.features": "newest" if seed % 4 == 3 else "none"}
+    return seed % LEVELS_EVERY == LEVELS_AT
+
+
+def levels_of(seed: int) -> dict[str, str]:
+    return {"barnabas.initial.features": "newest" if has_levels(seed) else "none"}
 
 
 def plan_one_broker(rng: Random) -> dict[str, str]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from protocol.errors import ErrorCode
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.simulation.transactions.checkers.aborted_reads import AbortedReadChecker
 from tests.simulation.transactions.checkers.fencing import FencingChecker
 from tests.simulation.transactions.checkers.offsets import OffsetChecker
 from tests.simulation.transactions.checkers.polls import PollChecker
 from tests.simulation.transactions.checkers.stable_offset import StableOffsetChecker
 from tests.simulation.transactions.ledger import Ledger
+from tests.simulation.transactions.plan import has_levels
 from tests.simulation.world import World
+
+KEPT_REQUESTS = 20
 
 
 class Scene:
@@ -18,6 +24,9 @@ class Scene:
     def __init__(self, world: World, *, in_cluster: bool) -> None:
         self.world = world
         self.in_cluster = in_cluster
+        self.sent_markers: deque[tuple[int, WriteTxnMarkersRequest]] = deque(maxlen=KEPT_REQUESTS)
+        """The last requests between brokers with markers of transactions that raise the epoch, and to whom they went."""
+        self.ends_raise_epoch = has_levels(world.loop.seed)
         self.ledger = ledger = Ledger()
         self.aborted_reads = AbortedReadChecker(world.report, ledger)
         self.fencing = FencingChecker(world.report)

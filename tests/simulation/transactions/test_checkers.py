@@ -321,12 +321,14 @@ def test_each_input_below_the_committed_offset_is_processed_once() -> None:
 
 
 def test_a_marker_of_an_earlier_epoch_is_late() -> None:
-    def found(*records: tuple[int, ControlType | None]) -> list[str]:
+    def found(*records: tuple[int, ControlType | None], ends_raise_epoch: bool = False) -> list[str]:
         logs = FinalLogs()
         rows = [ReadRecord(n, 7, "", marker, epoch) for n, (epoch, marker) in enumerate(records)]
         logs.add(ONE, rows, [], len(rows), len(rows))
-        return list(late_markers(logs))
+        return list(late_markers(logs, ends_raise_epoch=ends_raise_epoch))
 
     assert not found((1, None), (2, COMMIT), (2, None), (2, ABORT), (2, COMMIT))
     assert "late marker" in found((1, None), (2, COMMIT), (3, None), (2, COMMIT))[0]
     assert "in a transaction of epoch 1" in found((1, None), (2, None), (3, COMMIT))[0]
+    assert not found((1, None), (2, COMMIT), (2, COMMIT), (2, None), (3, COMMIT), ends_raise_epoch=True)
+    assert "late marker" in found((1, None), (2, COMMIT), (2, None), (2, COMMIT), ends_raise_epoch=True)[0]
