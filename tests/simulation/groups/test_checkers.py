@@ -127,6 +127,8 @@ def test_epochs_of_members_grow_and_what_is_over_commits_nothing() -> None:
     assert checker.is_over("g", "m", 4) and not checker.is_over("g", "m", 5) and not checker.is_over("g", "n", 3)
     checker.late_commit_accepted("g", "m", 3, 0)
     assert "was accepted" in reports.pop()
+    checker.leaving_for_a_while("g", "m")
+    assert not checker.is_over("g", "m", 4)
     checker.forget()
     checker.late_commit_accepted("g", "m", 3, 0)
     checker.answered("g", "m", 1)

@@ -35,6 +35,11 @@ class EpochChecker:
         """The coordinator has accepted that the member leaves, or has said that it does not know it."""
         self._over[group, member] = self._members.get((group, member), 0)
 
+    def leaving_for_a_while(self, group: str, member: str) -> None:
+        """A static member leaves, and is to come back: what it owns counts as owned since epoch 0 then, as in Kafka 4.3, so
+        that its commits are taken with any epoch that it ever had."""
+        self._over.pop((group, member), None)
+
     def is_over(self, group: str, member: str, epoch: int) -> bool:
         """Whether a commit with this epoch, sent now, has to be refused. An epoch of a membership that goes on counts for what
         the member has owned since (KIP-1251)."""

@@ -20,6 +20,7 @@ from client.event_loop.reader import PartitionReader
 from client.membership.assignors import decode_assignment
 from client.membership.contract import GroupProtocol, MemberSettings, Phase, TopicPattern
 from client.reading.positions import Positions
+from coordinator.group.consumer.member import STATIC_LEAVE_EPOCH
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -260,6 +261,7 @@ class Service:
             return
         code = ErrorCode.of(response.topics[0].partitions[0].error_code)
         if code is ErrorCode.NONE:
+            is_over &= world.epochs.is_over(self.group, former.member_id, former.epoch)
             if is_over and self._line.is_up_to_date:
                 world.epochs.late_commit_accepted(self.group, former.member_id, former.epoch, forgotten_count)
             return
@@ -309,6 +311,8 @@ class Service:
                 self._ids.add(request.member_id)
                 if request.member_epoch < 0:
                     ownership.ended(self.group, request.member_id)
+                    if request.member_epoch == STATIC_LEAVE_EPOCH:
+                        world.epochs.leaving_for_a_while(self.group, request.member_id)
                 elif request.member_epoch == 0:
                     ownership.joining(self.group, request.member_id)
                     world.epochs.joining(self.group, request.member_id, may_be_new=len(self._protocols) > 1)
