@@ -101,10 +101,11 @@ def ask(bootstrap: str) -> dict[str, Any]:
 
 
 def is_served(wire: Wire, topic: str) -> bool:
-    """A broker that has just started learns what it leads a moment later."""
+    """A broker that has just started learns what it leads a moment later, and which topics there are after that."""
     row = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[row])])
-    return bool(wire.ask(request, 7, TIMEOUT_S).topics[0].partitions[0].error_code == 0)
+    is_led = wire.ask(request, 7, TIMEOUT_S).topics[0].partitions[0].error_code == 0
+    return bool(is_led and fetch_row(wire, topic, 0, 1, 0).error_code == 0)
 
 
 def listed(wire: Wire, topic: str, timestamp: int, isolation: int) -> tuple[int, int, int]:
@@ -117,12 +118,17 @@ def listed(wire: Wire, topic: str, timestamp: int, isolation: int) -> tuple[int,
     return answer.timestamp, answer.offset, answer.error_code
 
 
-def fetched(wire: Wire, topic: str, offset: int, max_bytes: int, isolation: int) -> Any:
+def fetch_row(wire: Wire, topic: str, offset: int, max_bytes: int, isolation: int) -> Any:
     row = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, isolation_level=isolation, topics=[FetchTopic(topic=topic, partitions=[row])]
     )
     (answer,) = wire.ask(request, 12, TIMEOUT_S).responses[0].partitions
+    return answer
+
+
+def fetched(wire: Wire, topic: str, offset: int, max_bytes: int, isolation: int) -> Any:
+    answer = fetch_row(wire, topic, offset, max_bytes, isolation)
     assert answer.error_code == 0, answer
     aborted, records = answer.aborted_transactions, bytes(answer.records or b"")
     if aborted is not None:
