@@ -25,7 +25,7 @@ async def beat(
 
 @pytest.mark.parametrize(
     ("members_count", "is_refused"),
-    [(PART_MEMBERS + 100, False), (PART_MEMBERS + 100, True), pytest.param(10_000, False, marks=pytest.mark.long)],
+    [(PART_MEMBERS + 400, False), (PART_MEMBERS + 400, True), pytest.param(10_000, False, marks=pytest.mark.long)],
 )
 async def test_a_large_group_gets_its_target_in_parts(members_count: int, is_refused: bool) -> None:
     """A part that is refused is no harm: the target is computed again."""

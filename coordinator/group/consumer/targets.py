@@ -26,8 +26,9 @@ from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.events import TargetComputed
 from coordinator.runtime.contract import Command, CoordinatorRecord
 
-# Members and partitions up to which a target is computed within a heartbeat: some milliseconds.
-INLINE_MAX = 1_000
+# Members and partitions up to which a target is computed within a heartbeat: some milliseconds. Heartbeats that come while one
+# is computed outside get their part an interval later.
+INLINE_MAX = 2_500
 
 
 @dataclass(frozen=True, slots=True)
