@@ -6,7 +6,8 @@ Each member is a connection with `client.membership.consumer`, which sends heart
 light and the same for both. It takes and lets go of partitions at once. The group is stable when each partition has one
 owner, every member the same epoch, and none two partitions more than another. Both brokers have the default settings of
 groups: a member hears of a new assignment with its next heartbeat, up to 5 s later, so that a time is about a multiple of
-5 s. Rounds alternate between the brokers; a ratio is that of the medians. Processor seconds are the broker's, from the first request to the last.
+5 s. Rounds alternate between the brokers; a ratio is that of the medians. Processor seconds are the broker's, from the first
+request to the last.
 """
 
 from __future__ import annotations

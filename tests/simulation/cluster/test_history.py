@@ -5,18 +5,14 @@ A history of a cluster takes one or two seconds of a core; all cores share the s
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from tests.simulation.as_process import simulation
 from tests.simulation.cluster.coverage import MINIMUMS
 from tests.simulation.coverage import shortfalls
 
-ROOT = Path(__file__).parents[3]
 SEEDS = 100
 STORE_SEEDS = 12
 # What all of them together must have met at least.
@@ -31,27 +27,21 @@ PROMISED = {
 }
 
 
-def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.simulation", "--cluster", *arguments]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.timeout(900)
 def test_histories_hold() -> None:
-    ran = simulation("--seeds", str(SEEDS))
+    ran = simulation("--cluster", "--seeds", str(SEEDS))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.timeout(400)
 def test_histories_hold_over_the_store_server() -> None:
-    ran = simulation("--store", "--seeds", str(STORE_SEEDS))
+    ran = simulation("--cluster", "--store", "--seeds", str(STORE_SEEDS))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.timeout(200)
 def test_a_seed_is_the_same_history_in_another_process() -> None:
-    one, again = simulation("--seed", "6"), simulation("--seed", "6")
+    one, again = simulation("--cluster", "--seed", "6"), simulation("--cluster", "--seed", "6")
     assert "trace" in one.stdout, one.stderr
     assert one.stdout == again.stdout
 
@@ -60,7 +50,7 @@ def test_a_seed_is_the_same_history_in_another_process() -> None:
 def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
     names = ["watermark-early", "commits-before-followers", "reads-past-watermark", "joins-behind"]
     # One that takes more seeds has become hard to find: something hides it.
-    ran = simulation("--within", "40", "--mutants", *names)
+    ran = simulation("--cluster", "--within", "40", "--mutants", *names)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(names)
 
@@ -68,7 +58,7 @@ def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
 @pytest.mark.timeout(800)
 def test_a_broker_that_obeys_controllers_of_old_is_found() -> None:
     """It takes a controller that was cut off, and a change while it was."""
-    ran = simulation("--within", "200", "--mutants", "any-controller-believed")
+    ran = simulation("--cluster", "--within", "200", "--mutants", "any-controller-believed")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -6,40 +6,30 @@ Histories run in processes of their own, where sets of strings have one order.
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from metadata.store.port import SessionEvent
 from metadata.store.zookeeper.store import ZooKeeperStore
 from tests.metadata.store.zookeeper_world import CONNECTED, TIMEOUT_MS, Client, open_client
+from tests.simulation.as_process import simulation
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import SimLoop, simulate
 from tests.simulation.network import SimNetwork
 from tests.simulation.store_server.machine import CONNECT, StoreMachine
 
-ROOT = Path(__file__).parents[3]
 SEEDS = 10
-
-
-def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.simulation", "--store", *arguments]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(400)
 def test_histories_hold() -> None:
-    ran = simulation("--seeds", str(SEEDS))
+    ran = simulation("--store", "--seeds", str(SEEDS))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.timeout(200)
 def test_a_seed_is_the_same_history_in_another_process() -> None:
-    one, again = simulation("--seed", "3"), simulation("--seed", "3")
+    one, again = simulation("--store", "--seed", "3"), simulation("--store", "--seed", "3")
     assert "trace" in one.stdout, one.stderr
     assert one.stdout == again.stdout
 
@@ -48,7 +38,7 @@ def test_a_seed_is_the_same_history_in_another_process() -> None:
 def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
     names = ["reply-before-commit", "sessions-forgotten", "ephemerals-stay", "event-behind-reply", "last-write-dropped",
              "full-disk-is-final", "refused-commit-stays", "refused-end-forgotten"]  # fmt: skip
-    ran = simulation("--within", "20", "--mutants", *names)
+    ran = simulation("--store", "--within", "20", "--mutants", *names)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(names)
 

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from tests.simulation.as_process import simulation
 from tests.simulation.coverage import shortfalls
 from tests.simulation.transactions.coverage import CLUSTER_MINIMUMS, MINIMUMS
-
-ROOT = Path(__file__).parents[3]
-
-
-def simulation(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.simulation", *arguments]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(600)

@@ -156,15 +156,17 @@ def test_a_topic_that_is_missing_is_named() -> None:
 
 def test_a_group_that_waits_for_a_member_is_named() -> None:
     with EmbeddedBroker({"t": 1}) as broker:
-        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "log_level": 0}
-        slow = Consumer(settings)
-        slow.subscribe(["t"])
-        while not slow.assignment():
-            slow.poll(0.1)
-        with command("consume", "t", "--group", "g", "--bootstrap-server", broker.bootstrap_servers) as consume:
-            assert "member" in consume.tells("waiting for partitions: group g is rebalancing: it waits for ")
-            assert consume.is_interrupted()[0] == 130
-        slow.close()
+        servers = ("--bootstrap-server", broker.bootstrap_servers)
+        with command("produce", "t", *servers) as produce:
+            produce.writes("x")
+            assert produce.ends()[0] == 0
+        with command("consume", "t", "--group", "g", "--from-beginning", *servers) as slow:
+            assert slow.process.stdout is not None
+            assert slow.process.stdout.readline() == b"x\n"
+            slow.process.send_signal(signal.SIGSTOP)
+            with command("consume", "t", "--group", "g", *servers) as consume:
+                assert "member" in consume.tells("waiting for partitions: group g is rebalancing: it waits for ")
+                assert consume.is_interrupted()[0] == 130
 
 
 def test_a_quota_is_named() -> None:
