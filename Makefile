@@ -169,9 +169,9 @@ example-spark: $(DEV)/.spark ## Two Spark jobs on a broker of their own, in two 
 
 lock: $(DEV)/.stamp ## Write the lock files again from pyproject.toml
 	@$(PY) -m pip install --quiet uv
-	for extra in runtime cli dev spark; do \
+	for extra in runtime cli web dev spark; do \
 	  $(DEV)/bin/uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet --upgrade \
-	    $$(test $$extra = runtime || echo --extra $$extra) pyproject.toml -o requirements/$$extra.txt; done
+	    $$(test $$extra = runtime || echo --extra $$extra) $$(test $$extra != dev || echo --extra web) pyproject.toml -o requirements/$$extra.txt; done
 
 clean: ## Remove what these targets made, but no data
 	rm -rf $(RUN) $(DEV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache
