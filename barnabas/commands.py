@@ -12,7 +12,7 @@ import click
 
 from barnabas import __version__
 from barnabas.supported import system_refusal
-from runtime.command_line.extras import CLI, SPARK
+from runtime.command_line.extras import CLI, SPARK, WEB
 from runtime.command_line.group import CommandLine, Entry, run
 
 SERVER, CLUSTERS, JOBS = "Commands of the server", "Commands for any Kafka cluster", "Spark"
@@ -46,6 +46,7 @@ TABLE = {
     "features": Entry("tools.commands.features", "describe and change the feature levels of a cluster", CLUSTERS),
     "brokers": Entry("tools.commands.brokers", "list brokers, their log directories and their API versions", CLUSTERS),
     "cluster": Entry("tools.commands.cluster", "tell what is wrong with a cluster, and what to do", CLUSTERS),
+    "web": Entry("web.command", "serve a page about a cluster, and HTTP to read and write records", CLUSTERS, WEB),
     "pipeline": Entry("barnabas.pipeline.command", "run Spark jobs on topics", JOBS, SPARK),
 }
 ALIASES = {name.removesuffix("s"): name for name in TABLE if name.endswith("s")} | {"pipelines": "pipeline"}

@@ -102,8 +102,13 @@ def _is_of_records(error: Exception) -> bool:
     return library is not None and isinstance(error, library.KafkaException)
 
 
+def hint_of(name: str) -> str:
+    """Return what helps against an error, by its name on the wire; empty where nothing general does."""
+    return _HINTS.get(name, "")
+
+
 def with_hint(name: str, message: str | None) -> str:
     """Return the text of an error by its name on the wire."""
-    hint = None if message and _GIVES_COMMAND in message else _HINTS.get(name)
+    hint = None if message and _GIVES_COMMAND in message else hint_of(name)
     text = f"{name}: {message}" if message else name
     return f"{text} ({hint})" if hint else text

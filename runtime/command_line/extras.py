@@ -26,3 +26,6 @@ class Extra:
 
 CLI = Extra("cli", frozenset({"confluent_kafka"}))
 SPARK = Extra("spark", frozenset({"numpy", "pyarrow", "pyspark"}))
+WEB = Extra(
+    "web", frozenset({"authlib", "fastapi", "fastavro", "google", "httptools", "httpx", "starlette", "uvicorn"})
+)

@@ -1,0 +1,68 @@
+"""A web process in tests: as the application in this process, which is quick, or as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from client.settings.command_line import DEFAULTS
+from client.settings.parsing import parse_client
+from config.web import WebSettings
+from web.application import create_application
+from web.surroundings import Surroundings
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60
+BASE_URI = "http://127.0.0.1:8082"
+WRITES = {"barnabas.web.write.enable": "true"}
+
+
+@asynccontextmanager
+async def app_client(
+    servers: str, settings: Mapping[str, str] | None = None, surroundings: Surroundings | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the application in this process, on this event loop, over the brokers `servers`."""
+    given = {"bootstrap.servers": servers, **(settings or {})}
+    application = create_application(
+        WebSettings(given), parse_client(given, DEFAULTS), surroundings or Surroundings(), BASE_URI
+    )
+    async with (
+        application.router.lifespan_context(application),
+        httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url=BASE_URI) as client,
+    ):
+        yield client
+
+
+@dataclass(frozen=True)
+class WebProcess:
+    """A running `barnabas web`; `url` has no slash at its end."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+
+@contextmanager
+def running_web(servers: str, settings: Mapping[str, str] | None = None) -> Iterator[WebProcess]:
+    """A web process on a free port of loopback, which is stopped in order."""
+    given = {"bootstrap.servers": servers, "barnabas.web.port": "0", **(settings or {})}
+    overrides = [word for name, value in given.items() for word in ("--override", f"{name}={value}")]
+    reading, writing = os.pipe()
+    command = [sys.executable, "-m", "barnabas.cli", "web", *overrides, "--ready-fd", str(writing)]
+    with subprocess.Popen(command, cwd=ROOT, pass_fds=[writing], stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        try:
+            with os.fdopen(reading) as ready:
+                told = ready.readline()
+            assert told, process.communicate(timeout=PATIENCE_S)[1].decode()
+            yield WebProcess(json.loads(told)["address"], process)
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE_S)

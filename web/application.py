@@ -1,0 +1,105 @@
+"""Joins the parts of the web process to one ASGI application: the interfaces, the page's files, errors.
+
+    /v3/...                     Confluent's REST v3
+    /topics, /consumers, ...    Confluent's REST v2
+    /api/...                    what the page needs beyond them
+    /ui/...                     the page: every address of it is the same file
+    /static/...                 the page's files
+
+Rules: an error has the form of the interface that was asked. What is not caught by anything is logged, and answered without
+its text.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+
+from protocol.errors import KafkaError
+from web.cluster.users import UserClusters
+from web.errors import HttpProblem
+from web.page import session_state
+from web.parts import WebParts
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from client.settings.values import ClientSettings
+    from config.web import WebSettings
+    from web.surroundings import Surroundings
+
+STATIC: Final = Path(__file__).parent / "static"
+logger = logging.getLogger(__name__)
+
+
+def create_application(
+    settings: WebSettings, client: ClientSettings, surroundings: Surroundings, base_uri: str
+) -> FastAPI:
+    """Return the application; what it opens is closed when its lifespan ends. `base_uri` is where it is reached."""
+    parts = WebParts(settings, client, surroundings, UserClusters(client, surroundings), base_uri.rstrip("/"))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await parts.users.close()
+            await surroundings.close()
+
+    application = FastAPI(
+        title="Barnabas", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+    )
+    application.state.parts = parts
+    _add_errors(application)
+    application.include_router(session_state.router)
+    _add_page(application)
+    return application
+
+
+def _add_page(application: FastAPI) -> None:
+    application.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+    @application.get("/", include_in_schema=False)
+    def root() -> RedirectResponse:
+        return RedirectResponse("/ui/")
+
+    @application.get("/ui/{_path:path}", include_in_schema=False)
+    def page(_path: str) -> FileResponse:
+        return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+
+def _add_errors(application: FastAPI) -> None:
+    @application.exception_handler(HttpProblem)
+    async def problem(request: Request, error: HttpProblem) -> Response:
+        return error.response(request.url.path)
+
+    @application.exception_handler(KafkaError)
+    async def of_cluster(request: Request, error: KafkaError) -> Response:
+        return HttpProblem.of(error).response(request.url.path)
+
+    @application.exception_handler(OSError)
+    async def unreachable(request: Request, error: OSError) -> Response:
+        return HttpProblem.of(error).response(request.url.path)
+
+    @application.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        texts = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        return HttpProblem(422, "; ".join(texts), code="INVALID").response(request.url.path)
+
+    @application.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        found = HttpProblem(error.status_code, str(error.detail), headers=error.headers)
+        return found.response(request.url.path)
+
+    @application.exception_handler(Exception)
+    async def unexpected(request: Request, error: Exception) -> Response:
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return HttpProblem(500, "this is a fault of the server: its log tells more").response(request.url.path)

@@ -1,0 +1,1 @@
+"""The cluster, as each user reaches it: with the user's own login."""

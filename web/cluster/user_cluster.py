@@ -1,0 +1,120 @@
+"""What one user does on the cluster: connections with the user's own login, so that the user's ACLs decide.
+
+    await cluster.run(steps)                 administration, as `client.admin` has it
+    async with cluster.reading(offsets)      records of given partitions, over connections of their own
+    await cluster.producer()                 one for all requests of the user, made at the first
+    await cluster.blocking(work)             what `tools` has in blocking form, in a thread
+
+Errors: as of `client.event_loop.cluster_client`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from client.event_loop.cluster_client import AsyncClusterClient
+from client.event_loop.producer import AsyncProducer
+from client.event_loop.reader import MAX_BYTES, MAX_WAIT_MS, PartitionReader
+from client.event_loop.settings import connector_of
+from client.reading.positions import Positions, Reset
+from protocol.records.compression import Compression
+from runtime.network.transport import Address
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+
+    from client.admin.steps import Steps
+    from client.cluster_view import Topic
+    from client.committing import OffsetAndMetadata
+    from client.settings.values import ClientSettings
+    from protocol.topic_partition import TopicPartition
+    from web.surroundings import Surroundings
+
+T = TypeVar("T")
+ANONYMOUS: Final = "ANONYMOUS"
+"""Kafka's name of who has not logged in."""
+
+
+class UserCluster:
+    """`settings` have the user's login. Closed by `web.cluster.users`."""
+
+    def __init__(self, settings: ClientSettings, surroundings: Surroundings) -> None:
+        """Raises SettingsError."""
+        self.settings = settings
+        self._surroundings = surroundings
+        self._connector = connector_of(settings, surroundings.network, surroundings.randomness)
+        self.client = self.new_client()
+        self._producer: tuple[AsyncClusterClient, AsyncProducer] | None = None
+
+    @property
+    def name(self) -> str:
+        """The user, as people know it."""
+        return self.settings.login.username if self.settings.login is not None else ANONYMOUS
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            cluster, producer = self._producer
+            await producer.close()
+            await cluster.close()
+        await self.client.close()
+
+    def new_client(self) -> AsyncClusterClient:
+        """Return a client with connections of its own, for what waits at brokers; the caller closes it."""
+        settings = self.settings
+        return AsyncClusterClient(
+            self._connector,
+            [Address(host, port) for host, port in settings.servers],
+            settings.client_id,
+            self._surroundings.randomness,
+            request_timeout_ms=settings.request_timeout_ms,
+            api_timeout_ms=settings.api_timeout_ms,
+        )
+
+    async def run(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
+        """Return the result of administration."""
+        return await self.client.run(steps, timeout_ms)
+
+    async def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
+        """Return the topics of these names that exist; None asks for all."""
+        return await self.client.topics(names)
+
+    @asynccontextmanager
+    async def reading(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | None],
+        *,
+        is_committed: bool = False,
+        reset: Reset = Reset.EARLIEST,
+        max_wait_ms: int = MAX_WAIT_MS,
+        max_bytes: int = MAX_BYTES,
+    ) -> AsyncIterator[PartitionReader]:
+        """Read partitions from these offsets, over connections of its own; without an offset where `reset` says. `max_bytes`
+        is for each leader."""
+        client = self.new_client()
+        positions = Positions(reset, is_committed, min(max_bytes, 1 << 20))
+        reader = PartitionReader(
+            client, self._surroundings.randomness, positions, max_wait_ms=max_wait_ms, max_bytes=max_bytes
+        )
+        try:
+            reader.assign(offsets)
+            yield reader
+        finally:
+            await reader.close()
+            await client.close()
+
+    async def producer(self) -> AsyncProducer:
+        """Return the producer of all requests of this user."""
+        if self._producer is None:
+            cluster = self.new_client()
+            clock = self._surroundings.clock
+            producer = AsyncProducer(
+                cluster, clock.wall_ms, self._surroundings.randomness, compression=Compression.NONE
+            )
+            self._producer = cluster, producer
+        return self._producer[1]
+
+    async def blocking(self, work: Callable[[ClientSettings], T]) -> T:
+        """Return the result of work that blocks, and makes its own clients of the settings."""
+        return await asyncio.get_running_loop().run_in_executor(self._surroundings.threads, work, self.settings)

@@ -1,0 +1,24 @@
+"""The parts of a web process: what its endpoints share. Each room adds its own; `web.application` joins them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from client.settings.values import ClientSettings
+    from config.web import WebSettings
+    from web.cluster.users import UserClusters
+    from web.surroundings import Surroundings
+
+
+@dataclass(slots=True)
+class WebParts:
+    """`base_uri` is where this process is reached, without a slash at its end. `client` are the settings of the process,
+    with the login that it has been given, if any."""
+
+    settings: WebSettings
+    client: ClientSettings
+    surroundings: Surroundings
+    users: UserClusters
+    base_uri: str
