@@ -1,4 +1,4 @@
-"""How far a group is behind: its commits beside the ends of the partitions.
+"""How far a group is behind: its commits beside the ends of the partitions. Pure: steps, for whichever shell carries them out.
 
 Rules: commits are read before the ends, so that a group that reads meanwhile is not ahead of them; a lag is negative only where
 the commit is behind the end of the log, and such a lag is subtracted from no total. An end that cannot be had leaves the lag
@@ -8,16 +8,18 @@ Source: kafka-consumer-groups.sh, ConsumerGroupCommand.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from client.admin import groups as group_steps
 from client.admin.offsets import NO_OFFSET, offsets
+from client.admin.steps import Steps
 from protocol.errors import KafkaError
-from protocol.messages.describe_groups import DescribedGroup
+from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_offsets import LATEST
+from protocol.primitives import DecodeError
 from runtime.command_line.failure import Failure
-from tools.cluster import Cluster
 from tools.failures import told
 
 Key = tuple[str, int]
@@ -54,30 +56,23 @@ class PartitionLag:
         }
 
 
-def committed_offsets(cluster: Cluster, group: str) -> dict[Key, int]:
-    """Return the offsets that a group has committed. Raises KafkaError."""
-    return cluster.run(group_steps.committed_offsets(group))
-
-
-def end_offsets(cluster: Cluster, keys: list[Key], *, is_committed_only: bool = False) -> dict[Key, int | None]:
+def end_offsets(keys: Collection[Key], *, is_committed_only: bool = False) -> Steps[dict[Key, int | None]]:
     """Return the ends of partitions; None where a leader does not answer."""
-    return offsets_of(cluster, keys, LATEST, is_committed_only=is_committed_only)
+    return (yield from offsets_of(keys, LATEST, is_committed_only=is_committed_only))
 
 
-def offsets_of(
-    cluster: Cluster, keys: list[Key], time_ms: int, *, is_committed_only: bool = False
-) -> dict[Key, int | None]:
+def offsets_of(keys: Collection[Key], time_ms: int, *, is_committed_only: bool = False) -> Steps[dict[Key, int | None]]:
     """Return the offsets for a time, or EARLIEST, LATEST, MAX_TIMESTAMP; None where the leader does not answer, or there is
     none."""
-    answers = _answers(cluster, keys, time_ms, is_committed_only=is_committed_only)
+    answers = yield from _answers(keys, time_ms, is_committed_only=is_committed_only)
     return {key: None if isinstance(answer, KafkaError) else answer for key, answer in answers.items()}
 
 
-def offsets_since(cluster: Cluster, keys: list[Key], since_ms: int) -> dict[Key, int | None]:
+def offsets_since(keys: Collection[Key], since_ms: int) -> Steps[dict[Key, int | None]]:
     """Return the offset of the first record since then, None where there is none. Raises Failure for a partition whose leader
     does not answer: it may have one."""
     found: dict[Key, int | None] = {}
-    for key, answer in _answers(cluster, keys, since_ms, is_committed_only=False).items():
+    for key, answer in (yield from _answers(keys, since_ms, is_committed_only=False)).items():
         if isinstance(answer, KafkaError):
             raise Failure(f"partition {key[0]}-{key[1]} does not answer: {told(answer)}")
         found[key] = answer
@@ -85,21 +80,60 @@ def offsets_since(cluster: Cluster, keys: list[Key], since_ms: int) -> dict[Key,
 
 
 def _answers(
-    cluster: Cluster, keys: list[Key], time_ms: int, *, is_committed_only: bool
-) -> dict[Key, int | KafkaError | None]:
+    keys: Collection[Key], time_ms: int, *, is_committed_only: bool
+) -> Steps[dict[Key, int | KafkaError | None]]:
     """Return what the leaders answer: an offset, None for no offset, or an error."""
-    found = cluster.run(offsets(dict.fromkeys(keys, time_ms), is_committed_only=is_committed_only))
+    found = yield from offsets(dict.fromkeys(keys, time_ms), is_committed_only=is_committed_only)
     return {key: None if answer == NO_OFFSET else answer for key, answer in found.items()}
 
 
-def group_lag(cluster: Cluster, group: DescribedGroup) -> list[PartitionLag]:
+def group_lag(group: DescribedGroup) -> Steps[list[PartitionLag]]:
     """Return the lag of a group, by partition. Raises KafkaError, DecodeError."""
-    owners = {key: member for member in group.members for key in group_steps.assigned(member, group)}
-    commits = committed_offsets(cluster, group.group_id)
-    keys = sorted(commits.keys() | owners.keys())
-    ends = end_offsets(cluster, keys)
+    owners = _owners(group)
+    commits = yield from group_steps.committed_offsets(group.group_id)
+    ends = yield from end_offsets(sorted(commits.keys() | owners.keys()))
+    return _rows(owners, commits, ends)
+
+
+def lags(groups: Collection[DescribedGroup]) -> Steps[dict[str, list[PartitionLag] | KafkaError]]:
+    """Return the lag of each group, by partition, with one question about the end of each partition. Members whose assignments
+    are not in the form of consumers read nothing."""
+    commits = yield from group_steps.committed_offsets_of([group.group_id for group in groups])
+    owners = {group.group_id: _readable_owners(group) for group in groups}
+    keys = {key for found in commits.values() if not isinstance(found, KafkaError) for key in found}
+    keys.update(key for owned in owners.values() for key in owned)
+    ends = yield from end_offsets(keys)
+    return {
+        group: found if isinstance(found, KafkaError) else _rows(owners[group], found, ends)
+        for group, found in commits.items()
+    }
+
+
+def total_lag(rows: Iterable[PartitionLag]) -> int | None:
+    """Return the sum of the lags; None where one is unknown."""
+    each_lag = [row.lag for row in rows]
+    known = [max(lag, 0) for lag in each_lag if lag is not None]
+    return sum(known) if len(known) == len(each_lag) else None
+
+
+_Owners = dict[Key, DescribedGroupMember]
+
+
+def _owners(group: DescribedGroup) -> _Owners:
+    """Return which member reads which partition. Raises DecodeError."""
+    return {key: member for member in group.members for key in group_steps.assigned(member, group)}
+
+
+def _readable_owners(group: DescribedGroup) -> _Owners:
+    try:
+        return _owners(group)
+    except DecodeError:
+        return {}
+
+
+def _rows(owners: _Owners, commits: Mapping[Key, int], ends: Mapping[Key, int | None]) -> list[PartitionLag]:
     rows = []
-    for key in keys:
+    for key in sorted(commits.keys() | owners.keys()):
         member = owners.get(key)
         rows.append(
             PartitionLag(

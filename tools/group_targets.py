@@ -9,11 +9,13 @@ Source: kafka-consumer-groups.sh --reset-offsets.
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from client.admin.steps import Steps
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
@@ -69,14 +71,13 @@ class NewOffset:
     wanted: int
 
 
-def new_offsets(
-    cluster: Cluster, keys: list[Key], commits: dict[Key, int], target: OffsetTarget
-) -> dict[Key, NewOffset]:
+def new_offsets(keys: list[Key], commits: Mapping[Key, int], target: OffsetTarget) -> Steps[dict[Key, NewOffset]]:
     """Return the new offset of each partition. Raises Failure."""
     kept = {key: NewOffset(commits[key], commits[key]) for key in keys if target.is_current and key in commits}
     asked = [key for key in keys if key not in kept]
-    first, end = offsets_of(cluster, asked, EARLIEST), offsets_of(cluster, asked, LATEST)
-    at_time = offsets_since(cluster, asked, target.spec) if isinstance(target.spec, int) else {}
+    first = yield from offsets_of(asked, EARLIEST)
+    end = yield from offsets_of(asked, LATEST)
+    at_time = (yield from offsets_since(asked, target.spec)) if isinstance(target.spec, int) else {}
     new = kept
     for key in asked:
         lowest, highest = first[key], end[key]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from client.admin.brokers import checked, each_broker
 from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, rows_of
 from client.membership.assignors import encode_assignment
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -40,6 +40,7 @@ CONSUMER = "consumer"
 """The protocol type of consumers."""
 _FIRST_OF_SEVERAL_GROUPS = 8
 """The version of OffsetFetch from which a request names several groups."""
+_ONE_AT_A_TIME = ErrorCode.UNSUPPORTED_VERSION
 _DEAD = "Dead"
 _REMOVED = "member was removed by an administrator"
 
@@ -160,22 +161,41 @@ def delete(groups: Collection[str]) -> Steps[dict[str, KafkaError | None]]:
 
 def committed_offsets(group: str) -> Steps[dict[TopicPartition, int]]:
     """Return what a group has committed, without partitions that have no offset. Raises KafkaError."""
+    return checked((yield from committed_offsets_of([group])))[group]
 
-    def in_version(version: int) -> OffsetFetchRequest:
-        if version < _FIRST_OF_SEVERAL_GROUPS:
-            return OffsetFetchRequest(group_id=group, topics=None)
-        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+
+def committed_offsets_of(groups: Collection[str]) -> Steps[dict[str, dict[TopicPartition, int] | KafkaError]]:
+    """Return what each group has committed, without partitions that have no offset. Many groups of one coordinator are one
+    request, except with a broker that knows only requests about one."""
+    found = yield from _committed(groups)
+    alone = [group for group, each in found.items() if isinstance(each, KafkaError) and each.code is _ONE_AT_A_TIME]
+    for group in alone if len(groups) > 1 else ():
+        found |= yield from _committed([group])
+    return found
+
+
+def _committed(groups: Collection[str]) -> Steps[dict[str, dict[TopicPartition, int] | KafkaError]]:
+    def request_of(some: list[str]) -> ByVersion:
+        def in_version(version: int) -> OffsetFetchRequest:
+            if version >= _FIRST_OF_SEVERAL_GROUPS:
+                return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=each, topics=None) for each in some])
+            if len(groups) > 1:
+                raise KafkaError(_ONE_AT_A_TIME)
+            return OffsetFetchRequest(group_id=some[0], topics=None)
+
+        return ByVersion(OffsetFetchRequest, in_version)
 
     def read(response: Any) -> Rows[str, dict[TopicPartition, int]]:
-        one = response.groups[0] if response.groups else response
-        rows = [(topic.name, row) for topic in one.topics for row in topic.partitions]
-        code = one.error_code or next((row.error_code for _, row in rows if row.error_code), 0)
-        offsets = {(name, row.partition_index): row.committed_offset for name, row in rows if row.committed_offset >= 0}
-        yield group, code, None, offsets
+        # The answer of older brokers does not name the group: it is the only one that was asked for.
+        for one in response.groups or [response]:
+            rows = [(topic.name, row) for topic in one.topics for row in topic.partitions]
+            code = one.error_code or next((row.error_code for _, row in rows if row.error_code), 0)
+            offsets = {
+                (name, row.partition_index): row.committed_offset for name, row in rows if row.committed_offset >= 0
+            }
+            yield getattr(one, "group_id", next(iter(groups))), code, None, offsets
 
-    request = ByVersion(OffsetFetchRequest, in_version)
-    found = yield from rows_of([group], located(KeyKind.GROUP), lambda _: request, read)
-    return checked(found)[group]
+    return (yield from rows_of(groups, located(KeyKind.GROUP), request_of, read))
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Steps[dict[TopicPartition, KafkaError | None]]:

@@ -84,11 +84,11 @@ def _rates(cluster: Cluster, keys: list[Key], sample_s: float) -> dict[Key, int]
     """Return records a second, times 1000."""
     if sample_s <= 0:
         return {}
-    started_ms, first = cluster.clock.monotonic_ms(), end_offsets(cluster, keys)
+    started_ms, first = cluster.clock.monotonic_ms(), cluster.run(end_offsets(keys))
     STATUS.tell(f"measuring for {sample_s:g} s what is written; --sample-seconds says for how long")
     time.sleep(sample_s)
     STATUS.clear()
-    second = end_offsets(cluster, keys)
+    second = cluster.run(end_offsets(keys))
     elapsed_ms = max(cluster.clock.monotonic_ms() - started_ms, 1)
     rates = {}
     for key in keys:

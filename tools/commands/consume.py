@@ -165,7 +165,7 @@ def _plan(
         plan = last_plan(cluster, consumer, topic, indexes, start["last"], is_committed_only=is_committed_only)
     elif start["from_time"] is not None:
         since_ms = parsing.time_ms(start["from_time"], "--from-time", cluster.clock.wall_ms())
-        found = offsets_since(cluster, keys, since_ms)
+        found = cluster.run(offsets_since(keys, since_ms))
         plan = ReadPlan({key[1]: OFFSET_END if offset is None else offset for key, offset in found.items()})
     elif start["offset"] is not None:
         plan = ReadPlan(dict.fromkeys(indexes, start["offset"]))

@@ -240,7 +240,7 @@ def _bounded_plan(
         dict.fromkeys(indexes, OFFSET_BEGINNING if bounds["from_offset"] is None else bounds["from_offset"])
     )
     if bounds["from_time"] is not None:
-        since = offsets_since(cluster, keys, bounds["from_time"])
+        since = cluster.run(offsets_since(keys, bounds["from_time"]))
         plan.starts = {key[1]: OFFSET_END if offset is None else offset for key, offset in since.items()}
     plan.bound(cluster, topic, is_committed_only=is_committed_only)
     plan.limit(earlier_ends(cluster, topic, list(plan.starts), bounds["until_time"], bounds["until_offset"]))

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from client.admin import groups as group_steps
-from client.admin.groups import CONSUMER, CoordinatedGroup, MemberName
+from client.admin.groups import CONSUMER, CoordinatedGroup, MemberName, committed_offsets
 from protocol.errors import KafkaError
 from protocol.messages.consumer_group_describe import Member as ConsumerMember
 from protocol.messages.describe_groups import DescribedGroupMember
@@ -28,7 +28,7 @@ from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
 from tools.failures import told
-from tools.group_lag import Key, committed_offsets, group_lag
+from tools.group_lag import Key, group_lag, total_lag
 from tools.group_targets import chosen_partitions, new_offsets, offset_target
 from tools.names_given import one_name, some_names
 
@@ -231,13 +231,13 @@ def reset_offsets(
     outside: list[str] = []
     for group in names:
         target = offset_target(cluster, group, from_file, targets)
-        commits = committed_offsets(cluster, group)
+        commits = cluster.run(committed_offsets(group))
         keys = sorted(target.offsets) if target.offsets is not None else chosen_partitions(
             cluster, topics, commits, is_all=all_topics
         )  # fmt: skip
         if not keys and not all_groups:
             raise Failure(f"group {group} has committed nothing: name a --topic")
-        new = new_offsets(cluster, keys, commits, target)
+        new = cluster.run(new_offsets(keys, commits, target))
         rows += [
             {
                 "group": group,
@@ -280,7 +280,7 @@ def reset_offsets(
 @cluster_command
 def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tuple[str, ...], execute: bool) -> None:
     """Make GROUP forget what it has committed for topics that no member reads. A dry run, unless --execute is given."""
-    commits = committed_offsets(cluster, group)
+    commits = cluster.run(committed_offsets(group))
     keys = [key for key in chosen_partitions(cluster, topics, commits, is_all=False) if key in commits]
     if not keys:
         raise Failure(f"group {group} has committed nothing for {', '.join(topics)}")
@@ -410,10 +410,9 @@ def _unreadable(description: CoordinatedGroup) -> str | None:
 def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]:
     """Return all that is known of a group. Raises Failure when there is no such group."""
     group = description.group
-    lags = group_lag(cluster, group)
+    lags = cluster.run(group_lag(group))
     if not lags and group.group_state == _MISSING:
         raise Failure(f"there is no group {group.group_id} (`barnabas groups list` shows the groups)")
-    known = [max(lag.lag, 0) for lag in lags if lag.lag is not None]
     return {
         "group": group.group_id,
         "type": CLASSIC if description.consumer is None else CONSUMER,
@@ -422,7 +421,7 @@ def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]
         "assignment_epoch": None if description.consumer is None else description.consumer.assignment_epoch,
         "coordinator": description.coordinator,
         "assignor": group.protocol_data,
-        "total_lag": sum(known) if len(known) == len(lags) else None,
+        "total_lag": total_lag(lags),
         "members": [_member(description, member) for member in group.members],
         "partitions": [lag.row() for lag in lags],
     }

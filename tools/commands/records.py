@@ -55,9 +55,9 @@ def delete_records(
     given = read_offsets(path) if path is not None else {}
     current_replicas(cluster, given)  # says which partition is missing
     keys = sorted(given) or partition_keys(cluster, str(topic), partitions)
-    first, end = offsets_of(cluster, keys, EARLIEST), offsets_of(cluster, keys, LATEST)
+    first, end = cluster.run(offsets_of(keys, EARLIEST)), cluster.run(offsets_of(keys, LATEST))
     if before_time is not None:
-        since = offsets_since(cluster, keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms()))
+        since = cluster.run(offsets_since(keys, parsing.time_ms(before_time, "--before-time", cluster.clock.wall_ms())))
         targets = {key: end[key] if since[key] is None else since[key] for key in keys}
     else:
         wanted = given or dict.fromkeys(keys, TO_THE_END if before_offset is None else before_offset)

@@ -159,17 +159,17 @@ def show_offsets(
 ) -> int:
     """Show the first offset and the end of each partition of TOPICS, or of all. Exit code 1 when one does not answer."""
     keys = _keys_of_offsets(cluster, topics, partitions, topic_partitions, exclude_internal=exclude_internal)
-    first = offsets_of(cluster, keys, EARLIEST)
-    end = offsets_of(cluster, keys, LATEST, is_committed_only=isolation_level == "read_committed")
+    first = cluster.run(offsets_of(keys, EARLIEST))
+    end = cluster.run(offsets_of(keys, LATEST, is_committed_only=isolation_level == "read_committed"))
     columns = ["topic", "partition", "first_offset", "end_offset", "offsets"]
     others: dict[Key, int | None] = {}
     if time is not None and time not in _SHOWN_TIMES:
         name = "offset_since" if time not in _YOUNGEST else "youngest_offset"
         columns.append(name)
         others = (
-            offsets_of(cluster, keys, MAX_TIMESTAMP)
+            cluster.run(offsets_of(keys, MAX_TIMESTAMP))
             if time in _YOUNGEST
-            else offsets_since(cluster, keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms()))
+            else cluster.run(offsets_since(keys, parsing.time_ms(time, "--time", cluster.clock.wall_ms())))
         )
     rows = []
     for key in keys:

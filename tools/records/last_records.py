@@ -29,7 +29,7 @@ def last_plan(
     """Return the plan of the last `count` records of each partition, up to their ends now. The consumer is made with
     `reading.SETTINGS` and reads nothing else meanwhile. Raises Failure, KafkaException."""
     keys = [(topic, index) for index in indexes]
-    first = known_offsets(offsets_of(cluster, keys, EARLIEST))
+    first = known_offsets(cluster.run(offsets_of(keys, EARLIEST)))
     ends, withheld = ends_now(cluster, keys, is_committed_only=is_committed_only)
     upper = {index: end for index, end in ends.items() if end > first[index]}
     wanted = dict.fromkeys(upper, count)

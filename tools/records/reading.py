@@ -62,7 +62,7 @@ class ReadPlan:
     def bound(self, cluster: Cluster, topic: str, *, is_committed_only: bool) -> None:
         """End at what is there now. Partitions that have nothing between start and end leave the plan. Raises Failure."""
         keys: list[Key] = [(topic, index) for index in self.starts]
-        first = known_offsets(offsets_of(cluster, keys, EARLIEST))
+        first = known_offsets(cluster.run(offsets_of(keys, EARLIEST)))
         ends, self.withheld = ends_now(cluster, keys, is_committed_only=is_committed_only)
         asked = {index: start for index, start in self.starts.items() if start >= 0}
         self.deleted = {index: first[index] - start for index, start in asked.items() if start < first[index]}
@@ -87,7 +87,7 @@ def earlier_ends(
     """Return where `--until-time` and `--until-offset` end the reading of each partition. Raises Failure."""
     ends: dict[int, int] = {}
     if until_ms is not None:
-        until = offsets_since(cluster, [(topic, index) for index in indexes], until_ms)
+        until = cluster.run(offsets_since([(topic, index) for index in indexes], until_ms))
         ends = {key[1]: offset for key, offset in until.items() if offset is not None}
     if until_offset is not None:
         ends = {index: min(ends.get(index, until_offset), until_offset) for index in indexes}
@@ -96,10 +96,11 @@ def earlier_ends(
 
 def ends_now(cluster: Cluster, keys: list[Key], *, is_committed_only: bool) -> tuple[dict[int, int], dict[int, int]]:
     """Return the ends of partitions, and how many offsets are behind them where a transaction is open. Raises Failure."""
-    ends = known_offsets(offsets_of(cluster, keys, LATEST))
+    ends = known_offsets(cluster.run(offsets_of(keys, LATEST)))
     if not is_committed_only:
         return ends, {}
-    committed = known_offsets(offsets_of(cluster, keys, LATEST, is_committed_only=True))  # asked last: it can only grow
+    # asked last: it can only grow
+    committed = known_offsets(cluster.run(offsets_of(keys, LATEST, is_committed_only=True)))
     return committed, {index: end - committed[index] for index, end in ends.items() if end > committed[index]}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from client.admin.steps import AskPlaces, KeyKind, Locate, Place, Retry, Steps
+from client.admin.steps import AnyRequest, AskPlaces, KeyKind, Locate, Place, Retry, Steps
 from protocol.errors import KafkaError
 from protocol.schema import Request
 
@@ -13,19 +13,22 @@ T = TypeVar("T")
 
 
 class ScriptedShell:
-    """`answer` gives the response of a place to a request; `places` are those of keys. It retries `retries` times."""
+    """`answer` gives the response of a place to a request; `places` are those of keys. It retries `retries` times. `versions`
+    are those that brokers know of a request, if not the newest."""
 
     def __init__(
         self,
         answer: Callable[[int | Place, Request], Any],
         places: Callable[[KeyKind, Any], int | KafkaError] = lambda _kind, _key: 1,
         retries: int = 0,
+        versions: Mapping[type[Request], int] | None = None,
     ) -> None:
         self.asked: list[tuple[int | Place, Request]] = []
         self.retried: list[str] = []
         self._answer = answer
         self._places = places
         self._retries = retries
+        self._versions = versions or {}
 
     def run(self, steps: Steps[T]) -> T:
         result: Any = None
@@ -45,7 +48,17 @@ class ScriptedShell:
             return self._retries >= 0
         found = {}
         for place, asked in step.requests.items():
-            request = asked if isinstance(asked, Request) else asked.in_version(asked.kind.max_version)
-            self.asked.append((place, request))
-            found[place] = self._answer(place, request)
+            found[place] = self._answered(place, asked)
         return found
+
+    def _answered(self, place: int | Place, asked: AnyRequest) -> Any:
+        try:
+            request = (
+                asked
+                if isinstance(asked, Request)
+                else asked.in_version(self._versions.get(asked.kind, asked.kind.max_version))
+            )
+        except KafkaError as error:
+            return error
+        self.asked.append((place, request))
+        return self._answer(place, request)

@@ -11,6 +11,7 @@ from client.admin.groups import CoordinatedGroup
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages import consumer_group_describe as consumer
 from protocol.messages import describe_groups as classic
+from protocol.messages import offset_fetch as fetch
 from tests.client.admin.scripted import ScriptedShell
 
 
@@ -71,3 +72,40 @@ def test_groups_of_both_protocols(is_known: bool) -> None:
         [member] = group.members
         assert (group.protocol_data, member.group_instance_id, member.client_host) == ("uniform", "i", "/10.0.0.1")
         assert groups.assigned(member, group) == [("t", 0), ("t", 2)]
+
+
+@pytest.mark.parametrize("version", [8, 7], ids=["of several groups", "of one group"])
+def test_offsets_of_several_groups(version: int) -> None:
+    """Two groups have one coordinator, the third another one, which does not know it."""
+    wanted = {"a": 1, "b": 2}
+
+    def topics(name: str, kind: Any, row: Any) -> list[Any]:
+        offsets = [wanted[name], -1] if name in wanted else []
+        rows = [row(partition_index=i, committed_offset=at, metadata="", error_code=0) for i, at in enumerate(offsets)]
+        return [kind(name="t", partitions=rows)]
+
+    def answer(_place: object, request: Any) -> Any:
+        if request.groups:
+            found = [
+                fetch.OffsetFetchResponseGroup(
+                    group_id=each.group_id,
+                    error_code=0 if each.group_id in wanted else ErrorCode.GROUP_AUTHORIZATION_FAILED,
+                    topics=topics(each.group_id, fetch.OffsetFetchResponseTopics, fetch.OffsetFetchResponsePartitions),
+                )
+                for each in request.groups
+            ]
+            return fetch.OffsetFetchResponse(groups=found)
+        return fetch.OffsetFetchResponse(
+            error_code=0 if request.group_id in wanted else ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            topics=topics(request.group_id, fetch.OffsetFetchResponseTopic, fetch.OffsetFetchResponsePartition),
+        )
+
+    shell = ScriptedShell(answer, lambda _, key: 2 if key == "c" else 1, versions={fetch.OffsetFetchRequest: version})
+    found = shell.run(groups.committed_offsets_of(["a", "b", "c"]))
+    assert {name: each for name, each in found.items() if not isinstance(each, KafkaError)} == {
+        "a": {("t", 0): 1}, "b": {("t", 0): 2},
+    }  # fmt: skip
+    refused = found["c"]
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert len(shell.asked) == (2 if version == 8 else 3)
