@@ -54,16 +54,16 @@ class Resource(NamedTuple):
 
 
 def describe(
-    resources: Collection[Resource],
+    resources: Collection[Resource], *, has_synonyms: bool = False
 ) -> Steps[dict[Resource, dict[str, DescribeConfigsResourceResult] | KafkaError]]:
-    """Return the settings of each by name."""
+    """Return the settings of each by name; with `has_synonyms` each with the values that its name has elsewhere."""
 
     def request_of(some: list[Resource]) -> DescribeConfigsRequest:
         rows = [
             DescribeConfigsResource(resource_type=each.kind, resource_name=each.name, configuration_keys=None)
             for each in some
         ]
-        return DescribeConfigsRequest(resources=rows)
+        return DescribeConfigsRequest(resources=rows, include_synonyms=has_synonyms)
 
     def read(response: Any) -> Rows[Resource, dict[str, DescribeConfigsResourceResult]]:
         for row in response.results:

@@ -34,12 +34,16 @@ def all_topics() -> Steps[dict[str, MetadataResponseTopic]]:
     return {topic.name: topic for topic in response.topics if topic.error_code not in _NOT_THERE}
 
 
-def describe(names: Collection[str]) -> Steps[dict[str, MetadataResponseTopic | KafkaError]]:
-    """Return these topics. Raises KafkaError."""
+def describe(
+    names: Collection[str], *, has_operations: bool = False
+) -> Steps[dict[str, MetadataResponseTopic | KafkaError]]:
+    """Return these topics; with `has_operations` each with what this user may do with it. Raises KafkaError."""
 
     def request_of(wanted: list[str]) -> MetadataRequest:
         return MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in wanted], allow_auto_topic_creation=False
+            topics=[MetadataRequestTopic(name=name) for name in wanted],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=has_operations,
         )
 
     def read(response: Any) -> Rows[str, MetadataResponseTopic]:

@@ -8,7 +8,8 @@
 
 Rules: one task decides; each request is a task. Acknowledgements of all in-sync replicas. Records without a partition go by the
 murmur2 hash of their key, as with Java's clients; without a key to one partition for a batch, then to another. Bounded: records
-without an answer take at most `buffer_memory_bytes`, `send` waits for it. A cancelled `commit`, `abort`, `initialize` or
+without an answer take at most `buffer_memory_bytes`, `send` waits for it; a record has at most `max_record_bytes`, and what the
+topic allows is the broker's to say. A cancelled `commit`, `abort`, `initialize` or
 `send_offsets` goes on: call it again to wait for it.
 Errors: AbortableError, FatalError; KafkaError in the future of a record.
 Source: Kafka KafkaProducer, Sender, BuiltInPartitioner.
@@ -44,17 +45,20 @@ if TYPE_CHECKING:
 BACKOFF: Final = Backoff(100, 1_000)
 LIMITS: Final = ProducerLimits()
 MAX_REQUEST_BYTES: Final = 1 << 20
+"""Of a request with several batches; a larger batch, of one record, goes alone."""
 BUFFER_MEMORY_BYTES: Final = 32 << 20
 ACKS_TIMEOUT_MS: Final = 25_000
 """How long a leader waits for the replicas; less than a client waits for the leader."""
 
 
 class Delivered(NamedTuple):
-    """Where a record is. `offset` is -1 when only a repeated attempt was acknowledged, by a broker that did not say it."""
+    """Where a record is. `offset` is -1 when only a repeated attempt was acknowledged, by a broker that did not say it.
+    `timestamp_ms` is the record's own, or the broker's where the topic takes that (`message.timestamp.type=LogAppendTime`)."""
 
     topic: str
     partition: int
     offset: int
+    timestamp_ms: int
 
 
 class _Waiter(NamedTuple):
@@ -76,6 +80,7 @@ class AsyncProducer:
         limits: ProducerLimits = LIMITS,
         compression: Compression = Compression.NONE,
         buffer_memory_bytes: int = BUFFER_MEMORY_BYTES,
+        max_record_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         self.core: ProducerCore[_Waiter] = ProducerCore(
             transactional_id, limits, lambda attempts: round(BACKOFF.pause_ms(max(attempts, 1), randomness))
@@ -86,6 +91,7 @@ class AsyncProducer:
         self._limits = limits
         self._compression = compression
         self._buffer_memory_bytes = buffer_memory_bytes
+        self._max_record_bytes = min(max_record_bytes, buffer_memory_bytes)
         self._used_bytes = 0
         self._flushes_count = 0
         self._sticky: dict[str, tuple[int, int]] = {}  # by topic: a partition, and how many bytes went to it
@@ -118,8 +124,9 @@ class AsyncProducer:
             timestamp_ms = self._wall_ms()
         record = Record(0, timestamp_ms, key, value, list(headers))
         size_bytes = size_of(record)
-        if size_bytes > min(MAX_REQUEST_BYTES, self._buffer_memory_bytes):
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"the record has {size_bytes} bytes")
+        if size_bytes > self._max_record_bytes:
+            reason = f"the record has {size_bytes} bytes, and {self._max_record_bytes} is the limit"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, reason)
         if partition is None:
             partition = self._partition(topic, key, await self._cluster.partition_count(topic), size_bytes)
         await self._until(lambda: self._used_bytes + size_bytes <= self._buffer_memory_bytes)
@@ -229,6 +236,7 @@ class AsyncProducer:
                 for row in topic.partition_responses:
                     batch = left.pop((topic.name, row.index), None)
                     if batch is not None:
+                        batch.log_append_time_ms = row.log_append_time_ms
                         self._answered(batch, ErrorCode.of(row.error_code), row.error_message, row.base_offset)
             reason = "the response does not name the partition"
         for batch in left.values():
@@ -276,14 +284,16 @@ class AsyncProducer:
     def _finish(self, batches: Sequence[Finished[_Waiter]]) -> None:
         for finished in batches:
             topic, partition = finished.batch.key
-            for index, (_, waiter) in enumerate(finished.batch.entries):
+            appended_ms = finished.batch.log_append_time_ms
+            for index, (record, waiter) in enumerate(finished.batch.entries):
                 self._used_bytes -= waiter.size_bytes
                 delivery = waiter.delivery
                 if delivery.done():
                     continue  # whoever sent it does not wait any more
                 if finished.error is None:
                     offset = finished.base_offset + index if finished.base_offset >= 0 else -1
-                    delivery.set_result(Delivered(topic, partition, offset))
+                    timestamp_ms = appended_ms if appended_ms >= 0 else record.timestamp
+                    delivery.set_result(Delivered(topic, partition, offset, timestamp_ms))
                 else:
                     delivery.set_exception(finished.error.again())
                     delivery.exception()  # a commit fails as well: nobody has to look

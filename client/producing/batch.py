@@ -45,6 +45,8 @@ class ProducerBatch(Generic[W]):
     not_before_ms: int = 0
     may_be_appended: bool = False
     """Whether an attempt before may have come through: it was not answered, or with an error that may follow an append."""
+    log_append_time_ms: int = -1
+    """The time that the broker gave its records; -1 where they keep their own."""
     _content: bytes = b""
 
     def add(self, record: Record, size_bytes: int, waiter: W) -> None:

@@ -26,6 +26,7 @@ class Cluster:
         self.asked = asyncio.Event()
         self.answers = asyncio.Event()
         self.requests: list[tuple[int, list[int]]] = []
+        self.log_append_time_ms = -1
 
     async def partition_count(self, topic: str) -> int:
         return 4
@@ -43,12 +44,17 @@ class Cluster:
         self.requests.append((broker_id, [row.index for row in rows]))
         self.asked.set()
         await self.answers.wait()
-        done = [PartitionProduceResponse(index=row.index, error_code=0, base_offset=10) for row in rows]
+        done = [
+            PartitionProduceResponse(
+                index=row.index, error_code=0, base_offset=10, log_append_time_ms=self.log_append_time_ms
+            )
+            for row in rows
+        ]
         return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=done)])
 
 
 def producer_of(cluster: Cluster, **options: Any) -> AsyncProducer:
-    return AsyncProducer(cluster, lambda: 0, Random(1), **options)  # type: ignore[arg-type]
+    return AsyncProducer(cluster, lambda: 5, Random(1), **options)  # type: ignore[arg-type]
 
 
 async def test_batches_of_one_leader_go_in_one_request_and_each_record_learns_its_offset() -> None:
@@ -58,7 +64,8 @@ async def test_batches_of_one_leader_go_in_one_request_and_each_record_learns_it
     sent = [await producer.send("t", b"v", partition=partition) for partition in (0, 1, 2, 0)]
     await producer.flush()
     assert sorted(cluster.requests) == [(0, [0, 2]), (1, [1])]
-    assert [each.result() for each in sent] == [Delivered("t", *each) for each in ((0, 10), (1, 10), (2, 10), (0, 11))]
+    places = ((0, 10), (1, 10), (2, 10), (0, 11))
+    assert [each.result() for each in sent] == [Delivered("t", *each, 5) for each in places]
     await producer.close()
 
 
@@ -88,6 +95,31 @@ async def test_records_without_an_answer_take_bounded_memory() -> None:
     await flushing
     await (await third)
     assert all(each.done() for each in sent)
+    await producer.close()
+
+
+async def test_a_record_has_at_most_the_size_that_the_producer_allows() -> None:
+    cluster = Cluster()
+    cluster.answers.set()
+    small, large = producer_of(cluster), producer_of(cluster, max_record_bytes=3 << 20)
+    with pytest.raises(KafkaError, match="1048576 is the limit"):
+        await small.send("t", b"x" * (2 << 20), partition=0)
+    sent = [await large.send("t", b"x" * (2 << 20), partition=partition) for partition in (0, 2)]
+    await large.flush()
+    assert [each.result().partition for each in sent] == [0, 2]
+    assert cluster.requests == [(0, [0]), (0, [2])], "what is larger than a request goes alone"
+    await small.close()
+    await large.close()
+
+
+async def test_a_record_has_the_time_of_the_broker_where_the_topic_takes_it() -> None:
+    cluster = Cluster()
+    cluster.log_append_time_ms = 77
+    cluster.answers.set()
+    producer = producer_of(cluster)
+    sent = await producer.send("t", b"v", partition=0, timestamp_ms=9)
+    await producer.flush()
+    assert sent.result().timestamp_ms == 77
     await producer.close()
 
 
