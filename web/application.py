@@ -28,6 +28,7 @@ from web.cluster.users import UserClusters
 from web.errors import HttpProblem
 from web.page import session_state
 from web.parts import WebParts
+from web.schemas.registry import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,7 +45,14 @@ def create_application(
     settings: WebSettings, client: ClientSettings, surroundings: Surroundings, base_uri: str
 ) -> FastAPI:
     """Return the application; what it opens is closed when its lifespan ends. `base_uri` is where it is reached."""
-    parts = WebParts(settings, client, surroundings, UserClusters(client, surroundings), base_uri.rstrip("/"))
+    parts = WebParts(
+        settings,
+        client,
+        surroundings,
+        UserClusters(client, surroundings),
+        base_uri.rstrip("/"),
+        registry_of(settings, surroundings),
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

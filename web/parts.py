@@ -9,16 +9,18 @@ if TYPE_CHECKING:
     from client.settings.values import ClientSettings
     from config.web import WebSettings
     from web.cluster.users import UserClusters
+    from web.schemas.registry import SchemaRegistry
     from web.surroundings import Surroundings
 
 
 @dataclass(slots=True)
 class WebParts:
     """`base_uri` is where this process is reached, without a slash at its end. `client` are the settings of the process,
-    with the login that it has been given, if any."""
+    with the login that it has been given, if any. `schemas` is None where no schema registry is named."""
 
     settings: WebSettings
     client: ClientSettings
     surroundings: Surroundings
     users: UserClusters
     base_uri: str
+    schemas: SchemaRegistry | None

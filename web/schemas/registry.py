@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import httpx
 
+from config.web import WebSettings
 from runtime.clock import Clock
 from web.schemas.contract import (
     Decoded,
@@ -30,6 +31,7 @@ from web.schemas.contract import (
 )
 from web.schemas.decoders import decoder_of
 from web.schemas.framing import Framed, framed
+from web.surroundings import Surroundings
 
 MAX_SCHEMAS: Final = 500
 MAX_FAILURES: Final = 10_000
@@ -44,6 +46,20 @@ TIMEOUT_S: Final = 10.0
 MAX_DECODED_BYTES: Final = 4 << 20
 """Longer values are not decoded: as objects of Python they would take many times their length."""
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+def registry_of(settings: WebSettings, surroundings: Surroundings) -> SchemaRegistry | None:
+    """Return the registry that the settings name; None without one."""
+    if not settings.schema_registry_url:
+        return None
+    login = settings.schema_registry_basic_auth_user_info
+    user, _, password = login.value.partition(":") if login is not None else ("", "", "")
+    return SchemaRegistry(
+        surroundings.http,
+        settings.schema_registry_url,
+        surroundings.clock,
+        login=None if login is None else (user, password),
+    )
 
 
 class SchemaRegistry:
