@@ -16,6 +16,7 @@ import httpx
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
 from config.web import WebSettings
+from tests.web.description import Description
 from web.application import create_application
 from web.surroundings import Surroundings
 
@@ -29,14 +30,19 @@ WRITES = {"barnabas.web.write.enable": "true"}
 async def app_client(
     servers: str, settings: Mapping[str, str] | None = None, surroundings: Surroundings | None = None
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the application in this process, on this event loop, over the brokers `servers`."""
+    """A client of the application in this process, on this event loop, over the brokers `servers`. Each answer is checked
+    against the application's OpenAPI description."""
     given = {"bootstrap.servers": servers, **(settings or {})}
     application = create_application(
         WebSettings(given), parse_client(given, DEFAULTS), surroundings or Surroundings(), BASE_URI
     )
     async with (
         application.router.lifespan_context(application),
-        httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url=BASE_URI) as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(application),
+            base_url=BASE_URI,
+            event_hooks={"response": [Description(application.openapi()).check]},
+        ) as client,
     ):
         yield client
 
