@@ -1,4 +1,4 @@
-"""What a plan is made from: brokers, replicas, sizes, and how fast partitions grow. Asks the cluster.
+"""What a plan is made from: brokers, replicas, sizes, and how fast partitions grow. Work for a shell.
 
 Rules: the size of a partition is that of its largest replica, so that one that is still being copied counts as what it will be.
 A rate is what the end of a partition grows in the time between two looks; an end that cannot be had counts as no growth. A
@@ -7,20 +7,23 @@ partition without a leader is not moved, nobody could copy it.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from client.admin.brokers import cluster as describe_cluster
 from runtime.command_line.failure import Failure
-from runtime.command_line.output import STATUS
 from runtime.texts import count_text
 from tools.balance.layout import Key, PartitionLoad
-from tools.cluster import Cluster
-from tools.commands.topics import described, partition_rows
 from tools.group_lag import end_offsets
+from tools.placement import described, partition_rows
+from tools.reassignment.long_work import Wait, Work, carried
 from tools.reassignment.reassignments import moving, places
+
+if TYPE_CHECKING:
+    from runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +43,29 @@ class Survey:
         return {broker: count for broker, count in sorted(counts.items()) if broker not in self.racks}
 
 
-def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey:
+def survey(
+    topics: Sequence[str], sample_s: float, clock: Clock, tell: Callable[[str], None] = lambda _: None
+) -> Work[Survey]:
     """Look at the cluster; only `topics` (names, or patterns such as `orders-*`) may be moved, all when there are none. The
-    look takes `sample_s` seconds, with 0 rates are unknown. Raises Failure."""
-    active = moving(cluster)
+    look takes `sample_s` seconds, with 0 rates are unknown; `tell` hears why. Raises Failure."""
+    active = yield from carried(moving())
     if active:
         raise Failure(
             f"{count_text(len(active), 'partition', 'is', 'are')} being moved: wait until `barnabas partitions "
             "reassignments` shows none, or end that with `barnabas partitions cancel`"
         )
-    racks = {broker.node_id: broker.rack for broker in cluster.run(describe_cluster()).brokers}
-    rows = {(row["topic"], row["partition"]): row for topic in described(cluster) for row in partition_rows(topic)}
+    racks = {broker.node_id: broker.rack for broker in (yield from carried(describe_cluster())).brokers}
+    there = yield from carried(described())
+    rows = {(row["topic"], row["partition"]): row for topic in there for row in partition_rows(topic)}
     names = {topic for topic, _ in rows}
     for pattern in topics:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise Failure(f"there is no topic {pattern} (`barnabas topics list` shows the topics)")
     sizes: dict[Key, int] = {}
-    for (topic, index, _), place in places(cluster, racks).items():
+    for (topic, index, _), place in (yield from carried(places(racks))).items():
         sizes[topic, index] = max(sizes.get((topic, index), 0), place.bytes)
-    rates = _rates(cluster, [key for key, row in rows.items() if row["leader"] is not None], sample_s)
+    led = [key for key, row in rows.items() if row["leader"] is not None]
+    rates = yield from _rates(led, sample_s, clock, tell)
     loads = {
         key: PartitionLoad(
             tuple(row["replicas"]),
@@ -80,16 +87,15 @@ def survey(cluster: Cluster, topics: tuple[str, ...], sample_s: float) -> Survey
     )
 
 
-def _rates(cluster: Cluster, keys: list[Key], sample_s: float) -> dict[Key, int]:
+def _rates(keys: list[Key], sample_s: float, clock: Clock, tell: Callable[[str], None]) -> Work[dict[Key, int]]:
     """Return records a second, times 1000."""
     if sample_s <= 0:
         return {}
-    started_ms, first = cluster.clock.monotonic_ms(), cluster.run(end_offsets(keys))
-    STATUS.tell(f"measuring for {sample_s:g} s what is written; --sample-seconds says for how long")
-    time.sleep(sample_s)
-    STATUS.clear()
-    second = cluster.run(end_offsets(keys))
-    elapsed_ms = max(cluster.clock.monotonic_ms() - started_ms, 1)
+    started_ms, first = clock.monotonic_ms(), (yield from carried(end_offsets(keys)))
+    tell(f"measuring for {sample_s:g} s what is written; --sample-seconds says for how long")
+    yield Wait(sample_s)
+    second = yield from carried(end_offsets(keys))
+    elapsed_ms = max(clock.monotonic_ms() - started_ms, 1)
     rates = {}
     for key in keys:
         before, after = first.get(key), second.get(key)

@@ -15,7 +15,7 @@ from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED
 from runtime.command_line.failure import Failure
-from runtime.command_line.output import Output
+from runtime.command_line.output import STATUS, Output
 from runtime.texts import count_text, size_text
 from tools.balance.goals import GOALS, THRESHOLD_PERCENT, distances, short_of_racks
 from tools.balance.layout import Key, Layout
@@ -24,6 +24,7 @@ from tools.balance.survey import Survey, survey
 from tools.cluster import Cluster, cluster_command
 from tools.reassignment.execution import Execution
 from tools.reassignment.plan_file import plan_of, write_plan
+from tools.reassignment.terminal import TerminalReport, carry_out, carry_out_until_interrupted
 from tools.setting_units import Size
 
 _BATCH = 20
@@ -84,7 +85,9 @@ def command(
     Leaders change without copying. What is copied is what it costs: few and small partitions are moved, and bytes and
     rates only where that evens out a tenth at least of what it copies.
     """
-    seen = survey(cluster, tuple(topic_list.split(",")) if topic_list else (), sample_seconds)
+    topics = topic_list.split(",") if topic_list else ()
+    seen = carry_out(survey(topics, sample_seconds, cluster.clock, STATUS.tell), cluster)
+    STATUS.clear()
     layout = _layout(seen, drain, exclude_brokers)
     before = _View.of(seen, layout, threshold)
     moves = balance(layout, threshold)
@@ -109,9 +112,14 @@ def command(
         change = count_text(len(moves), "partition", "changes", "change")
         Output.note(f"{change}, {copied} are to be copied; nothing is moved: --execute begins")
         return code
-    execution = Execution(cluster, moves, throttle, batch_size)
+    report = TerminalReport(sum(move.copied_bytes for move in moves), cluster.clock)
+    execution = Execution(report, cluster.settings.bootstrap_servers, moves, throttle, batch_size)
     changed = count_text(len(moves), "partition", "has changed", "have changed")
-    if not execution.run():
+    try:
+        is_over = carry_out_until_interrupted(execution.work(), cluster)
+    finally:
+        report.progress.close()
+    if not is_over:
         Output.note(f"stopped: {len(execution.done)} of {changed}; `barnabas balance` plans anew "
                     "from here, `barnabas partitions reassignments` shows that nothing is moving")  # fmt: skip
         return EXIT_INTERRUPTED

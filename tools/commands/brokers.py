@@ -23,7 +23,7 @@ from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import size_text
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import partition_rows
+from tools.placement import partition_rows
 
 command = Commands("brokers", help="Brokers of a cluster.")
 

@@ -20,9 +20,10 @@ from runtime.command_line.failure import Failure
 from runtime.command_line.output import Output, prints_on_terminal
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described, partition_keys, partition_rows
+from tools.commands.topics import partition_keys
 from tools.group_lag import Key, offsets_since
 from tools.names_given import one_name
+from tools.placement import described, partition_rows
 from tools.records.format_option import format_options
 from tools.records.last_records import last_plan
 from tools.records.new_partitions import NewPartitions
@@ -130,7 +131,9 @@ def command(
 
 def _leaderless(cluster: Cluster, keys: list[Key]) -> list[str]:
     """Return the partitions among these that have no leader."""
-    rows = [row for topic in described(cluster, tuple({topic for topic, _ in keys})) for row in partition_rows(topic)]
+    rows = [
+        row for topic in cluster.run(described(tuple({topic for topic, _ in keys}))) for row in partition_rows(topic)
+    ]
     return [
         f"{row['topic']}-{row['partition']}"
         for row in rows

@@ -23,10 +23,11 @@ from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import current_replicas, described, partition_keys, partition_rows
+from tools.commands.topics import partition_keys
 from tools.group_lag import Key
 from tools.json_files import read_partitions, read_topics
 from tools.names_given import some_names
+from tools.placement import current_replicas, described, partition_rows
 from tools.reassignment.elections import elect as elect_leaders
 from tools.reassignment.moves import TOPIC_SETTINGS, transfers
 from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, write_plan
@@ -82,7 +83,7 @@ def plan_reassignment(
     unknown = [broker for broker in chosen if broker not in racks]
     if unknown:
         raise Failure(f"there is no broker {unknown[0]} (`barnabas brokers list` shows the brokers)")
-    current = {(row["topic"], row["partition"]): row["replicas"] for topic in described(cluster, topics)
+    current = {(row["topic"], row["partition"]): row["replicas"] for topic in cluster.run(described(topics))
                for row in partition_rows(topic)}  # fmt: skip
     try:
         plan = spread(current, {broker: racks[broker] for broker in chosen}, replication_factor)
@@ -118,7 +119,7 @@ def reassign(
 ) -> None:
     """Move replicas as a plan says. A dry run, unless --execute is given."""
     plan = read_plan(path)
-    now = current_replicas(cluster, plan)
+    now = cluster.run(current_replicas(plan))
     _check_brokers(cluster, plan)
     rows = []
     for key, target in sorted(plan.items()):
@@ -156,8 +157,8 @@ def verify(cluster: Cluster, output: Output, *, path: str, preserve_throttles: b
     """Show how far a plan has come. When nothing is moving any more, throttles are removed. Exit code 1 while something is
     moving or differs."""
     plan = read_plan(path)
-    active = moving(cluster)
-    now = current_replicas(cluster, plan)
+    active = cluster.run(moving())
+    now = cluster.run(current_replicas(plan))
     directories = _directory_states(cluster, plan)
     rows: list[dict[str, Any]] = []
     for key, target in sorted(plan.items()):
@@ -177,7 +178,7 @@ def verify(cluster: Cluster, output: Output, *, path: str, preserve_throttles: b
     output.table(shown, columns)
     is_moving = bool(active) or any(row["state"] == "moving" for row in rows)
     if not is_moving and not preserve_throttles:
-        remove_throttles(cluster, {topic for topic, _ in plan})
+        _tell(cluster.run(remove_throttles({topic for topic, _ in plan})))
     return int(any(row["state"] != "done" for row in rows))
 
 
@@ -198,12 +199,12 @@ def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool,
     plan = None if path is None else read_plan(path)
     rows = [row for row in _moving_rows(cluster) if plan is None or (row["topic"], row["partition"]) in plan]
     if execute:
-        alter(cluster, {(row["topic"], row["partition"]): None for row in rows})
+        cluster.run(alter({(row["topic"], row["partition"]): None for row in rows}))
         if plan is not None:
             _stop_directories(cluster, plan)
         if not preserve_throttles:
             topics = {topic for topic, _ in plan} if plan is not None else _throttled_topics(cluster)
-            remove_throttles(cluster, topics)
+            _tell(cluster.run(remove_throttles(topics)))
     output.table(rows, ("topic", "partition", "replicas", "adding", "removing"))
     if not execute:
         Output.note("nothing was cancelled: --execute cancels these reassignments")
@@ -241,17 +242,18 @@ def elect(
         raise click.UsageError("--topic, --path-to-json-file and --all-topic-partitions do not go together")
     if path is not None:
         keys = read_partitions(path)
-        current_replicas(cluster, keys)  # says which partition is missing
+        cluster.run(current_replicas(keys))  # says which partition is missing
     elif topic is not None:
         keys = partition_keys(cluster, topic, partitions)
     else:
-        keys = [(row["topic"], row["partition"]) for each in described(cluster) for row in partition_rows(each)]
+        keys = [(row["topic"], row["partition"]) for each in cluster.run(described()) for row in partition_rows(each)]
     if election_type == "unclean" and not execute:
         _show_leaderless(cluster, output, keys)
         return
     kind = ElectionType.PREFERRED if election_type == "preferred" else ElectionType.UNCLEAN
     rows = [
-        {"topic": topic, "partition": index, "result": "elected"} for topic, index in elect_leaders(cluster, kind, keys)
+        {"topic": topic, "partition": index, "result": "elected"}
+        for topic, index in cluster.run(elect_leaders(kind, keys))
     ]
     output.table(rows, ("topic", "partition", "result"))
 
@@ -261,7 +263,7 @@ def _show_leaderless(cluster: Cluster, output: Output, keys: Collection[Key]) ->
     topics = tuple(sorted({topic for topic, _ in keys}))
     rows = [
         row
-        for each in (described(cluster, topics) if topics else ())
+        for each in (cluster.run(described(topics)) if topics else ())
         for row in partition_rows(each)
         if row["leader"] is None and (row["topic"], row["partition"]) in keys
     ]
@@ -280,7 +282,7 @@ def _begin(
     timeout_ms: int,
 ) -> None:
     """Throttle, and begin to move. The throttles are between brokers, and between directories. Raises Failure."""
-    active = moving(cluster)
+    active = cluster.run(moving())
     if active and not additional:
         raise Failure(
             f"{count_text(len(active), 'partition', 'is', 'are')} being moved already: wait until `barnabas partitions "
@@ -290,24 +292,31 @@ def _begin(
     directories = {(*key, broker): path for key, target in plan.items() for broker, path in target.directories.items()}
     between_brokers, between_directories = throttles
     if between_brokers is not None:
-        throttle_brokers(cluster, transfers(active, wanted, now), between_brokers)
+        cluster.run(throttle_brokers(transfers(active, wanted, now), between_brokers))
     if between_directories is not None:
-        throttle_directories(cluster, {broker for _, _, broker in directories}, between_directories)
-    alter(cluster, {key: replicas for key, replicas in wanted.items() if key in active or tuple(now[key]) != replicas})
+        cluster.run(throttle_directories({broker for _, _, broker in directories}, between_directories))
+    cluster.run(
+        alter({key: replicas for key, replicas in wanted.items() if key in active or tuple(now[key]) != replicas})
+    )
     move_directories(cluster, directories, timeout_ms)
 
 
 def _check_brokers(cluster: Cluster, plan: Plan) -> None:
     """Raises Failure for a broker that is not there."""
-    unknown = {broker for target in plan.values() for broker in target.replicas} - brokers(cluster)
+    unknown = {broker for target in plan.values() for broker in target.replicas} - cluster.run(brokers())
     if unknown:
         raise Failure(f"there is no broker {min(unknown)} (`barnabas brokers list` shows the brokers)")
+
+
+def _tell(notes: list[str]) -> None:
+    for note in notes:
+        Output.note(note)
 
 
 def _directory_states(cluster: Cluster, plan: Plan) -> dict[ReplicaKey, dict[str, Any]]:
     """Return where each replica is for which the plan names a directory: "moving", "done" or "differs"."""
     wanted = {(*key, broker): path for key, target in plan.items() for broker, path in target.directories.items()}
-    found = places(cluster, {broker for _, _, broker in wanted}, {key[:2] for key in wanted}) if wanted else {}
+    found = cluster.run(places({broker for _, _, broker in wanted}, {key[:2] for key in wanted})) if wanted else {}
     states = {}
     for key, path in wanted.items():
         place = found.get(key)
@@ -330,14 +339,14 @@ def _stop_directories(cluster: Cluster, plan: Plan) -> None:
     """End what is on its way to a directory of the plan: it stays where it is. Raises Failure."""
     wanted = {(*key, broker) for key, target in plan.items() for broker in target.directories}
     if wanted:
-        found = places(cluster, {key[2] for key in wanted}, {key[:2] for key in wanted})
+        found = cluster.run(places({key[2] for key in wanted}, {key[:2] for key in wanted}))
         back = {key: found[key].path for key in wanted if key in found and found[key].future_path is not None}
         move_directories(cluster, back, 0)
 
 
 def _throttled_topics(cluster: Cluster) -> set[str]:
     """Return the topics that have throttled replicas."""
-    resources = [Resource(ResourceKind.TOPIC, str(topic.name)) for topic in described(cluster)]
+    resources = [Resource(ResourceKind.TOPIC, str(topic.name)) for topic in cluster.run(described())]
     return {
         resource.name
         for resource, settings in cluster.run(describe(resources)).items()
@@ -355,5 +364,5 @@ def _moving_rows(cluster: Cluster) -> list[dict[str, Any]]:
             "adding": list(each.adding),
             "removing": list(each.removing),
         }
-        for (topic, index), each in moving(cluster).items()
+        for (topic, index), each in cluster.run(moving()).items()
     ]

@@ -16,11 +16,12 @@ from runtime.command_line.failure import Failure
 from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
-from tools.commands.topics import current_replicas, partition_keys
+from tools.commands.topics import partition_keys
 from tools.failures import told
 from tools.group_lag import offsets_of, offsets_since
 from tools.json_files import TO_THE_END, read_offsets
 from tools.names_given import one_name
+from tools.placement import current_replicas
 
 command = Commands("records", help="Records of a topic.")
 
@@ -53,7 +54,7 @@ def delete_records(
     if (topic is None) != (path is not None) or (path is not None and partitions is not None):
         raise click.UsageError("name a TOPIC; or partitions of topics in the file of --offset-json-file")
     given = read_offsets(path) if path is not None else {}
-    current_replicas(cluster, given)  # says which partition is missing
+    cluster.run(current_replicas(given))  # says which partition is missing
     keys = sorted(given) or partition_keys(cluster, str(topic), partitions)
     first, end = cluster.run(offsets_of(keys, EARLIEST)), cluster.run(offsets_of(keys, LATEST))
     if before_time is not None:

@@ -6,7 +6,7 @@ Source: kafka-topics.sh, kafka-get-offsets.sh.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -31,6 +31,7 @@ from tools.cluster import CHANGE_TIMEOUT_MS, Cluster, cluster_command
 from tools.failures import told
 from tools.group_lag import Key, offsets_of, offsets_since
 from tools.names_given import some_names
+from tools.placement import described, partition_rows
 from tools.setting_names import told_of_settings
 from tools.setting_units import with_plain_numbers
 
@@ -59,7 +60,7 @@ def list_topics(cluster: Cluster, output: Output, *, topics: tuple[str, ...], ex
             "is_internal": topic.is_internal,
             "topic_id": uuid_to_text(topic.topic_id),
         }
-        for topic in described(cluster, _named(cluster, topics) if topics else ())
+        for topic in cluster.run(described(_named(cluster, topics) if topics else ()))
         if not (exclude_internal and topic.is_internal)
     ]
     if output.as_json:
@@ -107,7 +108,7 @@ def describe_topics(
     names = _named(cluster, topics, accepts_missing=if_exists) if topics else ()
     found = [
         topic
-        for topic in (described(cluster, names) if names or not topics else [])
+        for topic in (cluster.run(described(names)) if names or not topics else [])
         if not (exclude_internal and topic.is_internal)
         and (topic_id is None or uuid_to_text(topic.topic_id) == topic_id)
     ]
@@ -248,7 +249,7 @@ def delete_topics(
     if not execute or not topics:
         known = set(_names(cluster)) if if_exists else set(topics)
         there = tuple(topic for topic in topics if topic in known)
-        found = described(cluster, there) if there else []
+        found = cluster.run(described(there)) if there else []
         output.table(
             [{"topic": each.name, "partitions": len(each.partitions)} for each in found], ("topic", "partitions")
         )
@@ -281,7 +282,7 @@ def alter_topics(
     added: dict[str, list[list[int]]] = {}
     for topic in topics:
         if replica_assignment is not None and (topic in _names(cluster) or not if_exists):
-            has = len(described(cluster, (topic,))[0].partitions)
+            has = len(cluster.run(described((topic,)))[0].partitions)
             assignment = parsing.assignments(replica_assignment, "--replica-assignment")
             if len(assignment) != partitions:
                 raise click.UsageError(
@@ -311,7 +312,7 @@ def _keys_of_offsets(
     if len(topics) == 1 and not _PATTERN_SIGNS.search(topics[0]):
         return partition_keys(cluster, topics[0], partitions)
     wanted = parsing.partitions(partitions)
-    found = described(cluster, _named(cluster, topics) if topics else ())
+    found = cluster.run(described(_named(cluster, topics) if topics else ()))
     return [
         (row["topic"], row["partition"])
         for topic in found
@@ -364,7 +365,7 @@ def _matching(cluster: Cluster, patterns: tuple[str, ...]) -> tuple[str, ...]:
     wanted = [_pattern(pattern) for pattern in patterns]
     return tuple(
         str(topic.name)
-        for topic in described(cluster)
+        for topic in cluster.run(described())
         if not topic.is_internal and any(pattern.fullmatch(str(topic.name)) for pattern in wanted)
     )
 
@@ -389,24 +390,10 @@ def _settings(cluster: Cluster, topics: list[str]) -> list[dict[str, DescribeCon
     return rows
 
 
-def described(cluster: Cluster, topics: Collection[str] = ()) -> list[MetadataResponseTopic]:
-    """Return these topics, or all, by name. Raises Failure when one is missing."""
-    if not topics:
-        return [topic for _, topic in sorted(cluster.run(topic_steps.all_topics()).items())]
-    if not all(topics):
-        raise Failure("the name of a topic is empty")
-    found = []
-    for name, result in sorted(cluster.run(topic_steps.describe(topics)).items()):
-        if isinstance(result, KafkaError):
-            raise Failure(f"topic {name}: {told(result)}")
-        found.append(result)
-    return found
-
-
 def partition_keys(cluster: Cluster, topic: str, chosen: str | None, *, needs_leader: bool = False) -> list[Key]:
     """Return the partitions of a topic, or those of them that `chosen` names ("0,2,5-7"). With `needs_leader` each must have
     one. Raises click.BadParameter, Failure."""
-    rows = partition_rows(described(cluster, (topic,))[0])
+    rows = partition_rows(cluster.run(described((topic,)))[0])
     has = [row["partition"] for row in rows]
     wanted = parsing.partitions(chosen)
     missing = sorted(set(wanted or ()) - set(has))
@@ -416,37 +403,6 @@ def partition_keys(cluster: Cluster, topic: str, chosen: str | None, *, needs_le
         if row["leader"] is None and (wanted is None or row["partition"] in wanted):
             raise Failure(f"partition {topic}-{row['partition']} has no leader; `barnabas cluster health` tells more")
     return [(topic, index) for index in (has if wanted is None else wanted)]
-
-
-def partition_rows(topic: MetadataResponseTopic) -> list[dict[str, Any]]:
-    """Return a row for each partition of a topic. `leader` is None for a partition without one."""
-    return [
-        {
-            "topic": topic.name,
-            "partition": partition.partition_index,
-            "leader": None if partition.leader_id < 0 else partition.leader_id,
-            "replicas": partition.replica_nodes,
-            "isr": partition.isr_nodes,
-        }
-        for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
-    ]
-
-
-def current_replicas(cluster: Cluster, keys: Iterable[Key]) -> dict[Key, list[int]]:
-    """Return the replicas of partitions as they are. Raises Failure for a partition that is missing."""
-    wanted = set(keys)
-    topics = tuple(sorted({topic for topic, _ in wanted}))
-    if not topics:
-        return {}
-    found = {
-        (row["topic"], row["partition"]): list(row["replicas"])
-        for each in described(cluster, topics)
-        for row in partition_rows(each)
-    }
-    missing = sorted(wanted - found.keys())
-    if missing:
-        raise Failure(f"there is no partition {missing[0][0]}-{missing[0][1]}")
-    return {key: found[key] for key in wanted}
 
 
 def _report(

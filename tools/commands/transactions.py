@@ -21,10 +21,11 @@ from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
-from tools.commands.topics import described, partition_keys, partition_rows
+from tools.commands.topics import partition_keys
 from tools.failures import told
 from tools.group_lag import Key
 from tools.names_given import one_name, some_names
+from tools.placement import described, partition_rows
 
 _PRODUCER_COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_written",
                      "open_since_offset")  # fmt: skip
@@ -171,7 +172,7 @@ def find_hanging(
     if topic is None and partitions is not None:
         raise click.UsageError("--partitions goes with a TOPIC")
     latest_ms = cluster.clock.wall_ms() - minutes * 60_000
-    topics = described(cluster, (topic,) if topic is not None else ())
+    topics = cluster.run(described((topic,) if topic is not None else ()))
     chosen = parsing.partitions(partitions)
     wanted = [row for each in topics for row in partition_rows(each) if not chosen or row["partition"] in chosen]
     led = [_key_of(row) for row in wanted if row["leader"] is not None and broker in (None, row["leader"])]

@@ -40,10 +40,10 @@ class ReplicaPlace:
     future_path: str | None = None
 
 
-def alter(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> set[Key]:
+def alter(targets: Mapping[Key, Sequence[int] | None]) -> Steps[set[Key]]:
     """Begin reassignments, or end those of partitions whose target is None; return the partitions that were to be ended and
     are not being moved. Raises Failure, Unanswered."""
-    answers = _of_controller(cluster, replicas.reassign(targets))
+    answers = yield from _of_controller(replicas.reassign(targets))
     errors = {key: error for key, error in sorted(answers.items()) if error is not None}
     over = {
         key
@@ -57,23 +57,21 @@ def alter(cluster: Cluster, targets: Mapping[Key, Sequence[int] | None]) -> set[
     return over
 
 
-def moving(cluster: Cluster) -> dict[Key, Reassignment]:
+def moving() -> Steps[dict[Key, Reassignment]]:
     """Return the partitions that are being moved. Raises Failure, Unanswered."""
-    found = _of_controller(cluster, replicas.reassignments())
+    found = yield from _of_controller(replicas.reassignments())
     return {
         key: Reassignment(tuple(row.replicas), tuple(row.adding_replicas), tuple(row.removing_replicas))
         for key, row in sorted(found.items())
     }
 
 
-def places(
-    cluster: Cluster, brokers: Iterable[int], keys: Iterable[Key] | None = None
-) -> dict[ReplicaKey, ReplicaPlace]:
+def places(brokers: Iterable[int], keys: Iterable[Key] | None = None) -> Steps[dict[ReplicaKey, ReplicaPlace]]:
     """Return where the replicas of these brokers are, of all partitions or of some. Raises Failure when a broker does not
     answer: its replicas would seem to be missing."""
     found: dict[ReplicaKey, ReplicaPlace] = {}
     future_paths: dict[ReplicaKey, str] = {}
-    for broker, answer in sorted(cluster.run(replicas.log_dirs(brokers, keys)).items()):
+    for broker, answer in sorted((yield from replicas.log_dirs(brokers, keys)).items()):
         if isinstance(answer, KafkaError):
             if may_pass(answer):
                 raise Unanswered(f"broker {broker} does not tell its log directories: {answer}")
@@ -127,10 +125,10 @@ def _read_directory(
                 found[key] = ReplicaPlace(directory.log_dir, row.partition_size, row.offset_lag)
 
 
-def _of_controller(cluster: Cluster, steps: Steps[T]) -> T:
+def _of_controller(steps: Steps[T]) -> Steps[T]:
     """Raises Failure, Unanswered while the controller does not answer."""
     try:
-        return cluster.run(steps)
+        return (yield from steps)
     except KafkaError as error:
         if may_pass(error):
             raise Unanswered(told(error)) from error

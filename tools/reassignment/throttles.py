@@ -11,11 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from client.admin.brokers import cluster as describe_cluster
 from client.admin.configs import Resource, ResourceKind, alter
-from client.admin.steps import may_pass
+from client.admin.steps import Steps, may_pass
 from protocol.errors import ErrorCode
 from runtime.command_line.failure import Failure
-from runtime.command_line.output import Output
-from tools.cluster import Cluster
 from tools.failures import told
 from tools.reassignment.moves import (
     BROKER_SETTINGS,
@@ -33,49 +31,50 @@ Changes = Mapping[Resource, Mapping[str, str | None]]
 """Settings of brokers and topics; None removes one."""
 
 
-def throttle_brokers(cluster: Cluster, all_transfers: Mapping[tuple[str, int], Transfer], bytes_per_s: int) -> set[int]:
+def throttle_brokers(all_transfers: Mapping[tuple[str, int], Transfer], bytes_per_s: int) -> Steps[set[int]]:
     """Throttle what brokers send to each other for these transfers, and return those that are there to be throttled. Raises
     Failure."""
     changes: dict[Resource, Mapping[str, str | None]] = {
         _topic(topic): dict(settings) for topic, settings in topic_throttles(all_transfers).items()
     }
     rates = {LEADER_RATE: str(bytes_per_s), FOLLOWER_RATE: str(bytes_per_s)}
-    throttled = brokers_of(all_transfers.values()) & brokers(cluster)
-    _alter(cluster, changes | {_broker(broker): rates for broker in sorted(throttled)})
+    throttled = brokers_of(all_transfers.values()) & (yield from brokers())
+    yield from _alter(changes | {_broker(broker): rates for broker in sorted(throttled)})
     return throttled
 
 
-def throttle_directories(cluster: Cluster, moving: Iterable[int], bytes_per_s: int) -> None:
+def throttle_directories(moving: Iterable[int], bytes_per_s: int) -> Steps[None]:
     """Throttle what these brokers copy between their log directories. Raises Failure."""
-    _alter(cluster, {_broker(broker): {LOG_DIRS_RATE: str(bytes_per_s)} for broker in sorted(moving)})
+    yield from _alter({_broker(broker): {LOG_DIRS_RATE: str(bytes_per_s)} for broker in sorted(moving)})
 
 
-def remove_throttles(cluster: Cluster, topics: Iterable[str], throttled: Iterable[int] = ()) -> None:
-    """Remove all throttles of all brokers that are there, and of these topics, and say so, and which of the `throttled` brokers
-    keep theirs, because they are not there. Raises Failure."""
-    alive, names = sorted(brokers(cluster)), sorted(topics)
+def remove_throttles(topics: Iterable[str], throttled: Iterable[int] = ()) -> Steps[list[str]]:
+    """Remove all throttles of all brokers that are there, and of these topics. Return sentences that say so, and which of the
+    `throttled` brokers keep theirs, because they are not there. Raises Failure."""
+    alive, names = sorted((yield from brokers())), sorted(topics)
     changes: dict[Resource, Mapping[str, str | None]] = {
         _broker(broker): dict.fromkeys(BROKER_SETTINGS) for broker in alive
     }
-    _alter(cluster, changes | {_topic(topic): dict.fromkeys(TOPIC_SETTINGS) for topic in names}, accepts_missing=True)
-    Output.note(f"throttles are removed from brokers {_list(alive)} and topics {_list(names)}")
+    yield from _alter(changes | {_topic(topic): dict.fromkeys(TOPIC_SETTINGS) for topic in names}, accepts_missing=True)
+    notes = [f"throttles are removed from brokers {_list(alive)} and topics {_list(names)}"]
     gone = sorted(set(throttled) - set(alive))
     if gone:
-        Output.note(
+        notes.append(
             f"brokers {_list(gone)} are gone and keep their throttles: `barnabas partitions cancel --execute` removes them "
             "when they are back"
         )
+    return notes
 
 
-def brokers(cluster: Cluster) -> set[int]:
+def brokers() -> Steps[set[int]]:
     """Return the brokers that are there."""
-    return {broker.node_id for broker in cluster.run(describe_cluster()).brokers}
+    return {broker.node_id for broker in (yield from describe_cluster()).brokers}
 
 
-def _alter(cluster: Cluster, changes: Changes, *, accepts_missing: bool = False) -> None:
+def _alter(changes: Changes, *, accepts_missing: bool = False) -> Steps[None]:
     """Change settings; with `accepts_missing` a topic that was deleted is no failure. Raises Failure."""
     failures, is_silent = [], True
-    for resource, error in cluster.run(alter(changes)).items():
+    for resource, error in (yield from alter(changes)).items():
         if error is None or (accepts_missing and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             continue
         failures.append(f"throttle of {resource.kind.name.lower()} {resource.name}: {told(error)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from client.admin.steps import Steps
 from runtime.command_line.failure import Failure
 from tests.doubles.clock import ManualClock
 from tools.balance.planner import Move
@@ -16,6 +17,7 @@ from tools.reassignment import execution
 from tools.reassignment.execution import Execution
 from tools.reassignment.moves import Reassignment
 from tools.reassignment.reassignments import Unanswered
+from tools.reassignment.terminal import TerminalReport, carry_out_until_interrupted
 
 MOVES = [
     Move(("t", 0), (1, 2), (2, 1), 0),
@@ -25,12 +27,21 @@ MOVES = [
 ]
 
 
+def as_steps(call: Callable[..., Any]) -> Callable[..., Steps[Any]]:
+    """Return an operation that asks nothing."""
+
+    def steps(*arguments: Any) -> Steps[Any]:
+        yield from ()
+        return call(*arguments)
+
+    return steps
+
+
 class PlayedCluster:
     """Whatever is begun is over at the next look, unless `is_stuck`; the first `silent` looks have no answer."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.settings = type("Settings", (), {"bootstrap_servers": "played:1"})
         self.replicas: dict[tuple[str, int], list[int]] = {move.key: list(move.before) for move in MOVES}
         self.moving: dict[tuple[str, int], Reassignment] = {}
         self.events: list[Any] = []
@@ -40,6 +51,12 @@ class PlayedCluster:
         self.on_look: Any = None
         self.there = {1, 2, 3}
         self.unthrottled: set[int] = set()
+
+    def run(self, steps: Steps[Any]) -> Any:
+        """These ask nothing: a played operation has its result at once."""
+        with pytest.raises(StopIteration) as end:
+            next(steps)
+        return end.value.value
 
     def alter(self, targets: Mapping[tuple[str, int], Sequence[int] | None]) -> set[tuple[str, int]]:
         if not targets:
@@ -77,19 +94,19 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
     def record(name: str) -> Any:
         shown = 0 if name == "remove_throttles" else -1  # topics, rate, partitions
 
-        def call(_cluster: object, *arguments: Any) -> Any:
+        def call(*arguments: Any) -> Any:
             cluster.events.append((name, arguments[shown]))
             if name == "remove_throttles":
                 cluster.unthrottled = arguments[1]
-            return cluster.there if name == "throttle_brokers" else None
+            return cluster.there if name == "throttle_brokers" else []
 
-        return call
+        return as_steps(call)
 
-    monkeypatch.setattr(execution, "alter", lambda cluster, targets: cluster.alter(targets))
-    monkeypatch.setattr(execution, "moving", lambda cluster: cluster.look())
-    monkeypatch.setattr(execution, "places", lambda *_: {})
+    monkeypatch.setattr(execution, "alter", as_steps(lambda targets: cluster.alter(targets)))
+    monkeypatch.setattr(execution, "moving", as_steps(cluster.look))
+    monkeypatch.setattr(execution, "places", as_steps(lambda *_: {}))
     monkeypatch.setattr(
-        execution, "current_replicas", lambda cluster, keys: {key: cluster.replicas[key] for key in keys}
+        execution, "current_replicas", as_steps(lambda keys: {key: cluster.replicas[key] for key in keys})
     )
     for name in ("throttle_brokers", "remove_throttles", "elect_preferred"):
         monkeypatch.setattr(execution, name, record(name))
@@ -97,8 +114,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedCluster:
     return cluster
 
 
+def execution_of(cluster: PlayedCluster, throttle: int | None = 7) -> Execution:
+    return Execution(TerminalReport(35, cluster.clock), "played:1", MOVES, throttle, 2)
+
+
 def run(cluster: PlayedCluster, throttle: int | None = 7) -> bool:
-    return Execution(cluster, MOVES, throttle, 2).run()  # type: ignore[arg-type]
+    return carry_out_until_interrupted(execution_of(cluster, throttle).work(), cluster)  # type: ignore[arg-type]
 
 
 def test_orders_change_first_then_batches_from_the_smallest_and_throttles_go(played: PlayedCluster) -> None:
@@ -161,7 +182,7 @@ def test_a_cluster_that_cannot_be_put_in_order_is_told_with_the_commands(
     def fail(*_: object) -> None:
         raise Failure("nobody answers")
 
-    monkeypatch.setattr(execution, "remove_throttles", fail)
+    monkeypatch.setattr(execution, "remove_throttles", as_steps(fail))
     with pytest.raises(Failure, match=r"nobody answers; .*`barnabas partitions cancel --execute` ends them"):
         run(played)
 
@@ -169,13 +190,13 @@ def test_a_cluster_that_cannot_be_put_in_order_is_told_with_the_commands(
 def test_what_the_cluster_refuses_is_not_tried_again(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def refuse(_cluster: object, targets: Mapping[tuple[str, int], object]) -> set[tuple[str, int]]:
+    def refuse(targets: Mapping[tuple[str, int], object]) -> set[tuple[str, int]]:
         tried.append(targets)
         if targets and None not in targets.values():
             raise Failure("INVALID_REPLICA_ASSIGNMENT")
         return set(targets)
 
-    monkeypatch.setattr(execution, "alter", refuse)
+    monkeypatch.setattr(execution, "alter", as_steps(refuse))
     with pytest.raises(Failure, match="INVALID_REPLICA_ASSIGNMENT"):
         run(played)
     assert tried[:2] == [{("t", 0): (2, 1)}, {("t", 0): None}], "begun once, and taken back"
@@ -187,11 +208,11 @@ def test_replicas_of_which_a_broker_has_not_heard_yet_are_looked_for_again(
     older = {move.key: list(move.before) for move in MOVES}
     looks: list[Mapping[tuple[str, int], list[int]]] = [older, older]
 
-    def look(cluster: PlayedCluster, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
-        known = looks.pop() if looks else cluster.replicas
+    def look(keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[int]]:
+        known = looks.pop() if looks else played.replicas
         return {key: known[key] for key in keys}
 
-    monkeypatch.setattr(execution, "current_replicas", look)
+    monkeypatch.setattr(execution, "current_replicas", as_steps(look))
     assert run(played)
     assert not looks
 
@@ -203,7 +224,7 @@ def test_the_order_is_given_back_whatever_a_broker_tells(
     played.is_stuck = True
     played.on_look = lambda: played.moving and os.kill(os.getpid(), signal.SIGINT)
     older = {move.key: list(move.before) for move in MOVES} | {MOVES[0].key: list(MOVES[0].after)}
-    monkeypatch.setattr(execution, "current_replicas", lambda _cluster, keys: {key: older[key] for key in keys})
+    monkeypatch.setattr(execution, "current_replicas", as_steps(lambda keys: {key: older[key] for key in keys}))
     assert not run(played)
     assert [played.replicas[move.key] for move in MOVES[1:3]] == [list(move.before) for move in MOVES[1:3]]
 
@@ -220,13 +241,13 @@ def test_what_is_over_when_it_would_be_taken_back_stays_moved(played: PlayedClus
         return PlayedCluster.alter(played, targets)
 
     played.alter = alter  # type: ignore[method-assign]
-    carried = Execution(played, MOVES, 7, 2)  # type: ignore[arg-type]
-    assert not carried.run()
+    carried = execution_of(played)
+    assert not carry_out_until_interrupted(carried.work(), played)  # type: ignore[arg-type]
     assert [move.key for move in carried.done] == [MOVES[0].key, MOVES[2].key]
     assert [played.replicas[move.key] for move in MOVES[1:3]] == [list(MOVES[1].before), list(MOVES[2].after)]
 
 
 def test_moves_of_somebody_else_are_told(played: PlayedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "current_replicas", lambda _cluster, keys: {key: [9] for key in keys})
+    monkeypatch.setattr(execution, "current_replicas", as_steps(lambda keys: {key: [9] for key in keys}))
     with pytest.raises(Failure, match="somebody else has moved t-0"):
         run(played)
