@@ -1,7 +1,8 @@
 """Reads records of given partitions on an event loop: the shell of `client.reading`.
 
     reader.assign({("topic", 0): offset_or_none})      such as `GroupMember.committed` gives them
-    for each in await reader.poll(1_000): ...
+    for each in await reader.poll(1_000): ...          records
+    for each in await reader.poll_batches(1_000): ...  the batches that hold them, for who needs few of many
     reader.drop(partitions)                            when they are revoked
     await reader.close()
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from client.backoff import Backoff
 from client.error_codes import error_codes
 from client.event_loop.cluster_client import WAITING_LANE
-from client.reading.positions import Positions, ReadRecord
+from client.reading.positions import MAX_DECOMPRESSED_BYTES, FetchedBatches, Positions, ReadRecord
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsResponse
@@ -76,6 +77,17 @@ class PartitionReader:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / 1000
         while True:
+            fetched = await self.poll_batches(max(round((deadline_s - loop.time()) * 1000), 0))
+            records = [record for each in fetched for record in each.records(MAX_DECOMPRESSED_BYTES)]
+            if records or not fetched:
+                return records
+
+    async def poll_batches(self, timeout_ms: int) -> list[FetchedBatches]:
+        """Return what was fetched, without a record where there was none to read; nothing when the time is over. Raises
+        KafkaError, InvalidBatch."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1000
+        while True:
             await self._look_up()
             self._fetch()
             left_s = max(deadline_s - loop.time(), 0.0)
@@ -86,9 +98,9 @@ class PartitionReader:
                     return []
                 continue
             done, _ = await asyncio.wait(self._fetches.values(), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-            records = self._taken(done)
-            if records or not done:
-                return records
+            fetched = self._taken(done)
+            if fetched or not done:
+                return fetched
 
     # --- fetching ---
 
@@ -116,8 +128,8 @@ class PartitionReader:
             self._failures = 0
         return asked, response
 
-    def _taken(self, done: Iterable[asyncio.Task[_Answer]]) -> list[ReadRecord]:
-        records: list[ReadRecord] = []
+    def _taken(self, done: Iterable[asyncio.Task[_Answer]]) -> list[FetchedBatches]:
+        taken: list[FetchedBatches] = []
         for leader in [leader for leader, task in self._fetches.items() if task in done]:
             asked, response = self._fetches.pop(leader).result()
             if response is None:
@@ -130,10 +142,11 @@ class PartitionReader:
                     if key not in asked:
                         continue
                     found, must_find_leader = self.positions.fetched(key, asked[key], row)
-                    records += found
+                    if found is not None:
+                        taken.append(found)
                     if must_find_leader:
                         self._cluster.forget_topics([topic.topic])
-        return records
+        return taken
 
     async def _look_up(self) -> None:
         """Look up the positions that are not known, once."""

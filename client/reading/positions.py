@@ -31,6 +31,7 @@ from protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from protocol.records.any_format import iter_any_headers, iter_any_records
+from protocol.records.batch import BatchHeader
 from protocol.records.record import Record
 from protocol.topic_partition import TopicPartition
 
@@ -45,6 +46,30 @@ class Reset(Enum):
     LATEST = LATEST
     NONE = 0
     """It is an error."""
+
+
+class FetchedBatches(NamedTuple):
+    """What a fetch brought of one partition. Records below `start` were not asked for. `batches` are the positions and
+    headers of the batches in `buffer` that hold records for this reader; reading goes on at `next_offset`."""
+
+    topic: str
+    partition: int
+    start: int
+    next_offset: int
+    buffer: bytes
+    batches: list[tuple[int, BatchHeader]]
+    log_start_offset: int
+    end_offset: int
+    """Behind the last record that may be read now."""
+
+    def records(self, max_decompressed_bytes: int) -> list[ReadRecord]:
+        """Raises InvalidBatch."""
+        return [
+            ReadRecord(self.topic, self.partition, header.partition_leader_epoch, record)
+            for at, header in self.batches
+            for record in iter_any_records(self.buffer, at, header, max_decompressed_bytes)
+            if record.offset >= self.start
+        ]
 
 
 class ReadRecord(NamedTuple):
@@ -155,43 +180,40 @@ class Positions:
             position.offset, position.leader_epoch = row.offset, NO_EPOCH
         return False
 
-    def fetched(self, key: TopicPartition, offset: int, row: PartitionData) -> tuple[list[ReadRecord], bool]:
-        """Take the answer to a fetch at `offset`; return the records, and whether the leader is to be looked for. Raises
+    def fetched(self, key: TopicPartition, offset: int, row: PartitionData) -> tuple[FetchedBatches | None, bool]:
+        """Take the answer to a fetch at `offset`; return what it brought, and whether the leader is to be looked for. Raises
         KafkaError, InvalidBatch."""
         position = self._positions.get(key)
         if position is None or position.offset != offset:
-            return [], False
+            return None, False
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._lose(key, position)
-            return [], False
+            return None, False
         if row.error_code:
-            return [], self._must_find_leader(key, ErrorCode.of(row.error_code))
+            return None, self._must_find_leader(key, ErrorCode.of(row.error_code))
         if row.diverging_epoch.end_offset >= 0:
             if self.reset is Reset.NONE:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{key[0]}-{key[1]} lost records before {offset}")
             position.offset = min(offset, row.diverging_epoch.end_offset)
             position.leader_epoch = row.diverging_epoch.epoch
-            return [], False
-        return self._records(key, position, row), False
+            return None, False
+        return self._batches(key, position, row), False
 
-    def _records(self, key: TopicPartition, position: ReadPosition, row: PartitionData) -> list[ReadRecord]:
-        """Return what is new in the records of a fetch, and set the position behind it."""
+    def _batches(self, key: TopicPartition, position: ReadPosition, row: PartitionData) -> FetchedBatches:
+        """Return what is new in a fetch, and set the position behind it."""
         buffer = bytes(row.records or b"")
         aborted = [(each.first_offset, each.producer_id) for each in row.aborted_transactions or ()]
-        batches = CommittedFilter(aborted if self.is_committed else ())
-        found: list[ReadRecord] = []
+        kept = CommittedFilter(aborted if self.is_committed else ())
         assert position.offset is not None
         start = position.offset
+        batches: list[tuple[int, BatchHeader]] = []
         for at, header in iter_any_headers(buffer):
-            if batches.keeps(buffer, at, header):
-                found += [
-                    ReadRecord(*key, header.partition_leader_epoch, record)
-                    for record in iter_any_records(buffer, at, header, MAX_DECOMPRESSED_BYTES)
-                    if record.offset >= start
-                ]
+            if kept.keeps(buffer, at, header):
+                batches.append((at, header))
             if header.last_offset >= position.offset:
                 position.offset, position.leader_epoch = header.last_offset + 1, header.partition_leader_epoch
-        return found
+        end = row.last_stable_offset if self.is_committed else row.high_watermark
+        return FetchedBatches(*key, start, position.offset, buffer, batches, row.log_start_offset, end)
 
     def _lose(self, key: TopicPartition, position: ReadPosition) -> None:
         if self.reset is Reset.NONE:

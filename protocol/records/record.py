@@ -120,6 +120,39 @@ def iter_plain_records(block: bytes, header: BatchHeader, *, with_headers: bool 
         )
 
 
+def record_spans(block: bytes, position: int, end: int, count: int) -> Iterator[tuple[int, int]]:
+    """Iterate over (start, end) of each of `count` records in [position, end) of decompressed bytes; nothing but their
+    lengths is read. Raises InvalidBatch."""
+    at = position
+    for index in range(count):
+        try:
+            length, start = decode_varint(block, at)
+        except DecodeError as error:
+            raise broken_record(index, str(error)) from error
+        at = start + length
+        if length < 0 or at > end:
+            raise broken_record(index, f"it says {length} bytes, {end - start} are left")
+        yield start, at
+
+
+def read_record(block: bytes, start: int, end: int, header: BatchHeader) -> Record:
+    """Return the record of a batch at one of its `record_spans`. Raises InvalidBatch."""
+    try:
+        record, at = _read(block, start + 1, with_headers=True)
+    except DecodeError as error:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"A record of the batch is broken: {error}") from error
+    if at != end:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD, f"A record of the batch is broken: its fields end at {at}, its length says {end}"
+        )
+    record.offset += header.base_offset
+    if header.is_log_append_time:
+        record.timestamp = header.max_timestamp
+    else:
+        record.timestamp = wrap_int64(record.timestamp + header.base_timestamp)
+    return record
+
+
 def broken_record(index: int, problem: str) -> InvalidBatch:
     return InvalidBatch(ErrorCode.INVALID_RECORD, f"Record {index} of the batch is broken: {problem}")
 

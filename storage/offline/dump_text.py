@@ -10,19 +10,16 @@ TransactionLog.formatRecordKeyAndValue.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
 
-from protocol.fields import Field
 from protocol.java_text import AS_JAVA
 from protocol.primitives import DecodeError
 from protocol.records.record import Record
-from protocol.schema import Message
-from protocol.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue
+from protocol.stored.json_form import message_fields, open_members
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
 from protocol.stored.stored import Stored, stored_version
 from protocol.stored.transaction_log import TransactionLogKey, TransactionLogValue
@@ -32,7 +29,6 @@ Texts = tuple[str | None, str | None]
 Decoder = Callable[[Record], Texts]
 
 DELETED = "<DELETE>"
-_CONSUMER_PROTOCOL = "consumer"
 _TRANSACTION_STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 )  # fmt: skip
@@ -107,52 +103,9 @@ def offsets_texts(record: Record) -> Texts:
         fields = message_fields(value_class.decode_stored(record.value), value_version)
     except DecodeError as error:
         return f"Error at offset {record.offset}, skipping. {error}", None
-    if value_class is GroupMetadataValue and fields["protocolType"] == _CONSUMER_PROTOCOL:
-        _open_members(fields["members"])
+    if value_class is GroupMetadataValue:
+        open_members(fields)
     return key_text, _json({"version": str(value_version), "data": fields})
-
-
-def _open_members(members: object) -> None:
-    assert isinstance(members, list)
-    for member in members:
-        for name, kind in (
-            ("subscription", ConsumerProtocolSubscription),
-            ("assignment", ConsumerProtocolAssignment),
-        ):
-            content = base64.b64decode(member[name])
-            try:
-                version = stored_version(content)
-                # Bytes that follow belong to a later version.
-                message, _ = kind.decoder(version)(content, 2, len(content))
-            except DecodeError:
-                continue  # another protocol of that name: keep its bytes
-            member[name] = message_fields(message, version)
-
-
-def message_fields(message: Message, version: int) -> dict[str, object]:
-    """Return the fields of `version` under Kafka's names, as JSON values."""
-    return {
-        _camel(field.name): _value(field, getattr(message, field.name), version)
-        for field in message.__fields__
-        if field.versions.covers(version) and (field.tag is None or getattr(message, field.name) != field.default)
-    }
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-def _value(field: Field, value: object, version: int) -> object:
-    match value:
-        case Message():
-            return message_fields(value, version)
-        case list():
-            return [_value(field, each, version) for each in value]
-        case bytes() | bytearray() | memoryview():
-            return base64.b64encode(value).decode()
-        case _:
-            return value
 
 
 def _json(fields: object) -> str:
