@@ -28,6 +28,7 @@ from web.cluster.users import UserClusters
 from web.errors import HttpProblem
 from web.page import session_state
 from web.parts import WebParts
+from web.rest_v2 import routes as rest_v2
 from web.rest_v3 import routes as rest_v3
 from web.schemas.registry import registry_of
 
@@ -69,6 +70,7 @@ def create_application(
     application.state.parts = parts
     _add_errors(application)
     application.include_router(session_state.router)
+    application.include_router(rest_v2.router)
     application.include_router(rest_v3.router)
     _add_page(application)
     return application
