@@ -2,6 +2,7 @@
 
     steps           a request to a place, and what a shell hands back; the rows of many places, asked again until they stand
     driver          carries steps out, as far as every shell does the same
+    scram_users     list, create, delete
     topics          describe, create, delete, more partitions
     configs         settings of topics and brokers, levels of loggers
     groups          list, describe, delete; offsets of a group; members that leave

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -21,8 +20,8 @@ from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
 from tools.failures import Unreachable
 from tools.health.checks import Finding, findings
-from tools.health.since import Address, addresses_of, began, read_pages, told_addresses
-from tools.health.view import BrokerView, ClusterView, Since
+from tools.health.since import Address, addresses_of, with_first_seen
+from tools.health.view import ClusterView
 
 _LOOKS = "looking at brokers, disks and groups; what might stand still is watched for some seconds"
 DEFAULT_WINDOW_MS = 6_000
@@ -92,46 +91,13 @@ def _collect(
     cluster: Cluster, window_ms: int, addresses: Sequence[Address], previous: ClusterView | None, begun_ms: int
 ) -> ClusterView:
     """Raises Unreachable, LoginRefused, SettingsError."""
-    from tools.health.requests import BrokerRequests  # noqa: PLC0415
-    from tools.health.view_collection import LIMIT_MS, collect_view  # noqa: PLC0415
+    from tools.health.collection import collect  # noqa: PLC0415
+    from tools.health.view_collection import LIMIT_MS  # noqa: PLC0415
 
-    requests = BrokerRequests(cluster.settings.client, cluster.clock)
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            pages = [pool.submit(read_pages, addresses)]
-
-            def read_told(brokers: Iterable[BrokerView]) -> None:
-                if not addresses:
-                    pages.append(pool.submit(read_pages, told_addresses(brokers)))
-
-            limit_ms = LIMIT_MS - (cluster.clock.monotonic_ms() - begun_ms)
-            with cluster.waits.connecting(_LOOKS):
-                view = collect_view(
-                    requests, cluster.clock, window_ms, previous, limit_ms=limit_ms, on_brokers=read_told
-                )
-            found = {address: page for each in pages for address, page in each.result().items()}
-            own = {address: page for address, page in found.items() if page["cluster_id"] == view.cluster_id}
-            silent = [f"since when: {host}:{port} has no page /health of this cluster" for host, port in addresses
-                      if (host, port) not in own]  # fmt: skip
-            unseen = (*view.unseen, *silent)
-            return replace(view, began=began(own.values()), unseen=unseen, options=cluster.options)
-    finally:
-        requests.close()
-
-
-def with_first_seen(found: Sequence[Finding], seen: dict[tuple[str, str], int], now_ms: int) -> list[Finding]:
-    """Return the findings, those of unknown starts with when this command first saw them; forget what is gone."""
-    now = {(each.check, each.problem.subject) for each in found}
-    for key in seen.keys() - now:
-        del seen[key]
-    told = []
-    for each in found:
-        first_ms = seen.setdefault((each.check, each.problem.subject), now_ms)
-        problem = each.problem
-        if problem.since.at_ms is None:
-            problem = replace(problem, since=Since(first_ms, "first seen by this command; it may have begun earlier"))
-        told.append(replace(each, problem=problem))
-    return told
+    limit_ms = LIMIT_MS - (cluster.clock.monotonic_ms() - begun_ms)
+    with cluster.waits.connecting(_LOOKS):
+        view = collect(cluster.settings.client, cluster.clock, window_ms, previous, limit_ms=limit_ms, pages=addresses)
+    return replace(view, options=cluster.options)
 
 
 def _show(output: Output, view: ClusterView, found: Sequence[Finding], *, watch: bool, shows_all: bool) -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from client.admin import groups as group_steps
-from client.admin.groups import CONSUMER, CoordinatedGroup, MemberName, committed_offsets
+from client.admin.groups import CoordinatedGroup, MemberName, committed_offsets
 from protocol.errors import KafkaError
-from protocol.messages.consumer_group_describe import Member as ConsumerMember
-from protocol.messages.describe_groups import DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 from protocol.primitives import DecodeError
 from runtime.command_line import parsing
@@ -28,17 +26,14 @@ from runtime.command_line.output import Output
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
 from tools.failures import told
-from tools.group_lag import Key, group_lag, total_lag
+from tools.group_documents import CLASSIC, MISSING, group_document, member_document
+from tools.group_lag import Key, group_lag
 from tools.group_targets import chosen_partitions, new_offsets, offset_target
 from tools.names_given import one_name, some_names
 
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
 _STATE_COLUMNS = ("group", "coordinator", "type", "assignor", "state", "members")
-CLASSIC = "classic"
-"""The type of groups whose members assign; that of the others is CONSUMER."""
 _ALL_GROUPS = click.option("--all-groups", is_flag=True, help="all groups")
-_MISSING = "Dead"
-"""The state of a group that there is not."""
 
 
 command = Commands("groups", help="Consumer groups.")
@@ -166,7 +161,7 @@ def _show_for_deletion(cluster: Cluster, output: Output, names: list[str]) -> No
     """Print the groups. Raises Failure where --execute would."""
     found = _descriptions(cluster, names)
     for each in (description.group for description in found):
-        if each.group_state == _MISSING:
+        if each.group_state == MISSING:
             raise Failure(f"there is no group {each.group_id} (`barnabas groups list` shows the groups)")
     rows = [
         {"group": each.group_id, "state": each.group_state, "members": len(each.members)}
@@ -180,7 +175,7 @@ def _show_for_deletion(cluster: Cluster, output: Output, names: list[str]) -> No
 def _check_without_members(descriptions: list[CoordinatedGroup]) -> None:
     """Raises Failure."""
     groups = [description.group for description in descriptions]
-    active = [each for each in groups if each.group_state not in ("Empty", _MISSING)]
+    active = [each for each in groups if each.group_state not in ("Empty", MISSING)]
     if active:
         texts = [f"group {each.group_id} is {each.group_state}" for each in active]
         shown = active[0].group_id
@@ -315,7 +310,7 @@ def remove_members(
     if is_all == bool(member_ids or instance_ids):
         raise click.UsageError("name --member-id, --instance-id, or --all")
     [description] = _descriptions(cluster, [group])
-    there = [_member(description, member) for member in description.group.members]
+    there = [member_document(description, member) for member in description.group.members]
     unknown = [each for each in member_ids if each not in {row["member_id"] for row in there}]
     unknown += [each for each in instance_ids if each not in {row["instance_id"] for row in there}]
     if unknown:
@@ -411,43 +406,6 @@ def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]
     """Return all that is known of a group. Raises Failure when there is no such group."""
     group = description.group
     lags = cluster.run(group_lag(group))
-    if not lags and group.group_state == _MISSING:
+    if not lags and group.group_state == MISSING:
         raise Failure(f"there is no group {group.group_id} (`barnabas groups list` shows the groups)")
-    return {
-        "group": group.group_id,
-        "type": CLASSIC if description.consumer is None else CONSUMER,
-        "state": group.group_state,
-        "group_epoch": None if description.consumer is None else description.consumer.group_epoch,
-        "assignment_epoch": None if description.consumer is None else description.consumer.assignment_epoch,
-        "coordinator": description.coordinator,
-        "assignor": group.protocol_data,
-        "total_lag": total_lag(lags),
-        "members": [_member(description, member) for member in group.members],
-        "partitions": [lag.row() for lag in lags],
-    }
-
-
-def _member(description: CoordinatedGroup, member: DescribedGroupMember) -> dict[str, Any]:
-    keys = group_steps.assigned(member, description.group)
-    consumer = None
-    if description.consumer is not None:
-        consumer = next(each for each in description.consumer.members if each.member_id == member.member_id)
-    return {
-        "member_id": member.member_id,
-        "instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "host": member.client_host,
-        "member_epoch": None if consumer is None else consumer.member_epoch,
-        "partitions": _partitions(keys),
-        "target_partitions": None if consumer is None else _target(consumer),
-    }
-
-
-def _target(member: ConsumerMember) -> list[str]:
-    """Return what a member shall have once the others have given it up."""
-    rows = member.target_assignment.topic_partitions
-    return _partitions((row.topic_name, partition) for row in rows for partition in row.partitions)
-
-
-def _partitions(keys: Iterable[Key]) -> list[str]:
-    return sorted(f"{topic}-{partition}" for topic, partition in keys)
+    return group_document(description, lags)

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from client.admin import transactions as transaction_steps
-from client.admin.brokers import checked
 from protocol.errors import KafkaError
 from protocol.messages.describe_producers import ProducerState
 from runtime.command_line import parsing
@@ -19,17 +18,15 @@ from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
 from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
-from runtime.texts import time_text
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.failures import told
-from tools.group_lag import Key
 from tools.names_given import one_name, some_names
+from tools.open_transactions import hanging, key_of, producer_rows, transaction_document
 from tools.placement import described, partition_rows
 
 _PRODUCER_COLUMNS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_written",
                      "open_since_offset")  # fmt: skip
-_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 command = Commands("transactions", help="Transactions of producers.")
@@ -76,19 +73,7 @@ def list_transactions(
 @cluster_command
 def describe_transactions(cluster: Cluster, output: Output, *, transactional_ids: tuple[str, ...]) -> None:
     """Show producer, state, timeout, start and partitions of transactions."""
-    rows = [
-        {
-            "transactional_id": transactional_id,
-            "coordinator": coordinator,
-            "producer_id": each.producer_id,
-            "producer_epoch": each.producer_epoch,
-            "state": each.transaction_state,
-            "timeout_ms": each.transaction_timeout_ms,
-            "started": None if each.transaction_start_time_ms < 0 else time_text(each.transaction_start_time_ms),
-            "partitions": sorted(f"{row.topic}-{index}" for row in each.topics for index in row.partitions),
-        }
-        for transactional_id, (each, coordinator) in _described(cluster, transactional_ids).items()
-    ]
+    rows = [transaction_document(each) for each in _described(cluster, transactional_ids).values()]
     output.table(rows, ("transactional_id", "coordinator", "producer_id", "producer_epoch", "state", "timeout_ms",
                         "started", "partitions"))  # fmt: skip
 
@@ -175,38 +160,11 @@ def find_hanging(
     topics = cluster.run(described((topic,) if topic is not None else ()))
     chosen = parsing.partitions(partitions)
     wanted = [row for each in topics for row in partition_rows(each) if not chosen or row["partition"] in chosen]
-    led = [_key_of(row) for row in wanted if row["leader"] is not None and broker in (None, row["leader"])]
+    led = [key_of(row) for row in wanted if row["leader"] is not None and broker in (None, row["leader"])]
     leaderless = [f"{row['topic']}-{row['partition']}" for row in wanted if row["leader"] is None]
     if leaderless:
         Output.note(f"without leader, and not looked at: {', '.join(leaderless)}")
-    opened = [
-        row
-        for row in _rows_of(cluster, led)
-        if row["open_since_offset"] is not None and (row["last_written_ms"] or 0) <= latest_ms
-    ]
-    known = _known_partitions(cluster, {int(row["producer_id"]) for row in opened})
-    rows = [row for row in opened if _key_of(row) not in known.get(row["producer_id"], ())]
-    # One that has just ended was open when the partition was asked, and no more when the coordinator was.
-    still = {(*_key_of(row), row["open_since_offset"]) for row in _rows_of(cluster, [_key_of(row) for row in rows])}
-    output.table([row for row in rows if (*_key_of(row), row["open_since_offset"]) in still], _PRODUCER_COLUMNS)
-
-
-def _key_of(row: dict[str, Any]) -> Key:
-    return row["topic"], row["partition"]
-
-
-def _known_partitions(cluster: Cluster, producer_ids: set[int]) -> dict[int, set[Key]]:
-    """Return the partitions that coordinators have in the open transactions of these producers."""
-    if not producer_ids:
-        return {}
-    listed = cluster.run(transaction_steps.list_all(producer_ids=sorted(producer_ids)))
-    ids = [each.transactional_id for found in listed.values() for each in found]
-    known: dict[int, set[Key]] = {}
-    for each, _ in _described(cluster, ids).values():
-        if each.transaction_state in _OPEN_STATES:
-            keys = ((row.topic, index) for row in each.topics for index in row.partitions)
-            known.setdefault(each.producer_id, set()).update(keys)
-    return known
+    output.table(cluster.run(hanging(led, latest_ms)), _PRODUCER_COLUMNS)
 
 
 def _described(
@@ -222,23 +180,4 @@ def _described(
 
 
 def _producer_rows(cluster: Cluster, topic: str, partitions: str | None) -> list[dict[str, Any]]:
-    return _rows_of(cluster, partition_keys(cluster, topic, partitions, needs_leader=True))
-
-
-def _rows_of(cluster: Cluster, keys: list[Key]) -> list[dict[str, Any]]:
-    """Return a row for each producer that these partitions, which have leaders, know."""
-    return [
-        {
-            "topic": topic,
-            "partition": partition,
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.producer_epoch,
-            "last_sequence": producer.last_sequence,
-            "last_written": time_text(producer.last_timestamp) if producer.last_timestamp >= 0 else None,
-            "last_written_ms": producer.last_timestamp if producer.last_timestamp >= 0 else None,
-            "coordinator_epoch": producer.coordinator_epoch,
-            "open_since_offset": producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else None,
-        }
-        for (topic, partition), producers in sorted(checked(cluster.run(transaction_steps.producers(keys))).items())
-        for producer in producers
-    ]
+    return cluster.run(producer_rows(partition_keys(cluster, topic, partitions, needs_leader=True)))

@@ -12,15 +12,18 @@ import http.client
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from client.settings.values import SettingsError
+from tools.health.checks import Finding
 from tools.health.settings import HTTP_HOST, HTTP_PORT
 from tools.health.view import BrokerView, Since
 
 LIMIT_S = 1.5
 MAX_PAGE_BYTES = 16 << 20
 _FIELDS = {"condition", "name", "since_ms", "seen_first"}
+_FIRST_SEEN = "first seen then; it may have begun earlier"
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104  what a broker listens on, not this command
 
 Address = tuple[str, int]
@@ -70,6 +73,21 @@ def began(pages: Iterable[Any]) -> dict[tuple[str, str], Since]:
             if known is None or (told.at_ms or 0) < (known.at_ms or 0):
                 found[key] = told
     return found
+
+
+def with_first_seen(found: Sequence[Finding], seen: dict[tuple[str, str], int], now_ms: int) -> list[Finding]:
+    """Return the findings, those of unknown starts with when this command first saw them; forget what is gone."""
+    now = {(each.check, each.problem.subject) for each in found}
+    for key in seen.keys() - now:
+        del seen[key]
+    told = []
+    for each in found:
+        first_ms = seen.setdefault((each.check, each.problem.subject), now_ms)
+        problem = each.problem
+        if problem.since.at_ms is None:
+            problem = replace(problem, since=Since(first_ms, _FIRST_SEEN))
+        told.append(replace(each, problem=problem))
+    return told
 
 
 def _note(broker: int, *, seen_first: bool) -> str:

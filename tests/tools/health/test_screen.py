@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from tools.commands.cluster import with_first_seen
 from tools.health.checks import CHECKS, Finding
 from tools.health.screen import SHOWN_OF_A_CHECK, document, is_healthy, lines
+from tools.health.since import with_first_seen
 from tools.health.view import ClusterView, Problem, Severity, Shared, Since
 
 VIEW = ClusterView(brokers={}, controller=None, partitions=(), now_ms=1_700_000_000_000, cluster_id="c-1")
