@@ -16,7 +16,7 @@ from runtime.clock import SystemClock
 from tests.oracle.ports import lasting_port
 from tests.tools.health.test_since import served
 from tools.cluster_access import ClusterAccess
-from tools.commands import cluster
+from tools.health import collection
 from tools.health.requests import BrokerRequests
 from tools.health.since import Address, read_pages
 from tools.health.view_collection import collect_view
@@ -85,7 +85,9 @@ def test_pages_are_where_brokers_say_and_those_of_others_are_not_believed(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[list[Address]] = []
-    monkeypatch.setattr(cluster, "read_pages", lambda addresses: asked.append(list(addresses)) or read_pages(addresses))
+    monkeypatch.setattr(
+        collection, "read_pages", lambda addresses: asked.append(list(addresses)) or read_pages(addresses)
+    )
     port = lasting_port()
     foreign = {"broker": 0, "cluster_id": "another", "conditions": []}
     host, number = served(json.dumps(foreign).encode())
