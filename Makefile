@@ -5,7 +5,7 @@ IS_SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 
 RUN    := .venv-run
 DEV    := .venv
 PY     := $(DEV)/bin/python
-PACKAGES := barnabas broker client config controller coordinator metadata protocol replication runtime security storage tools
+PACKAGES := barnabas broker client config controller coordinator metadata protocol replication runtime security storage tools web
 FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/segments
 SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600
@@ -57,8 +57,14 @@ $(DEV)/.spark: requirements/spark.txt $(DEV)/.stamp
 setup: $(RUN)/.stamp $(DEV)/.stamp ## Make both virtual environments
 	@:
 
-run: $(RUN)/.stamp ## Start a broker on localhost:9092 with its data in ./data (ARGS="--override name=value")
-	@exec $(RUN)/bin/python -m barnabas.cli start --override broker.id=0 --override log.dirs=./data $(ARGS)
+$(RUN)/.web: requirements/web.txt $(RUN)/.stamp
+	$(call install,$(RUN),$<,$@)
+
+# The page of a cluster, on http://localhost:8082, beside its brokers.
+PAGE := --override barnabas.web.enable=true
+
+run: $(RUN)/.web ## Start a broker on localhost:9092 with its data in ./data, and its page (ARGS="--override name=value")
+	@exec $(RUN)/bin/python -m barnabas.cli start --override broker.id=0 --override log.dirs=./data $(PAGE) $(ARGS)
 
 $(RUN)/.cli: requirements/cli.txt $(RUN)/.stamp
 	$(call install,$(RUN),$<,$@)
@@ -71,17 +77,17 @@ cli: $(RUN)/.cli ## The command line for any cluster: .venv-run/bin/barnabas top
 # Three brokers that answer as a cluster of several machines does. A broker that was killed is missed after 6 s.
 CLUSTER := --brokers 3 --override default.replication.factor=3 --override min.insync.replicas=2 \
   --override barnabas.internal.topics.create.enable=true --override zookeeper.session.timeout.ms=6000 \
-  --override zookeeper.connection.timeout.ms=45000 --override barnabas.http.port=8092 \
+  --override zookeeper.connection.timeout.ms=45000 --override barnabas.http.port=8092 $(PAGE) \
   --override-broker 0:broker.rack=rack1 --override-broker 1:broker.rack=rack2 --override-broker 2:broker.rack=rack3
 AUTHORIZER := kafka.security.authorizer.AclAuthorizer
 SECURED ?= ./cluster-secure-data
 USERS ?= alice bob
 
-cluster: $(RUN)/.stamp ## Three brokers on localhost:9092 to 9094 and their store, data in ./cluster-data (ZOOKEEPER=host:port/chroot takes a real one)
+cluster: $(RUN)/.web ## Three brokers on localhost:9092 to 9094 and their store, data in ./cluster-data (ZOOKEEPER=host:port/chroot takes a real one)
 	@exec $(RUN)/bin/python -m barnabas.cli start $(CLUSTER) --override log.dirs=./cluster-data \
 	  $(if $(ZOOKEEPER),--override zookeeper.connect=$(ZOOKEEPER)) $(ARGS)
 
-cluster-secure: $(RUN)/.stamp ## The same with SASL over TLS, ACLs, generated certificates and users (USERS="carol dave")
+cluster-secure: $(RUN)/.web ## The same with SASL over TLS, ACLs, generated certificates and users (USERS="carol dave")
 	@$(RUN)/bin/python -m barnabas.security $(SECURED)/security $(addprefix --user ,$(USERS)) --bootstrap-server localhost:9092
 	@exec $(RUN)/bin/python -m barnabas.cli start $(SECURED)/security/broker.properties $(CLUSTER) --override log.dirs=$(SECURED) \
 	  --override listeners=SASL_SSL://localhost:9092 --override authorizer.class.name=$(AUTHORIZER) \

@@ -23,6 +23,7 @@ SERVER = [
     "security",
     "storage",
     "tools",
+    "web",
 ]
 
 
@@ -70,7 +71,8 @@ setup(
         *(f"barnabas._server.{name}" for name in server_packages),
     ],
     package_dir={"barnabas": "barnabas", **{f"barnabas._server.{name}": name for name in SERVER}},
-    package_data={"barnabas": ["py.typed"]},
+    # The page's files are served as they are.
+    package_data={"barnabas": ["py.typed"], "barnabas._server.web": ["static/**/*"]},
     data_files=[(MAN, [])],
     cmdclass={"install_data": InstallManPages},
 )

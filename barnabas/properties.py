@@ -12,7 +12,12 @@ from collections.abc import Mapping
 
 def write_properties(path: str | os.PathLike[str], settings: Mapping[str, str]) -> None:
     """Create or replace a file. A file, and no arguments of a command, since all users of a machine see these."""
-    write_private(path, "".join(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items()))
+    write_private(path, properties_text(settings))
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """Return the text of a file."""
+    return "".join(f"{_escaped(name)}={_escaped(text)}\n" for name, text in settings.items())
 
 
 def write_private(path: str | os.PathLike[str], text: str) -> None:

@@ -1,7 +1,7 @@
-"""`barnabas start`: runs a broker, or with `--brokers` several on this machine.
+"""`barnabas start`: runs a broker, or with `--brokers` several on this machine, and the web process beside them.
 
-Rules: parsing only; `broker.process` runs a broker in this process, `barnabas.supervisor` several in theirs. Exit codes: 0
-after a clean stop, 1 when a broker could not start or continue, 2 for invalid arguments and settings.
+Rules: parsing only; `broker.process` runs a broker in this process, `barnabas.supervisor` several, or one with a web process,
+in theirs. Exit codes: 0 after a clean stop, 1 when a broker could not start or continue, 2 for invalid arguments and settings.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ def command(
             raise ConfigError("; ".join(map(str, unknown)))
         asked = [*topics, os.environ.get(CREATE_TOPICS_VARIABLE, "")]
         topics_at_start = tuple(topic for text in asked for topic in parse_topics(text))
-        if brokers is not None or control_fd != NO_DESCRIPTOR:
+        if brokers is None and control_fd == NO_DESCRIPTOR and (override_broker or store_port):
+            raise ConfigError("--override-broker and --store-port are for several brokers: --brokers N")
+        if brokers is not None or control_fd != NO_DESCRIPTOR or settings.barnabas_web_enable:
             gc.disable()  # until all is loaded, which stays: a tenth of the start
             from barnabas.supervisor import command as supervised  # noqa: PLC0415  who starts one broker needs none of it
 
             request = supervised.StartRequest(
                 properties, overrides, os.environ, brokers, override_broker, store_port, topics_at_start, not no_banner,
-                control_fd, discard, context.meta[BEGUN_MS],
+                control_fd, discard, context.meta[BEGUN_MS], ready_fd,
             )  # fmt: skip
             return supervised.start_supervised(request, settings)
-        if override_broker or store_port:
-            raise ConfigError("--override-broker and --store-port are for several brokers: --brokers N")
         start = StartOptions(topics_at_start, not no_banner, ready_fd)
         from broker import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 

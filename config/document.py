@@ -11,6 +11,7 @@ from config.definition import Setting, Type
 from config.group import OwnGroupSettings
 from config.providers import ALLOWED_PATHS, ALLOWLIST, DIRECTORY_CLASS, ENV_CLASS, FILE_CLASS, PROVIDERS
 from config.topic import LogConfig
+from config.web import CLIENT_PREFIX, WebSettings
 
 _HEAD = """# Settings
 
@@ -66,6 +67,10 @@ again, nor are the providers' own settings and dynamic settings. DescribeConfigs
 unknown settings; errors show the reference in place of the value, `barnabas settings` both where the value is no
 password.
 """
+_WEB = f"""They stand in the file of `barnabas web`, beside the settings of a client (`bootstrap.servers`,
+`security.protocol`), or, with `barnabas.web.enable=true`, among those of a broker, where the settings of a client have
+`{CLIENT_PREFIX}` in front ([web.md](web.md)).
+"""
 _A_VERSION = "a Kafka version"
 
 
@@ -77,6 +82,9 @@ def page() -> str:
         _PROVIDED,
         "## Settings of this broker only\n",
         *_table(OwnSettings.definitions.values()),
+        "\n## Settings of the web process\n",
+        _WEB,
+        *_table(WebSettings.definitions.values(), has_effect=True),
         "\n## Broker settings\n",
         *_table(kafka),
         "\n## Topic settings\n",
@@ -90,10 +98,11 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _table(rows: Iterable[Setting]) -> list[str]:
+def _table(rows: Iterable[Setting], *, has_effect: bool = False) -> list[str]:
+    """Return the lines of a table. `has_effect`: all rows have one, whether they say so or not."""
     lines = ["| name | type | default | valid | |", "|---|---|---|---|---|"]
     lines += [
-        f"| `{row.name}` | {row.type.name.lower()} | {_code(row, row.default)} | {_valid(row)} | {_remarks(row)} |"
+        f"| `{row.name}` | {row.type.name.lower()} | {_code(row, row.default)} | {_valid(row)} | {_remarks(row, has_effect)} |"
         for row in rows
     ]
     return lines
@@ -117,7 +126,7 @@ def _valid(row: Setting) -> str:
     return f"`{text}`" if text and text != _A_VERSION else text
 
 
-def _remarks(row: Setting) -> str:
+def _remarks(row: Setting, has_effect: bool) -> str:
     remarks = [row.doc]
     if row.synonyms:
         remarks.append(f"Broker: {', '.join(f'`{name}`' for name in row.synonyms)}.")
@@ -125,7 +134,7 @@ def _remarks(row: Setting) -> str:
         remarks.append(f"Dynamic, {row.update.value}.")
     if row.type is Type.PASSWORD:
         remarks.append("Never shown.")
-    if not row.effective:
+    if not (has_effect or row.effective):
         remarks.append("*No effect.*")
     return " ".join(remarks)
 

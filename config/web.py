@@ -1,22 +1,35 @@
 """Settings of the web process: `barnabas.web.*` and where the schema registry is. What is a client's (`bootstrap.servers`,
 `security.protocol`, `ssl.*`) stands in the same file, and is read by `client.settings.parsing`.
 
-Rules: pure. An unknown name that begins with `barnabas.web.` is an error: a slip could open what should be closed.
+A broker's file may have them, too: with `barnabas.web.enable` the process is started beside the broker, with these of the
+broker's settings (`of_web_process`), and reaches the cluster as `barnabas.web.client.*` says.
+Rules: pure. An unknown name that begins with `barnabas.web.` is an error: a slip could open what should be closed. Off loopback
+the process is started with TLS, or behind a proxy that has a name, or not at all.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from config.definition import BOOLEAN, INT, LIST, PASSWORD, STRING, Password, SettingTable, setting
+from config.definition import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, MiB, Password, SettingTable, setting
 from config.errors import HIDDEN, ConfigError, invalid_value
-from config.validators import between
+from config.validators import LOG_LEVELS, at_least, between, one_of
 from runtime.suggestions import did_you_mean
 
 PREFIX = "barnabas.web."
+ENABLE = "barnabas.web.enable"
+"""The broker's own setting, which starts the process."""
+CLIENT_PREFIX = "barnabas.web.client."
+"""In a broker's settings: behind it is the name of a client's setting, by which the process reaches the cluster."""
+OF_CLIENTS = (CLIENT_PREFIX,)
+"""Behind these is any name of a client's setting."""
 DEFAULT_PORT = 8082
 PORT_MAX = 65_535
+SECOND_MS = 1_000
+_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104  they are compared
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class HttpAddresses:
@@ -37,15 +50,61 @@ class HttpAddresses:
 class WebSettings(SettingTable):
     """The values of one process."""
 
+    barnabas_log_format: str = setting(
+        "barnabas.log.format", STRING, "auto", one_of("auto", "terminal", "text", "json"),
+        doc="The form of log lines on standard error, as a broker's.")  # fmt: skip
+    barnabas_log_level: tuple[str, ...] = setting(
+        "barnabas.log.level", LIST, ("INFO",), LOG_LEVELS,
+        doc="The least level that is logged, and LOGGER=LEVEL for single loggers, separated by commas.")  # fmt: skip
     barnabas_web_base_uri: str = setting(
         "barnabas.web.base.uri", STRING, "",
         doc="The address by which browsers and HTTP clients reach the page, such as https://kafka.example.com. Links in "
         "responses begin with it, whatever a request says. Empty: http or https, barnabas.web.host and the port.")  # fmt: skip
+    barnabas_web_connections_max: int = setting(
+        "barnabas.web.connections.max", INT, 1_000, at_least(1),
+        doc="HTTP connections at a time; beyond it new ones are closed.")  # fmt: skip
+    barnabas_web_connections_max_idle_ms: int = setting(
+        "barnabas.web.connections.max.idle.ms", INT, 60 * SECOND_MS, at_least(SECOND_MS),
+        doc="Time after which a connection is closed on which no request begins.")  # fmt: skip
     barnabas_web_host: str = setting(
-        "barnabas.web.host", STRING, "127.0.0.1", doc="The address on which barnabas.web.port is opened.")  # fmt: skip
+        "barnabas.web.host", STRING, "127.0.0.1",
+        doc="The address on which barnabas.web.port is opened. One that other machines reach needs TLS and a cluster whose "
+        "users log in, or barnabas.web.trusted.proxies.")  # fmt: skip
     barnabas_web_port: int = setting(
         "barnabas.web.port", INT, DEFAULT_PORT, between(0, PORT_MAX),
         doc="The port of the page; 0 picks a free one.")  # fmt: skip
+    barnabas_web_request_max_bytes: int = setting(
+        "barnabas.web.request.max.bytes", LONG, 128 * MiB, at_least(1024),
+        doc="The largest request in bytes; of a stream of records, which has no end, the largest record.")  # fmt: skip
+    barnabas_web_request_timeout_ms: int = setting(
+        "barnabas.web.request.timeout.ms", INT, 30 * SECOND_MS, at_least(SECOND_MS),
+        doc="Time within which a client sends the headers of a request, or the next part of its body, and takes the next part "
+        "of an answer; else its connection is closed.")  # fmt: skip
+    barnabas_web_ssl_cipher_suites: tuple[str, ...] = setting(
+        "barnabas.web.ssl.cipher.suites", LIST, (), doc="As ssl.cipher.suites of a broker.")  # fmt: skip
+    barnabas_web_ssl_enabled_protocols: tuple[str, ...] = setting(
+        "barnabas.web.ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"),
+        doc="The versions of TLS.")  # fmt: skip
+    barnabas_web_ssl_key_password: Password | None = setting(
+        "barnabas.web.ssl.key.password", PASSWORD, None, doc="The password of the private key.")  # fmt: skip
+    barnabas_web_ssl_keystore_certificate_chain: str | None = setting(
+        "barnabas.web.ssl.keystore.certificate.chain", STRING, None,
+        doc="The certificates in PEM form, in place of a file.")  # fmt: skip
+    barnabas_web_ssl_keystore_key: Password | None = setting(
+        "barnabas.web.ssl.keystore.key", PASSWORD, None,
+        doc="The private key in PEM form, in place of a file.")  # fmt: skip
+    barnabas_web_ssl_keystore_location: str | None = setting(
+        "barnabas.web.ssl.keystore.location", STRING, None,
+        doc="The file with the key and the certificates of the page: PEM, PKCS12 or JKS. With it the page is served by https; "
+        "a file that has changed is read again.")  # fmt: skip
+    barnabas_web_ssl_keystore_password: Password | None = setting(
+        "barnabas.web.ssl.keystore.password", PASSWORD, None, doc="The password of this file.")  # fmt: skip
+    barnabas_web_ssl_keystore_type: str | None = setting(
+        "barnabas.web.ssl.keystore.type", STRING, None, doc="Its type, which is also seen from the file.")  # fmt: skip
+    barnabas_web_trusted_proxies: tuple[str, ...] = setting(
+        "barnabas.web.trusted.proxies", LIST, (),
+        doc="Addresses of proxies in front, or networks such as 10.1.0.0/16: what they say in X-Forwarded-* about the client "
+        "is believed. Off loopback without TLS and login only they may connect.")  # fmt: skip
     barnabas_web_write_enable: bool = setting(
         "barnabas.web.write.enable", BOOLEAN, False,
         doc="Whether the page and its HTTP interface may change anything, records included; else they only read.")  # fmt: skip
@@ -61,5 +120,64 @@ class WebSettings(SettingTable):
         """Raises ConfigError, also for an unknown name."""
         super().__init__({name: value for name, value in given.items() if name in self.definitions})
         for name in given:
-            if name.startswith(PREFIX) and name not in self.definitions:
+            if name.startswith(PREFIX) and name not in self.definitions and not name.startswith(OF_CLIENTS):
                 raise ConfigError(f"unknown setting {name}{did_you_mean(name, self.definitions)}")
+        _ = self.trusted_networks  # refuses what is no network
+
+    @property
+    def has_tls(self) -> bool:
+        return self.barnabas_web_ssl_keystore_location is not None or self.barnabas_web_ssl_keystore_key is not None
+
+    @property
+    def trusted_networks(self) -> tuple[Network, ...]:
+        """The networks of trusted proxies. Raises ConfigError, but not after a successful start."""
+        return tuple(_network(text) for text in self.barnabas_web_trusted_proxies)
+
+    def accepts_proxies_alone(self, *, has_login: bool) -> bool:
+        """Whether only trusted proxies may connect: anybody in the network could read along, or needs no login. `has_login`:
+        users of the cluster log in. Raises ConfigError where none is trusted."""
+        if is_loopback(self.barnabas_web_host) or (self.has_tls and has_login):
+            return False
+        if not self.barnabas_web_trusted_proxies:
+            missing = [
+                *([] if self.has_tls else ["barnabas.web.ssl.keystore.location encrypts what they send"]),
+                *([] if has_login else ["security.protocol=SASL_SSL of the cluster has them log in"]),
+            ]
+            raise ConfigError(
+                f"barnabas.web.host={self.barnabas_web_host} can be reached from other machines: {', and '.join(missing)}; or "
+                "barnabas.web.trusted.proxies names the proxy that does it, and nobody else can connect"
+            )
+        return True
+
+    def base_uri(self, port: int) -> str:
+        """Return where the page is, opened on this port, without a slash at the end."""
+        if self.barnabas_web_base_uri:
+            return self.barnabas_web_base_uri.rstrip("/")
+        host = self.barnabas_web_host
+        shown = "localhost" if host in _EVERY_INTERFACE else f"[{host}]" if ":" in host else host
+        return f"{'https' if self.has_tls else 'http'}://{shown}:{port}"
+
+
+def of_web_process(given: Mapping[str, str]) -> dict[str, str]:
+    """Return which of a broker's settings, or of any others, are the web process's, also the unknown ones."""
+    return {
+        name: text
+        for name, text in given.items()
+        if name in WebSettings.definitions or (name.startswith(PREFIX) and name != ENABLE)
+    }
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address of `barnabas.web.host` is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _network(text: str) -> Network:
+    """Raises ConfigError."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise ConfigError(f"barnabas.web.trusted.proxies: {error}") from None

@@ -113,5 +113,5 @@ def _add_errors(application: FastAPI) -> None:
 
     @application.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
-        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        logger.error("request failed: path=%r", request.url.path, exc_info=error)
         return HttpProblem(500, "this is a fault of the server: its log tells more").response(request.url.path)

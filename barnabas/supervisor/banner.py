@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runtime.texts import count_text
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -26,12 +28,13 @@ def banner(
     hints: Sequence[str],
     *,
     has_login: bool = False,
+    page: str | None = None,
 ) -> str:
     """Return the text. `release` is this program's, `hints` are lines about data that has moved; `has_login`: clients need more
-    than an address."""
-    brokers = sum(row.name.startswith("broker ") for row in rows)
+    than an address. `page` is where the web process serves."""
+    brokers = count_text(sum(row.name.startswith("broker ") for row in rows), "broker")
     lines = [
-        f"Barnabas {release} is ready, after {took_ms / 1000:.2f} s: {brokers} brokers of cluster {cluster_id}",
+        f"Barnabas {release} is ready, after {took_ms / 1000:.2f} s: {brokers} of cluster {cluster_id}",
         "",
     ]
     table = [
@@ -43,6 +46,8 @@ def banner(
     lines += ["", *(f"  data      {directory}" for directory in directories)]
     if http is not None:
         lines.append(f"  http      http://{http}/metrics, of all")
+    if page is not None:
+        lines.append(f"  page      {page}/ui/")
     first = rows[0].address
     health = f"barnabas cluster health --bootstrap-server {first}"
     lines += [*(f"  {hint}" for hint in hints), ""]

@@ -1,4 +1,4 @@
-"""`barnabas start --brokers N`, and a start that another program controls: from options to a supervisor that runs.
+"""`barnabas start --brokers N`, and a start with a web process or under another program: from options to a supervisor.
 
     settings -> directories locked -> layout -> settings of each broker -> ports free -> a lone broker's data moved -> server
     imported -> supervisor
@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.supervisor.child import Inherited
@@ -24,10 +25,12 @@ from barnabas.supervisor.merged_log import Lines, LogOutput
 from barnabas.supervisor.ports import ReservedPorts, require_free
 from barnabas.supervisor.supervised_process import SupervisedProcess
 from barnabas.supervisor.supervisor import Plan, Supervisor
+from barnabas.supervisor.web_process import become_web_process, require_web, web_properties
 from broker.commands.settings_sources import given_overrides, settings_of
 from broker.composition import listener_plans
-from broker.observability.logging_setup import report_refusal, set_up_logging
-from broker.start_options import VERSION, StartOptions
+from broker.network.listening.listeners import ListenerPlan
+from broker.observability.logging_setup import AUTO, report_refusal, set_up_logging
+from broker.start_options import NO_DESCRIPTOR, VERSION, StartOptions
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from runtime.clock import SystemClock
@@ -59,9 +62,10 @@ class StartRequest:
     store_port: int = 0
     topics: tuple[TopicAtStart, ...] = ()
     show_banner: bool = True
-    control_fd: int = -1
+    control_fd: int = NO_DESCRIPTOR
     discard: str | None = None
     began_ms: int = 0
+    ready_fd: int = NO_DESCRIPTOR
 
 
 def start_supervised(request: StartRequest, settings: BrokerSettings) -> int:
@@ -127,13 +131,19 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
         for place in layout.brokers
     ]
     clock = SystemClock()
+    first = listener_plans(each[0])[0]
+    web = layout.web
+    of_web = None if web is None else _settings_of_web(layout, each[0], first, web.port)
     plan = Plan(
         http=layout.http,
         pages=[place.http for place in layout.brokers if place.http is not None],
         directories=settings.log_directories,
         hints=hints,
         show_banner=request.show_banner,
-        has_login=listener_plans(each[0])[0].security_protocol != "PLAINTEXT",
+        has_login=first.security_protocol != "PLAINTEXT",
+        web=web,
+        page=None if web is None else settings.web_settings.base_uri(web.port),
+        ready_fd=request.ready_fd,
         control_fd=request.control_fd,
         discard=request.discard,
         began_ms=request.began_ms,
@@ -147,7 +157,7 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
             _broker(request, layout, index, broker_settings, settings, supervisor.log)
             for index, broker_settings in enumerate(each)
         ]
-        return supervisor.run(members)
+        return supervisor.run(members, None if of_web is None else _web(layout, of_web, settings, supervisor.log))
 
 
 def _as_overrides(place: BrokerPlace) -> list[str]:
@@ -227,6 +237,21 @@ def _store(layout: Layout, settings: BrokerSettings, lines: Lines, log: LogOutpu
         return process.run(options, inherited.ready_fd, release=VERSION)
 
     return SupervisedProcess("store", run, lines, log)
+
+
+def _settings_of_web(layout: Layout, own: BrokerSettings, plan: ListenerPlan, port: int) -> dict[str, str]:
+    """Return the settings of the web process. Raises ConfigError."""
+    require_web(own, plan.security_protocol)
+    properties = web_properties(own, plan, [place.ports[0].address for place in layout.brokers], port)
+    if own.barnabas_log_format == AUTO and sys.stderr.isatty():
+        properties["barnabas.log.format"] = "terminal"  # where the lines of all go
+    return properties
+
+
+def _web(layout: Layout, properties: Mapping[str, str], common: BrokerSettings, log: LogOutput) -> SupervisedProcess:
+    width = max(len(place.name) for place in layout.brokers)
+    lines = Lines("web", width, as_json=common.barnabas_log_format == "json")
+    return SupervisedProcess("web", partial(become_web_process, properties), lines, log)
 
 
 def _lines(request: StartRequest, layout: Layout, name: str, settings: BrokerSettings) -> Lines:

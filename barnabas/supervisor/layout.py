@@ -3,6 +3,7 @@
     broker i    id first + i, each listener on p + i, HTTP on p + 1 + i, data in <dir>/broker_i of each log.dirs
     store       on loopback, data in <first dir>/barnabas_store; none with zookeeper.connect
     command     HTTP on p: one page for all
+    web         the page of the cluster, on barnabas.web.port
 
 Rules: everything is computed before anything starts. A port of 0 is asked of `free_port`, once, so that a broker that is
 started again has the port that it had. An advertised port of 0 follows the listener. The first id is broker.id; where it is
@@ -63,18 +64,21 @@ class BrokerPlace:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`http` is the port of the command itself. A lone broker has no store server, and its HTTP port is its own."""
+    """`http` is the port of the command itself. A lone broker has no store server, and its HTTP port is its own. `web` is the
+    page's, None without one."""
 
     brokers: tuple[BrokerPlace, ...]
     store: Address | None = None
     store_folder: str | None = None
     http: Address | None = None
+    web: Address | None = None
 
     @property
     def ports(self) -> list[PortUse]:
         own = [] if self.http is None else [PortUse("the command (barnabas.http.port)", self.http)]
         store = [] if self.store is None else [PortUse("the store (--store-port)", self.store)]
-        return [*own, *(use for place in self.brokers for use in place.ports), *store]
+        web = [] if self.web is None else [PortUse("the page (barnabas.web.port)", self.web)]
+        return [*own, *(use for place in self.brokers for use in place.ports), *store, *web]
 
 
 def layout_of_many(
@@ -111,7 +115,7 @@ def layout_of_many(
         overrides = {**common, **identity, **own, **_own_files(settings, index)}
         brokers.append(BrokerPlace(first + index, overrides, tuple(uses), page, directories))
     folder = f"{settings.log_directories[0]}/{STORE_FOLDER}" if has_store else None
-    layout = Layout(tuple(brokers), store, folder, http)
+    layout = Layout(tuple(brokers), store, folder, http, _web(settings, free_port))
     refuse_shared_ports(layout.ports, count)
     return layout
 
@@ -123,7 +127,8 @@ def layout_of_one(settings: BrokerSettings, plans: Sequence[ListenerPlan], *, fr
     page = _http(settings, 0, free_port)
     if page is not None:
         own["barnabas.http.port"] = str(page.port)
-    return Layout((BrokerPlace(broker_id, own, tuple(uses), page, settings.log_directories),))
+    place = BrokerPlace(broker_id, own, tuple(uses), page, settings.log_directories)
+    return Layout((place,), web=_web(settings, free_port))
 
 
 def first_broker_id(settings: BrokerSettings, of_data: int | None) -> int:
@@ -196,6 +201,13 @@ def _shifted(port: int, index: int) -> int:
 def _http(settings: BrokerSettings, index: int, free_port: FreePort) -> Address | None:
     host, port = settings.barnabas_http_host, settings.barnabas_http_port
     return None if port is None else Address(host, _shifted(port, index) or free_port(host))
+
+
+def _web(settings: BrokerSettings, free_port: FreePort) -> Address | None:
+    if not settings.barnabas_web_enable:
+        return None
+    host, port = settings.web_settings.barnabas_web_host, settings.web_settings.barnabas_web_port
+    return Address(host, port or free_port(host))
 
 
 def _common(settings: BrokerSettings, last_id: int, host_name: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ _READ_BYTES = 256 * 1024
 
 
 class SupervisedProcess:
-    """A broker, or the store server. `run` is what its process does."""
+    """A broker, the store server, or the web process. `run` is what its process does."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class SupervisedProcess:
         self.name = name
         self.run = run
         self.broker_id = broker_id
-        """None for the store."""
+        """None for the store and the web process."""
         self.pauses = RestartPauses()
         self.child: ForkedChild | None = None
         self.started_ms = 0

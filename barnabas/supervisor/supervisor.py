@@ -1,10 +1,11 @@
 """The life of the command that starts several brokers: forks them, and looks after them until a signal.
 
-    store serves -> all brokers start at once -> all serve: banner, notice to the service manager -> ... -> SIGTERM:
-    brokers stop in order, side by side -> the store stops -> the command ends
+    store serves -> all brokers start at once -> all serve: the web process starts; banner, notice to the service manager ->
+    ... -> SIGTERM: brokers and web process stop in order, side by side -> the store stops -> the command ends
 
 Rules: a process that ends is started again, after a pause if it keeps ending (`restarts`); a broker that could not start at
-all (exit code 1 or 2 before it ever served), and a store that could not, end the command with their lines. With a control
+all (exit code 1 or 2 before it ever served), and a store that could not, end the command with their lines. Nobody waits for the
+web process, and its end is nobody else's: it is started again, but for settings that it has refused. With a control
 channel brokers are not started again by themselves: its owner decides. Signals as for one broker
 (`runtime.process.stop_signals`), which the children do not get from a terminal; SIGHUP is passed on. Children end with this
 process, however it ends. One thread, asyncio's own loop; forks are made between two turns of it (`child`).
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
 import signal
@@ -46,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 _STARTING_REFUSED = (1, 2)
+_SETTINGS_REFUSED = 2
 CREATE_TOPIC = "create_topic"
 PASSED_ON = frozenset({"inject", "clear_faults", "faults_left", "await_metadata", "create_acls", CREATE_TOPIC})
 """Requests that the brokers carry out (`broker.owner_socket`)."""
@@ -55,7 +58,8 @@ NO_DESCRIPTOR = -1
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the command does. `pages` are the HTTP ports of the brokers, `http` is its own, `directories` are those of the data.
-    `hints` are lines of the banner about data that has moved, `has_login` says that clients need more than an address."""
+    `hints` are lines of the banner about data that has moved, `has_login` says that clients need more than an address. `web` is
+    the port of the web process, `page` where it is reached."""
 
     http: Address | None = None
     pages: Sequence[Address] = ()
@@ -63,7 +67,10 @@ class Plan:
     hints: Sequence[str] = ()
     show_banner: bool = True
     has_login: bool = False
+    web: Address | None = None
+    page: str | None = None
     control_fd: int = NO_DESCRIPTOR
+    ready_fd: int = NO_DESCRIPTOR
     discard: str | None = None
     began_ms: int = 0
 
@@ -79,6 +86,7 @@ class Supervisor:
         self._to_fork: list[tuple[SupervisedProcess, asyncio.Future[None]]] = []
         self._store: SupervisedProcess | None = None
         self._brokers: list[SupervisedProcess] = []
+        self._web: SupervisedProcess | None = None
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._phase = "starting"
@@ -91,9 +99,10 @@ class Supervisor:
         self._store = store
         store.began(fork(store.name, store.run, with_owner=False), self._clock.monotonic_ms(), self._loop)
 
-    def run(self, brokers: Sequence[SupervisedProcess]) -> int:
+    def run(self, brokers: Sequence[SupervisedProcess], web: SupervisedProcess | None = None) -> int:
         """Raises OSError if the HTTP port cannot be opened."""
         self._brokers = list(brokers)
+        self._web = web
         gc.freeze()  # what children inherit is never visited, and its memory stays shared
         gc.enable()
         life = self._loop.create_task(self._live())
@@ -113,7 +122,7 @@ class Supervisor:
                 forked.cancel()
                 continue
             try:
-                child = fork(member.name, member.run, with_owner=self._control is not None)
+                child = fork(member.name, member.run, with_owner=self._control is not None and member is not self._web)
             except OSError as error:
                 forked.set_exception(error)
                 continue
@@ -155,6 +164,8 @@ class Supervisor:
             await self._start(member)
         for member in self._brokers:
             await member.ready.wait()
+        if self._web is not None:  # from now on it takes no time from brokers that start
+            await self._start(self._web)
         self._phase = "serving"
         self._report_ready()
         if notices is not None:
@@ -174,17 +185,23 @@ class Supervisor:
         own = None if self._plan.http is None else str(self._plan.http)
         is_lone = self._store is None and len(rows) == 1
         logger.info("brokers ready: brokers=%d cluster=%s duration_ms=%d", len(rows), facts.get("cluster_id"), took_ms)
+        told = {
+            "bootstrap_servers": bootstrap_servers(rows),
+            "cluster_id": facts.get("cluster_id"),
+            "http": facts.get("http") if is_lone else own,
+            "page": self._plan.page,
+            "brokers": [self._row_for_owner(member) for member in self._brokers],
+        }
         if self._control is not None:
-            self._control.tell(
-                "ready",
-                bootstrap_servers=bootstrap_servers(rows),
-                cluster_id=facts.get("cluster_id"),
-                http=facts.get("http") if is_lone else own,
-                brokers=[self._row_for_owner(member) for member in self._brokers],
-            )
+            self._control.tell("ready", **told)
+        if self._plan.ready_fd >= 0:
+            with os.fdopen(self._plan.ready_fd, "w") as ready:
+                ready.write(json.dumps(told) + "\n")
         if self._plan.show_banner:
             if self._store is not None and self._store.facts is not None:
                 rows.append(Row("store", self._store.facts["address"], None, self._store.process_id))
+            if self._web is not None and self._web.child is not None and self._plan.web is not None:
+                rows.append(Row("web", str(self._plan.web), None, self._web.process_id))
             cluster_id = str(facts.get("cluster_id"))
             _show(
                 banner(
@@ -196,12 +213,15 @@ class Supervisor:
                     took_ms,
                     self._plan.hints,
                     has_login=self._plan.has_login,
+                    page=self._plan.page,
                 )
             )
 
     def _rows(self) -> list[Row]:
         return [
-            Row(member.name, member.facts["bootstrap_servers"], member.facts["http"], member.process_id)
+            Row(
+                f"broker {member.broker_id}", member.facts["bootstrap_servers"], member.facts["http"], member.process_id
+            )
             for member in self._brokers
             if member.facts is not None
         ]
@@ -240,7 +260,7 @@ class Supervisor:
     # --- the end of a process ---
 
     def _members(self) -> list[SupervisedProcess]:
-        return [*self._brokers, *([] if self._store is None else [self._store])]
+        return [*self._brokers, *(one for one in (self._web, self._store) if one is not None)]
 
     def _reap(self) -> None:
         """Take in what has become of the processes."""
@@ -261,7 +281,9 @@ class Supervisor:
         member.ended(exit_code)
         if self._stop.is_set() or was_wanted:
             return
-        if not member.has_served and exit_code in _STARTING_REFUSED:
+        if member is self._web and exit_code == _SETTINGS_REFUSED:
+            logger.error("process not started, its own lines say why: name=%s exit_code=%d", member.name, exit_code)
+        elif member is not self._web and not member.has_served and exit_code in _STARTING_REFUSED:
             logger.critical("process not started, its own lines say why: name=%s exit_code=%d", member.name, exit_code)
             self._end(exit_code)
         elif self._control is not None and member.broker_id is not None:
@@ -297,8 +319,9 @@ class Supervisor:
         self._stop.set()
 
     async def _end_all(self) -> None:
-        """End the brokers in order, side by side, then the store, which they need for it."""
-        for group in (self._brokers, [] if self._store is None else [self._store]):
+        """End the brokers in order, with the web process side by side, then the store, which brokers need for it."""
+        beside = [] if self._web is None else [self._web]
+        for group in ([*self._brokers, *beside], [] if self._store is None else [self._store]):
             for member in group:
                 member.signal(signal.SIGTERM)
                 member.signal(signal.SIGCONT)

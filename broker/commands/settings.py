@@ -20,6 +20,7 @@ from config.definition import Setting
 from config.document import valid_words
 from config.errors import HIDDEN, ConfigError
 from config.unknown_settings import broker_setting_hint, unknown_settings
+from config.web import WebSettings, of_web_process
 from runtime.command_line.failure import Failure, InvalidUse
 from runtime.command_line.output import print_problem, print_result
 from runtime.suggestions import did_you_mean
@@ -48,22 +49,23 @@ def command(words: tuple[str, ...], override: tuple[str, ...], with_all: bool, c
             return settings_check.run(check, override, os.environ, as_json=as_json)
         path, others = _file_and_words(words)
         settings = settings_of(path, override, os.environ)
+        web = WebSettings(of_web_process(settings.given))
     except ConfigError as error:
         raise InvalidUse(error.line) from None
     for warning in (*unknown_settings(settings), *settings.provided.unresolved):
         print_problem(f"barnabas: {warning}")
-    rows = sorted(settings.definitions.values(), key=lambda row: row.name)
+    rows = sorted({**web.definitions, **settings.definitions}.values(), key=lambda row: row.name)
     chosen = [row for row in rows if all(word.lower() in row.name for word in others)]
     if not chosen:
         raise _nothing_found(others, rows)
-    shown = [row for row in chosen if with_all or others or row.effective]
+    shown = [row for row in chosen if with_all or others or _has_effect(row)]
     if as_json:
-        print_result(json.dumps([_facts(row, settings) for row in shown], indent=2))
+        print_result(json.dumps([_facts(row, settings, web) for row in shown], indent=2))
         return 0
     for row in shown:
-        _show(row, settings)
+        _show(row, settings, web)
     if len(shown) < len(chosen):
-        names = "".join(f"\n    {row.name}" for row in chosen if not row.effective)
+        names = "".join(f"\n    {row.name}" for row in chosen if not _has_effect(row))
         print_result(f"\nAccepted, without effect:{names}")
     return 0
 
@@ -82,19 +84,25 @@ def _nothing_found(words: Sequence[str], rows: Iterable[Setting]) -> Failure:
     return Failure(f"no setting has {' and '.join(words)} in its name{next(filter(None, hints), '')}")
 
 
-def _show(row: Setting, settings: BrokerSettings) -> None:
+def _has_effect(row: Setting) -> bool:
+    return row.effective or row.name in WebSettings.definitions
+
+
+def _value(row: Setting, settings: BrokerSettings, web: WebSettings) -> object:
+    return (settings if row.name in settings.definitions else web).value(row.name)
+
+
+def _show(row: Setting, settings: BrokerSettings, web: WebSettings) -> None:
     references = settings.provided.references.get(row.name, ())
     mark = f" (from {', '.join(references)})" if references else ""
-    mark += "" if row.effective else " (no effect)"
-    print_result(
-        f"{row.name} = {_shown(row, settings.value(row.name))}{mark}\n    {row.doc}\n    {_kind(row, settings)}"
-    )
+    mark += "" if _has_effect(row) else " (no effect)"
+    value = _value(row, settings, web)
+    print_result(f"{row.name} = {_shown(row, value)}{mark}\n    {row.doc}\n    {_kind(row, value)}")
 
 
-def _kind(row: Setting, settings: BrokerSettings) -> str:
+def _kind(row: Setting, value: object) -> str:
     kind = ", ".join(filter(None, (row.type.name.lower(), valid_words(row))))
-    is_default = settings.value(row.name) == row.default
-    return kind if is_default else f"{kind}; default {_shown(row, row.default)}"
+    return kind if value == row.default else f"{kind}; default {_shown(row, row.default)}"
 
 
 def _shown(row: Setting, value: object) -> str:
@@ -103,8 +111,8 @@ def _shown(row: Setting, value: object) -> str:
     return HIDDEN if row.is_sensitive else row.format(value) or ""
 
 
-def _facts(row: Setting, settings: BrokerSettings) -> dict[str, Any]:
-    value = settings.value(row.name)
+def _facts(row: Setting, settings: BrokerSettings, web: WebSettings) -> dict[str, Any]:
+    value = _value(row, settings, web)
     return {
         "name": row.name,
         "value": None if value is None else _shown(row, value),
@@ -114,6 +122,6 @@ def _facts(row: Setting, settings: BrokerSettings) -> dict[str, Any]:
         "type": row.type.name.lower(),
         "valid": valid_words(row),
         "update": row.update.value,
-        "has_effect": row.effective,
+        "has_effect": _has_effect(row),
         "doc": row.doc,
     }

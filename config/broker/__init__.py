@@ -29,6 +29,7 @@ from config.errors import ConfigError
 from config.java_classes import refused_java_classes
 from config.providers import NoFiles, Provided, ProviderFiles, known_provider_settings, resolve
 from config.sources import settings_in_environment
+from config.web import WebSettings, of_web_process
 
 MINUTE_MS = 60_000
 UNLIMITED = -1
@@ -120,9 +121,17 @@ class BrokerSettings(
 
     @property
     def names_of_others(self) -> frozenset[str]:
-        """The names that config providers and the authorizer read: no rows of this table, and known all the same."""
+        """The names that config providers, the authorizer and the web process read: no rows of this table, and known all the
+        same."""
         of_authorizer = READ_BY_AUTHORIZER if self.authorizer_class_name else frozenset()
-        return frozenset(known_provider_settings(self.given) | of_authorizer)
+        of_web = WebSettings.definitions.keys() | of_web_process(self.given).keys()
+        return frozenset(known_provider_settings(self.given) | of_authorizer | of_web)
+
+    @cached_property
+    def web_settings(self) -> WebSettings:
+        """The settings of the web process that stand among these. Raises ConfigError, but not after `check` with
+        `barnabas.web.enable`."""
+        return WebSettings(of_web_process(self.given))
 
     @property
     def without_effect(self) -> tuple[str, ...]:
@@ -193,7 +202,10 @@ class BrokerSettings(
 
     def contradictions(self) -> Iterator[ConfigError]:
         """Yield an error for each group of settings whose values contradict each other, or need Java."""
-        checks = (self._check_identity, self._check_logs, self._check_replication, self._check_acls, self._check_connections)
+        checks = (
+            self._check_identity, self._check_logs, self._check_replication, self._check_acls, self._check_connections,
+            self._check_web,
+        )  # fmt: skip
         for check in checks:
             try:
                 check()
@@ -217,6 +229,10 @@ class BrokerSettings(
                 f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
                 f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out"
             )
+
+    def _check_web(self) -> None:
+        if self.barnabas_web_enable:
+            _ = self.web_settings  # refuses invalid values
 
     def _check_identity(self) -> None:
         broker_id = self.effective_broker_id

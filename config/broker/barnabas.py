@@ -83,6 +83,9 @@ class OwnSettings(SettingTable):
     barnabas_transactional_ids_max: int = setting(
         "barnabas.transactional.ids.max", INT, 100_000, at_least(1), effective=True,
         doc="Transactional ids of a partition of __transaction_state at most: new ones beyond it get POLICY_VIOLATION.")
+    barnabas_web_enable: bool = setting("barnabas.web.enable", BOOLEAN, False, effective=True,
+        doc="Whether a web process is started beside the broker, or the brokers of one command: a page about the cluster, and "
+        "HTTP to read and write records. The settings of the web process may stand among those of the broker.")
     barnabas_zookeeper_sasl_password: Password | None = setting(
         "barnabas.zookeeper.sasl.password", PASSWORD, None, effective=True,
         doc="Password of barnabas.zookeeper.sasl.username.")

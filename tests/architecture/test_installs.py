@@ -36,7 +36,7 @@ INSTALLER = re.compile(
 WORD = re.compile(r"barnabas(?:\\?\[[a-z,]*\\?\])?(?:[=<>~!@].*)?", re.IGNORECASE)
 FROM = re.compile(r"--from\s+[./]\S+\s+barnabas\b")
 """Which says what is installed, and then which command of it runs."""
-WITH_EXTRA = re.compile(r"\bbarnabas\\?\[(?:cli|spark|dev|[a-z]+,)")
+WITH_EXTRA = re.compile(r"\bbarnabas\\?\[(?:cli|spark|web|dev|[a-z]+,)")
 
 
 def complaints(text: str) -> list[str]:

@@ -30,6 +30,7 @@ PACKAGES = (
     "runtime",
     "security",
     "storage",
+    "web",
 )
 CALLS = ("debug", "info", "warning", "error", "exception", "critical", "log")
 NAMES = ("ACL", "ACLs", "AlterPartition", "HTTP", "ISR", "ISRs", "ZooKeeper")

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0
 SERVER = (
     "broker", "client", "config", "controller", "coordinator", "metadata", "protocol", "replication", "runtime",
-    "security", "storage", "tools",
+    "security", "storage", "tools", "web",
 )  # fmt: skip
 
 

@@ -63,7 +63,8 @@ def test_the_wheel_holds_one_top_level_name(wheel: Path) -> None:
     modules = {
         str(path.relative_to(ROOT)) for package in ("config", "protocol") for path in (ROOT / package).rglob("*.py")
     }
-    assert modules <= {name.removeprefix("barnabas/_server/") for name in names}
+    page = {str(path.relative_to(ROOT)) for path in (ROOT / "web" / "static").rglob("*") if path.is_file()}
+    assert page and page | modules <= {name.removeprefix("barnabas/_server/") for name in names}
 
 
 def test_the_wheel_tells_what_it_needs_and_what_it_gives(wheel: Path) -> None:
@@ -73,7 +74,7 @@ def test_the_wheel_tells_what_it_needs_and_what_it_gives(wheel: Path) -> None:
         gives = configparser.ConfigParser()
         gives.read_string(archive.read(f"{folder}/entry_points.txt").decode())
     assert re.split("[<>=,]+", told["Requires-Python"]) == ["", f"3.{NEWEST[1] + 1}", "3.11"]
-    assert {"cli", "spark"} <= set(told.get_all("Provides-Extra", []))
+    assert {"cli", "spark", "web"} <= set(told.get_all("Provides-Extra", []))
     assert gives["console_scripts"]["barnabas"] == "barnabas.cli:main"
     assert gives["pytest11"]["barnabas"] == "barnabas.pytest_plugin"
 

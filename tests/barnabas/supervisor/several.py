@@ -69,7 +69,7 @@ class Several:
         for line in self.process.stdout:
             self.banner += line
             words = line.split()
-            if line.startswith(("  broker ", "  store ")):
+            if line.startswith(("  broker ", "  store ", "  web ")):
                 name = " ".join(words[:-3])
                 self.addresses[name], self.processes[name] = words[-3], int(words[-1])
             if "cluster health" in line:
@@ -96,7 +96,7 @@ class Several:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(address for name, address in self.addresses.items() if name != "store")
+        return ",".join(address for name, address in self.addresses.items() if name.startswith("broker"))
 
 
 def produce(bootstrap_servers: str, topic: str, values: Sequence[str], **settings: object) -> None:

@@ -31,6 +31,12 @@ def test_columns_are_aligned_and_the_next_commands_are_told() -> None:
     ]
 
 
+def test_the_page_is_told() -> None:
+    text = banner("0.1.0", "c1", ROWS[:1], None, ["/a"], 0, [], page="http://h:8082")
+    assert text.startswith("Barnabas 0.1.0 is ready, after 0.00 s: 1 broker of cluster c1\n")
+    assert "  page      http://h:8082/ui/" in text.splitlines()
+
+
 def test_who_needs_a_login_is_told_so() -> None:
     last = banner("0.1.0", "c1", ROWS, None, ["/a"], 0, [], has_login=True).splitlines()[-1]
     assert last == "  try it    barnabas cluster health --bootstrap-server h:9092 --command-config FILE"

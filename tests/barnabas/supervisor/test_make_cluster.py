@@ -17,14 +17,19 @@ from tests.barnabas.supervisor.several import PATIENCE_S, Several, until
 
 ROOT = Path(__file__).resolve().parents[3]
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
-FREE = ["offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1", "barnabas.http.port=0"]
+FREE = [
+    "offsets.topic.num.partitions=1",
+    "transaction.state.log.num.partitions=1",
+    "barnabas.http.port=0",
+    "barnabas.web.port=0",
+]
 
 
 def lines_of(target: str, *variables: str, settings: list[str]) -> list[list[str]]:
     """What make runs for a target, with this interpreter in the place of that of .venv-run."""
     arguments = " ".join(f"--override {setting}" for setting in (*FREE, *settings))
     told = subprocess.run(
-        ["make", "--no-print-directory", "-n", "-o", ".venv-run/.stamp", target, f"ARGS={arguments}", *variables],
+        ["make", "--no-print-directory", "-n", "-o", ".venv-run/.web", target, f"ARGS={arguments}", *variables],
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
     ).stdout.replace("\\\n", " ")  # fmt: skip
     lines = [shlex.split(line) for line in told.splitlines()]
