@@ -1,0 +1,73 @@
+"""What is around every view: navigation, keys, the theme."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from barnabas.embedded import EmbeddedBroker
+from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
+from tests.web.running import running_web
+
+pytestmark = [needs_chromium, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with EmbeddedBroker({"orders": 3, "payments": 1}) as broker, running_web(broker.bootstrap_servers) as web:
+        yield web.url
+
+
+@pytest.fixture(scope="module")
+def page(url: str) -> Iterator[Page]:
+    with chromium() as browser, opened(browser, f"{url}/ui/topics") as page:
+        yield page
+
+
+def test_a_link_an_address_and_a_key_lead_to_the_same_view(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/topics")
+    page.get_by_role("link", name="orders").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topic orders")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topic orders")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topics")
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Topic orders")
+
+
+def test_a_search_in_a_table_is_in_the_address(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/topics")
+    expect(page.get_by_role("link", name="orders")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("pay")
+    expect(page.get_by_role("link", name="orders")).to_have_count(0)
+    expect(page.get_by_role("link", name="payments")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?filter=pay$"))
+
+
+def test_the_keys_are_told_and_the_window_closes_by_escape(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/topics")
+    page.get_by_role("link", name="orders").focus()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("go to the search box")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_light_and_dark_are_readable(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/topics")
+    for theme in ("dark", "light"):
+        page.get_by_label("Colours").select_option(theme)
+        expect(page.get_by_role("link", name="orders")).to_be_visible()
+        assert_accessible(page)
+        screenshot(page, f"topics-{theme}")
+
+
+def test_an_address_without_a_view_says_where_to_begin(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/nothing/here")
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")

@@ -1,0 +1,84 @@
+// Lines over time, as SVG, with a text that says the same.
+// Rules: a gap in the points is a gap in the line. Times are in ms; `null` is a value that is not known.
+import { html, useState } from "../vendor/preact.js";
+import { timeText } from "./format.js";
+
+const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [640, 160, 64, 22, 8];
+const STEPS = 4;
+
+/**
+ * @param {{title: string, times: number[], lines: {label: string, values: (number | null)[]}[],
+ *   format: (value: number) => string, note?: string}} given `format` shows a value; `note` says why there is little
+ */
+export function Plot({ title, times, lines, format, note = "" }) {
+  const [at, setAt] = useState(null);
+  const known = lines.flatMap((line) => line.values).filter((value) => value !== null && value !== undefined);
+  if (times.length < 2 || !known.length) {
+    return html`<figure class="plot"><figcaption>${title}</figcaption><p class="muted">${note || "There are no figures yet: the first come within half a minute."}</p></figure>`;
+  }
+  const top = roundUp(Math.max(...known));
+  const x = (index) => LEFT + ((times[index] - times[0]) / (times.at(-1) - times[0])) * (WIDTH - LEFT - 4);
+  const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
+  const point = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const place = ((event.clientX - box.left) / box.width) * WIDTH;
+    setAt(times.reduce((best, _, index) => (Math.abs(x(index) - place) < Math.abs(x(best) - place) ? index : best), 0));
+  };
+  const shown = at ?? times.length - 1;
+  return html`
+    <figure class="plot">
+      <figcaption>${title}</figcaption>
+      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${spoken(title, lines, format)} onPointerMove=${point} onPointerLeave=${() => setAt(null)}>
+        ${Array.from({ length: STEPS + 1 }, (_, step) => (top * step) / STEPS).map(
+          (value) => html`
+            <line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(value)} y2=${y(value)} />
+            <text class="axis" x=${LEFT - 6} y=${y(value) + 4} text-anchor="end">${format(value)}</text>
+          `,
+        )}
+        <text class="axis" x=${LEFT} y=${HEIGHT - 4}>${timeText(times[0])}</text>
+        <text class="axis" x=${WIDTH} y=${HEIGHT - 4} text-anchor="end">${timeText(times.at(-1))}</text>
+        ${lines.map((line, index) => html`<path class="line line-${index % 6}" d=${pathOf(line.values, x, y)} />`)}
+        ${at !== null && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
+      </svg>
+      <ul class="legend">
+        ${lines.map(
+          (line, index) => html`
+            <li><span class="mark line-${index % 6}" aria-hidden="true"></span>${line.label}${" "}
+              <strong>${line.values[shown] === null || line.values[shown] === undefined ? "–" : format(line.values[shown])}</strong></li>
+          `,
+        )}
+        ${at !== null && html`<li class="muted">${timeText(times[at])}</li>`}
+      </ul>
+      ${note && html`<p class="muted">${note}</p>`}
+    </figure>
+  `;
+}
+
+function pathOf(values, x, y) {
+  let path = "";
+  let isDrawing = false;
+  for (const [index, value] of values.entries()) {
+    if (value === null || value === undefined) {
+      isDrawing = false;
+      continue;
+    }
+    path += `${isDrawing ? "L" : "M"}${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+    isDrawing = true;
+  }
+  return path;
+}
+
+function roundUp(value) {
+  if (value <= 0) return 1;
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 4, 5, 8, 10].map((each) => each * unit).find((each) => each >= value);
+}
+
+function spoken(title, lines, format) {
+  const each = lines.map(({ label, values }) => {
+    const known = values.filter((value) => value !== null && value !== undefined);
+    if (!known.length) return `${label}: not known`;
+    return `${label}: now ${format(known.at(-1))}, at most ${format(Math.max(...known))}`;
+  });
+  return `${title}. ${each.join("; ")}.`;
+}

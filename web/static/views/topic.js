@@ -1,0 +1,7 @@
+// One topic: its partitions and settings.
+import { html } from "../vendor/preact.js";
+import { TopicTabs } from "../parts/topic_tabs.js";
+
+export function Topic({ topic }) {
+  return html`<${TopicTabs} topic=${topic} current="topic" />`;
+}
