@@ -10,6 +10,11 @@ class LoginRefused(RuntimeError):
     rights. The text has no secret."""
 
 
+class NotAuthenticated(ConnectionError):
+    """A broker refuses the login of this client, so that there is no connection. The text has the broker's reason and no
+    secret."""
+
+
 class ClusterUnavailable(ConnectionError):
     """No usable answer came in time; the text says of what, and the last reason."""
 

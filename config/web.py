@@ -56,6 +56,10 @@ class WebSettings(SettingTable):
     barnabas_log_level: tuple[str, ...] = setting(
         "barnabas.log.level", LIST, ("INFO",), LOG_LEVELS,
         doc="The least level that is logged, and LOGGER=LEVEL for single loggers, separated by commas.")  # fmt: skip
+    barnabas_web_allowed_hosts: tuple[str, ...] = setting(
+        "barnabas.web.allowed.hosts", LIST, (),
+        doc="Names by which the page is reached besides that of barnabas.web.base.uri and those of loopback, with a port or "
+        "for every port. A request with any other Host is refused: another site could have pointed its name here.")  # fmt: skip
     barnabas_web_base_uri: str = setting(
         "barnabas.web.base.uri", STRING, "",
         doc="The address by which browsers and HTTP clients reach the page, such as https://kafka.example.com. Links in "
@@ -101,6 +105,9 @@ class WebSettings(SettingTable):
         "barnabas.web.ssl.keystore.password", PASSWORD, None, doc="The password of this file.")  # fmt: skip
     barnabas_web_ssl_keystore_type: str | None = setting(
         "barnabas.web.ssl.keystore.type", STRING, None, doc="Its type, which is also seen from the file.")  # fmt: skip
+    barnabas_web_session_idle_ms: int = setting(
+        "barnabas.web.session.idle.ms", LONG, 30 * 60_000, at_least(1_000),
+        doc="Time after which somebody who does nothing on the page is logged out.")  # fmt: skip
     barnabas_web_trusted_proxies: tuple[str, ...] = setting(
         "barnabas.web.trusted.proxies", LIST, (),
         doc="Addresses of proxies in front, or networks such as 10.1.0.0/16: what they say in X-Forwarded-* about the client "

@@ -24,9 +24,11 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from protocol.errors import KafkaError
+from web.access import routes as access_routes
+from web.access.access import Access
+from web.access.gate import Gate
 from web.cluster.users import UserClusters
 from web.errors import HttpProblem
-from web.page import session_state
 from web.parts import WebParts
 from web.rest_v2 import routes as rest_v2
 from web.rest_v3 import routes as rest_v3
@@ -47,21 +49,19 @@ def create_application(
     settings: WebSettings, client: ClientSettings, surroundings: Surroundings, base_uri: str
 ) -> FastAPI:
     """Return the application; what it opens is closed when its lifespan ends. `base_uri` is where it is reached."""
+    users = UserClusters(client, surroundings)
+    access = Access(settings, client, surroundings, users, base_uri)
     parts = WebParts(
-        settings,
-        client,
-        surroundings,
-        UserClusters(client, surroundings),
-        base_uri.rstrip("/"),
-        registry_of(settings, surroundings),
+        settings, client, surroundings, users, base_uri.rstrip("/"), registry_of(settings, surroundings), access
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
-            yield
+            async with access.looked_after():
+                yield
         finally:
-            await parts.users.close()
+            await users.close()
             await surroundings.close()
 
     application = FastAPI(
@@ -69,7 +69,8 @@ def create_application(
     )
     application.state.parts = parts
     _add_errors(application)
-    application.include_router(session_state.router)
+    application.add_middleware(Gate, access=access)
+    application.include_router(access_routes.router)
     application.include_router(rest_v2.router)
     application.include_router(rest_v3.router)
     _add_page(application)

@@ -43,7 +43,7 @@ def command(
         if port is not None:
             given["barnabas.web.port"] = str(port)
         settings = WebSettings(given)
-        client = parse_client(given, DEFAULTS, servers=bootstrap_server)
+        client = parse_client(given, DEFAULTS, servers=bootstrap_server, needs_user=False)
     except (ConfigError, SettingsError) as error:
         print_problem(f"barnabas: {error}")
         return EXIT_USAGE

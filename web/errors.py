@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.responses import JSONResponse
 
+from client.errors import NotAuthenticated
 from protocol.errors import ErrorCode, KafkaError
 from tools.failures import hint_of
 
@@ -77,6 +78,8 @@ class HttpProblem(Exception):
     @classmethod
     def of(cls, error: KafkaError | OSError) -> HttpProblem:
         """Return what an error of the client is to who has asked by HTTP."""
+        if isinstance(error, NotAuthenticated):
+            return cls(401, f"the cluster does not accept this login: {error}", code="LOGIN_REFUSED")
         if isinstance(error, OSError):
             return cls(
                 503,

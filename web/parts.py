@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from client.settings.values import ClientSettings
     from config.web import WebSettings
+    from web.access.access import Access
     from web.cluster.users import UserClusters
     from web.schemas.registry import SchemaRegistry
     from web.surroundings import Surroundings
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class WebParts:
     """`base_uri` is where this process is reached, without a slash at its end. `client` are the settings of the process,
-    with the login that it has been given, if any. `schemas` is None where no schema registry is named."""
+    with the login that it has been given, if any. `schemas` is None where no schema registry is named. `access`
+    knows who asks."""
 
     settings: WebSettings
     client: ClientSettings
@@ -24,3 +26,4 @@ class WebParts:
     users: UserClusters
     base_uri: str
     schemas: SchemaRegistry | None
+    access: Access

@@ -8,13 +8,16 @@ async def things(cluster: Cluster) -> ...          the caller's connections, unt
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
 
+from web.access.gate import Caller
 from web.cluster.user_cluster import UserCluster
 from web.errors import HttpProblem
 from web.parts import WebParts
+
+CHALLENGE: Final = 'Basic realm="Kafka", charset="UTF-8"'
 
 
 def parts_of(request: Request) -> WebParts:
@@ -22,12 +25,23 @@ def parts_of(request: Request) -> WebParts:
     return cast("WebParts", request.app.state.parts)
 
 
+def caller_of(request: Request) -> Caller:
+    """Return where a request comes from."""
+    return cast("Caller", request.state.caller)
+
+
 async def cluster_of(request: Request) -> AsyncIterator[UserCluster]:
     """Give the cluster, as whoever asks. Raises HttpProblem 401 where the cluster wants a login and there is none."""
-    parts = parts_of(request)
-    if parts.client.login is not None:
-        raise HttpProblem(401, "log in first", code="NOT_LOGGED_IN")
-    async with parts.users.lease(None) as cluster:
+    parts, caller = parts_of(request), caller_of(request)
+    try:
+        identity = await parts.access.identity(caller.authorization, caller.session, caller.sender.address)
+    except HttpProblem as problem:
+        if (
+            problem.status == 401 and not caller.is_of_browser
+        ):  # a browser would ask for a password in a window of its own
+            problem.headers["WWW-Authenticate"] = CHALLENGE
+        raise
+    async with parts.users.lease(identity.login, identity.name) as cluster:
         yield cluster
 
 
@@ -42,6 +56,7 @@ def require_writes(request: Request) -> None:
         )
 
 
+Asking = Annotated[Caller, Depends(caller_of)]
 Parts = Annotated[WebParts, Depends(parts_of)]
 Cluster = Annotated[UserCluster, Depends(cluster_of)]
 WRITING = Depends(require_writes)

@@ -7,8 +7,9 @@ Requests that wait at a broker (long fetches, JoinGroup) delay what follows them
 
 Rules: what an answer to a request of the caller's disproves is told by the caller (`forget_...`), and asked again. Bounded: one
 question about topics at a time.
-Errors: OSError when no answer came, ClusterUnavailable among them when none came in time, KafkaError for an answer that is an
-error, or when a broker does not know a request in any version of this client.
+Errors: OSError when no answer came, ClusterUnavailable among them when none came in time, NotAuthenticated when a broker
+refuses the login, which no repetition mends; KafkaError for an answer that is an error, or when a broker does not know a
+request in any version of this client.
 Source: Kafka NetworkClient, Metadata, KIP-899 (back to the first addresses when no known broker answers); KafkaAdminClient.
 """
 
@@ -22,7 +23,7 @@ from client.admin.driver import AskAny, AskBrokers, Pause, carried_out, coordina
 from client.attempts import FIRST_ANSWER_S, AttemptTimes
 from client.backoff import Backoff
 from client.cluster_view import ClusterView
-from client.errors import ClusterUnavailable
+from client.errors import ClusterUnavailable, NotAuthenticated
 from client.event_loop.broker_client import BrokerClient
 from client.opening import Ask, Known, VersionRanges, ask_versions
 from client.versions import common_version
@@ -149,6 +150,8 @@ class AsyncClusterClient:
                     return await self._send_all(broker_id, step, limit_ms)
                 except KafkaError as error:
                     return error
+                except NotAuthenticated:
+                    raise
                 except OSError as error:
                     self._unreached.add(broker_id)
                     reasons.append(f"{self._shown(broker_id)}: {reason_of(error)}")
@@ -184,6 +187,8 @@ class AsyncClusterClient:
                 )
         except KafkaError as error:
             return error
+        except NotAuthenticated as error:
+            return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error))
         except OSError as error:
             return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self._shown(broker_id)}: {reason_of(error)}")
         return found[0][1]

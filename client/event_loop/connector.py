@@ -1,7 +1,7 @@
 """How connections to brokers are opened: over a network, with TLS or without, and logged in where the brokers want it.
 
 Rules: `open` returns when the broker has accepted this client; else it raises ConnectionError with the reason, without a
-secret.
+secret, and NotAuthenticated where the broker refuses the login.
 Source: Kafka ChannelBuilders.clientChannelBuilder, SaslClientAuthenticator.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from client.errors import LoginRefused
+from client.errors import LoginRefused, NotAuthenticated
 from client.event_loop.connection import LoginSession, OutgoingConnection
 from protocol.primitives import DecodeError
 from protocol.schema import MAX_ELEMENTS
@@ -58,6 +58,6 @@ class Connector:
             async with asyncio.timeout(terms.timeout_ms / 1000):
                 await connection.log_in(LoginSession(terms.login, terms.randomness, terms.work))
         except LoginRefused as error:
-            raise ConnectionError(f"authentication failed: {error}") from error
+            raise NotAuthenticated(f"authentication failed: {error}") from error
         except (TimeoutError, DecodeError) as error:
             raise ConnectionError(f"authentication not finished: {reason_of(error)}") from error

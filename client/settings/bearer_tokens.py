@@ -56,6 +56,8 @@ class BearerTokens:
 
     def _new(self, settings: BearerSettings, now_s: float) -> LoginToken:
         """Raises ValueError, LoginRefused, OSError."""
+        if settings.token:
+            return LoginToken.parse(settings.token.encode(), settings.name_claim)
         if settings.url is None:
             text = unsecured_token(dict(settings.unsecured), int(now_s * 1000))
             return LoginToken.parse(text.encode(), settings.name_claim)

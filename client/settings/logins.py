@@ -16,6 +16,7 @@ from typing import Final
 
 from client.mechanisms import MECHANISMS, LoginMechanism
 from client.settings.given import Given
+from client.settings.names import LOGIN
 from client.settings.tls import parse_tls
 from client.settings.values import BearerSettings, LoginSettings, SettingsError, StoreSource, TlsSettings, TrustSettings
 from security.sasl.jaas import LoginModule, parse_login_modules
@@ -34,10 +35,16 @@ _CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"  # n
 _UNSECURED: Final = "sasl.oauthbearer.config"
 _EXTENSION: Final = "extension_"
 _USUAL: Final = BearerSettings()
+_OF_NO_USER: Final = (
+    MECHANISM, "https.ca.location", "https.ca.pem", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
+    "sasl.oauthbearer.sub.claim.name",
+)  # fmt: skip
+"""Settings of logins that do not say who logs in."""
 
 
-def parse_login(given: Given) -> LoginSettings:
-    """Return the login of a client whose security protocol has SASL. Raises SettingsError."""
+def parse_login(given: Given, *, needs_user: bool = True) -> LoginSettings:
+    """Return the login of a client whose security protocol has SASL. Without `needs_user` it may be a mechanism alone. Raises
+    SettingsError."""
     module = _module(given)
     mechanism = _mechanism(given, module)
     if module is not None and module.short_name not in (each.rpartition(".")[2] for each in mechanism.modules):
@@ -45,6 +52,8 @@ def parse_login(given: Given) -> LoginSettings:
         raise SettingsError(
             f"{given.shown(JAAS)} of {mechanism.name} has one {needed}, not {module.short_name}: {mechanism.example}"
         )
+    if not needs_user and given.first_of(name for name in LOGIN if name not in _OF_NO_USER) is None:
+        return LoginSettings(mechanism.name)
     options = {} if module is None else module.options
     return (_bearer_login if mechanism.takes_token else _password_login)(mechanism, given, options)
 

@@ -31,9 +31,10 @@ def parse_client(
     *,
     servers: str | None = None,
     prefix: str = "",
+    needs_user: bool = True,
 ) -> ClientSettings:
     """Return the settings among `properties`, each of whose names has `prefix`. `servers` comes before those that they name.
-    Raises SettingsError."""
+    Without `needs_user` the login may be a mechanism alone. Raises SettingsError."""
     given = Given(properties, prefix)
     usual = defaults or ClientSettings(servers=())
     protocol = _protocol(given)
@@ -46,7 +47,7 @@ def parse_client(
         servers=usual.servers if servers is None else addresses(given.shown(SERVERS), servers),
         client_id=given.text("client.id") or usual.client_id,
         tls=parse_tls(given) if protocol.endswith("SSL") else None,
-        login=parse_login(given) if protocol.startswith("SASL") else None,
+        login=parse_login(given, needs_user=needs_user) if protocol.startswith("SASL") else None,
         request_timeout_ms=given.number("request.timeout.ms", usual.request_timeout_ms, 1),
         connect_timeout_ms=given.number("socket.connection.setup.timeout.ms", usual.connect_timeout_ms, 1),
         api_timeout_ms=given.number("default.api.timeout.ms", usual.api_timeout_ms),

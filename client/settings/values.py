@@ -71,10 +71,11 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class BearerSettings:
-    """Where bearer tokens come from: `url` is a file, or an endpoint that gives one to the client `client_id`. None: nobody
-    signs them, and `unsecured` are the options of Kafka's login module that describe them."""
+    """Where bearer tokens come from: `url` is a file, or an endpoint that gives one to the client `client_id`. None: `token` is
+    the only one; without it nobody signs them, and `unsecured` are the options of Kafka's login module that describe them."""
 
     url: str | None = None
+    token: str = field(default="", repr=False)
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     scope: str | None = None
@@ -89,13 +90,18 @@ class BearerSettings:
 @dataclass(frozen=True, slots=True)
 class LoginSettings:
     """`mechanism` is a name of `client.mechanisms`. With `is_token`, user and password are the id and the HMAC of a
-    delegation token. OAUTHBEARER has `bearer` alone."""
+    delegation token. OAUTHBEARER has `bearer` alone. A login that has none of these is only the mechanism by which users log
+    in."""
 
     mechanism: str
     username: str = ""
     password: str = field(default="", repr=False)
     is_token: bool = False
     bearer: BearerSettings | None = None
+
+    @property
+    def has_user(self) -> bool:
+        return bool(self.username) or self.bearer is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from fastapi import APIRouter
 
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
@@ -28,18 +29,30 @@ WRITES = {"barnabas.web.write.enable": "true"}
 
 @asynccontextmanager
 async def app_client(
-    servers: str, settings: Mapping[str, str] | None = None, surroundings: Surroundings | None = None
+    servers: str,
+    settings: Mapping[str, str] | None = None,
+    surroundings: Surroundings | None = None,
+    *,
+    router: APIRouter | None = None,
+    peer: str = "127.0.0.1",
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application in this process, on this event loop, over the brokers `servers`. Each answer is checked
-    against the application's OpenAPI description."""
+    against the application's OpenAPI description. `router` has endpoints of the test's own; `peer` is the address from which
+    the client comes."""
     given = {"bootstrap.servers": servers, **(settings or {})}
+    own = WebSettings(given)
     application = create_application(
-        WebSettings(given), parse_client(given, DEFAULTS), surroundings or Surroundings(), BASE_URI
+        own,
+        parse_client(given, DEFAULTS, needs_user=False),
+        surroundings or Surroundings(),
+        own.barnabas_web_base_uri or BASE_URI,
     )
+    if router is not None:
+        application.include_router(router)
     async with (
         application.router.lifespan_context(application),
         httpx.AsyncClient(
-            transport=httpx.ASGITransport(application),
+            transport=httpx.ASGITransport(application, client=(peer, 5_000)),
             base_url=BASE_URI,
             event_hooks={"response": [Description(application.openapi()).check]},
         ) as client,

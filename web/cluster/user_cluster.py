@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from client.event_loop.cluster_client import AsyncClusterClient
 from client.event_loop.producer import AsyncProducer
@@ -33,25 +33,19 @@ if TYPE_CHECKING:
     from web.surroundings import Surroundings
 
 T = TypeVar("T")
-ANONYMOUS: Final = "ANONYMOUS"
-"""Kafka's name of who has not logged in."""
 
 
 class UserCluster:
-    """`settings` have the user's login. Closed by `web.cluster.users`."""
+    """`settings` have the user's login, `name` is the user as people know it. Closed by `web.cluster.users`."""
 
-    def __init__(self, settings: ClientSettings, surroundings: Surroundings) -> None:
+    def __init__(self, settings: ClientSettings, surroundings: Surroundings, name: str) -> None:
         """Raises SettingsError."""
+        self.name = name
         self.settings = settings
         self._surroundings = surroundings
         self._connector = connector_of(settings, surroundings.network, surroundings.randomness)
         self.client = self.new_client()
         self._producer: tuple[AsyncClusterClient, AsyncProducer] | None = None
-
-    @property
-    def name(self) -> str:
-        """The user, as people know it."""
-        return self.settings.login.username if self.settings.login is not None else ANONYMOUS
 
     async def close(self) -> None:
         if self._producer is not None:

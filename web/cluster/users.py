@@ -56,13 +56,14 @@ class UserClusters:
             await found.cluster.close()
 
     @asynccontextmanager
-    async def lease(self, login: LoginSettings | None) -> AsyncIterator[UserCluster]:
-        """Use the cluster as this user, None without a login. Raises HttpProblem when there are too many users."""
+    async def lease(self, login: LoginSettings | None, name: str) -> AsyncIterator[UserCluster]:
+        """Use the cluster with this login, None without one, as the user `name`. Raises HttpProblem when there are too many
+        users."""
         await self._close_idle()
         found = self._open.get(login)
         if found is None:
             await self._make_room()
-            cluster = UserCluster(replace(self._settings, login=login), self._surroundings)
+            cluster = UserCluster(replace(self._settings, login=login), self._surroundings, name)
             found = self._open[login] = _Open(cluster, 0, 0)
         found.leases_count += 1
         try:

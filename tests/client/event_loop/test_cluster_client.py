@@ -11,7 +11,7 @@ import pytest
 
 from client.admin import brokers, groups, offsets, topics
 from client.admin.steps import KeyKind
-from client.errors import ClusterUnavailable
+from client.errors import ClusterUnavailable, NotAuthenticated
 from client.event_loop.cluster_client import AsyncClusterClient
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -40,16 +40,18 @@ KNOWN = (
 
 class Connector:
     """Connections of the event loop to scripted brokers. Those in `slow` take some seconds for each answer, those in `hanging`
-    give none."""
+    give none, those in `refusing` refuse the login."""
 
-    def __init__(self, cluster: Cluster, hanging: set[int]) -> None:
-        self.cluster, self.hanging = cluster, hanging
+    def __init__(self, cluster: Cluster, hanging: set[int], refusing: set[int]) -> None:
+        self.cluster, self.hanging, self.refusing = cluster, hanging, refusing
 
     async def open(self, host: str, _port: int, _client_id: str, *, max_elements: int) -> Connection:
         del max_elements
         broker = int(host.rpartition("-")[2])
         if broker in self.cluster.down:
             raise ConnectionRefusedError(111, "Connection refused")
+        if broker in self.refusing:
+            raise NotAuthenticated("authentication failed: wrong")
         return Connection(self, broker)
 
 
@@ -83,10 +85,11 @@ class World:
         self.cluster = Cluster({A: 0, B: 2})
         self.cluster.logs[A] = encode_batch([Record(0, 50, None, b"a"), Record(1, 60, None, b"b")])
         self.hanging: set[int] = set()
+        self.refusing: set[int] = set()
 
     def client(self, **limits: Any) -> AsyncClusterClient:
         servers = [Address("broker-0", PORT), Address("broker-1", PORT)]
-        connector: Any = Connector(self.cluster, self.hanging)
+        connector: Any = Connector(self.cluster, self.hanging, self.refusing)
         return AsyncClusterClient(connector, servers, "test", random.Random(7), **limits)
 
 
@@ -97,6 +100,23 @@ def world() -> World:
 
 def now_s() -> float:
     return asyncio.get_running_loop().time()
+
+
+@simulated(1)
+async def test_a_refused_login_is_not_tried_again(world: World) -> None:
+    world.refusing |= {0, 1}
+    began_s = now_s()
+    client = world.client()
+    with pytest.raises(NotAuthenticated, match="authentication failed: wrong"):
+        await client.topics()
+    assert now_s() == began_s
+    world.refusing.clear()
+    await client.topics()
+    world.refusing.add(1)
+    found = await client.run(brokers.each_broker(MetadataRequest(topics=[]), [1]))
+    assert isinstance(found[1], KafkaError)
+    assert found[1].code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    await client.close()
 
 
 @simulated(1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from client.errors import NotAuthenticated
 from client.event_loop.broker_client import BrokerClient
 from client.event_loop.connector import Connector, LoginTerms
 from client.opening import Login
@@ -166,7 +167,7 @@ def test_a_broker_that_does_not_take_the_login(change: dict[str, Any], reason: s
 
 def test_a_wrong_password_is_an_error_without_it() -> None:
     async def run(_loop: SimLoop) -> None:
-        with pytest.raises(ConnectionError) as failed:
+        with pytest.raises(NotAuthenticated) as failed:
             await connector_to(plain_broker(), password="other-secret").open("broker", 9092, "1")
         assert str(failed.value) == (
             "authentication failed: PLAIN: Authentication failed: Invalid username or password"

@@ -60,6 +60,12 @@ def test_a_token_in_a_file(tmp_path: Path) -> None:
     assert tokens.current(settings).text == signed_until(NOW_S + 5)
 
 
+def test_a_token_that_is_given_as_it_is() -> None:
+    settings = BearerSettings(token=signed_until(NOW_S + 5))
+    assert BearerTokens(lambda: NOW_S).current(settings).text == settings.token
+    assert settings.token not in repr(settings)
+
+
 def test_a_token_that_is_made_here_says_when_it_ends() -> None:
     unsecured = (("unsecuredLoginPrincipalClaimName", "azp"), ("unsecuredLoginStringClaim_azp", "alice"))
     found = BearerTokens(lambda: NOW_S).current(BearerSettings(name_claim="azp", unsecured=unsecured))

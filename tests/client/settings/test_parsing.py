@@ -147,6 +147,21 @@ def bearer(given: dict[str, str]) -> Any:
     return login.bearer
 
 
+def test_a_login_may_be_a_mechanism_alone_where_others_log_in() -> None:
+    given = {"bootstrap.servers": "a", "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+    login = parse_client(given, needs_user=False).login
+    assert login == LoginSettings("SCRAM-SHA-512")
+    assert not login.has_user
+    with pytest.raises(SettingsError, match=r"sasl\.username is missing"):
+        parse_client(given)
+    with pytest.raises(SettingsError, match=r"sasl\.password is missing"):
+        parse_client({**given, "sasl.username": "alice"}, needs_user=False)
+    with pytest.raises(SettingsError, match=r"sasl\.mechanism is missing"):
+        parse_client({"bootstrap.servers": "a", "security.protocol": "SASL_SSL"}, needs_user=False)
+    whole = parse_client({**given, "sasl.username": "alice", "sasl.password": "x"}, needs_user=False).login
+    assert whole == LoginSettings("SCRAM-SHA-512", "alice", "x")
+
+
 def test_where_bearer_tokens_come_from() -> None:
     found = bearer(BEARER)
     assert (found.url, found.client_id, found.client_secret, found.scope) == ("https://issuer/token", "x", SECRET, "s")

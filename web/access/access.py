@@ -1,0 +1,140 @@
+"""Who asks: by the header Authorization, else by the session of the page, else nobody, where the cluster wants no login.
+
+    login   ->  brokers accept it  ->  a session, its id in a cookie
+    request ->  identity           ->  the cluster with the login of that user
+
+Rules: what a user may do is decided by the cluster alone. The login that the process itself has been given is never a user's.
+Secrets are in memory only, until a session ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from runtime.tasks import TaskScope
+from web.access.cookies import SessionCookie
+from web.access.credentials import BadCredentials, PasswordCredentials, parse_authorization
+from web.access.failed_logins import FailedLogins
+from web.access.identity import ANONYMOUS
+from web.access.origins import OwnHosts
+from web.access.proxies import TrustedProxies
+from web.access.sessions import SessionLimits, Sessions, TooManySessions, new_secret
+from web.access.user_logins import UserLogins
+from web.access.verification import Verification
+from web.errors import HttpProblem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from client.settings.values import ClientSettings
+    from config.web import WebSettings
+    from web.access.identity import Identity
+    from web.access.sessions import Session
+    from web.cluster.users import UserClusters
+    from web.surroundings import Surroundings
+
+
+LOOKED_AFTER_S: Final = 30
+
+
+class Access:
+    """`client` are the settings of the process, `users` the clusters of those who are here."""
+
+    def __init__(
+        self,
+        settings: WebSettings,
+        client: ClientSettings,
+        surroundings: Surroundings,
+        users: UserClusters,
+        base_uri: str,
+    ) -> None:
+        self.logins = UserLogins(client)
+        self.proxies = TrustedProxies(settings.trusted_networks)
+        self.hosts = OwnHosts(base_uri, settings.barnabas_web_allowed_hosts)
+        self.cookie = SessionCookie(base_uri)
+        self.page_csrf = new_secret(surroundings.randomness)
+        """The secret of pages without a session."""
+        self.sessions = Sessions(surroundings.randomness, SessionLimits(idle_ms=settings.barnabas_web_session_idle_ms))
+        self._verification = Verification(client, surroundings, FailedLogins())
+        self._clock = surroundings.clock
+        self._users = users
+
+    def session(self, session_id: str | None, *, is_use: bool = True) -> Session | None:
+        """Return the session of this id, where it holds."""
+        if session_id is None:
+            return None
+        return self.sessions.find(session_id, self._clock.monotonic_ms(), is_use=is_use)
+
+    def csrf(self, session: Session | None) -> str:
+        """Return the secret of the page with this session."""
+        return self.page_csrf if session is None else session.csrf
+
+    async def identity(self, authorization: str | None, session: Session | None, address: str) -> Identity:
+        """Return who asks from `address`. Raises HttpProblem 401 when the cluster wants a login and there is none that holds,
+        429 when this address has failed too often; OSError when no broker answers."""
+        if not self.logins.is_needed:
+            return ANONYMOUS
+        if authorization is not None:
+            try:
+                claimed = self.logins.identity(parse_authorization(authorization))
+            except BadCredentials as error:
+                raise not_logged_in(str(error)) from None
+            await self._verification.require(claimed, address)
+            return claimed
+        if session is None:
+            raise not_logged_in("log in first")
+        return session.identity
+
+    async def log_in(self, user: str, password: str, address: str) -> Session:
+        """Begin a session. Raises as `identity`, and HttpProblem 503 when there are too many sessions."""
+        try:
+            claimed = self.logins.identity(PasswordCredentials(user, password))
+        except BadCredentials as error:
+            raise HttpProblem(401, str(error), code="LOGIN_REFUSED") from None
+        await self._verification.renew(claimed, address)
+        return await self.begin(claimed)
+
+    async def begin(self, identity: Identity) -> Session:
+        """Begin a session of a user whose login has been accepted. Raises HttpProblem 503 when there are too many."""
+        try:
+            session, ended = self.sessions.begin(identity, self._clock.monotonic_ms())
+        except TooManySessions:
+            raise HttpProblem(503, "too many people are logged in: try again later", code="TOO_MANY_SESSIONS") from None
+        for each in ended:
+            await self._close(each)
+        return session
+
+    async def log_out(self, session: Session) -> None:
+        """End a session, and what it has under way."""
+        self.sessions.end(session)
+        await self._close(session)
+
+    async def end_old(self) -> None:
+        """End the sessions whose time is over."""
+        for each in self.sessions.end_old(self._clock.monotonic_ms()):
+            await self._close(each)
+
+    @asynccontextmanager
+    async def looked_after(self) -> AsyncIterator[None]:
+        """End old sessions meanwhile, and at the end all of them."""
+        async with TaskScope("sessions") as tasks:
+            tasks.spawn(self._look_after(), name="old sessions")
+            yield
+        for each in self.sessions.all():
+            await self.log_out(each)
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(LOOKED_AFTER_S)
+            await self.end_old()
+
+    async def _close(self, session: Session) -> None:
+        if not self.sessions.is_used(session.identity):
+            self._verification.forget(session.identity.login)
+            await self._users.forget(session.identity.login)
+
+
+def not_logged_in(reason: str) -> HttpProblem:
+    return HttpProblem(401, reason, code="NOT_LOGGED_IN")
