@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 
 import pytest
 
 from barnabas import EmbeddedBroker
 from barnabas.commands import main
-from client.admin.steps import ask
+from client.admin import delegation_tokens
 from client.blocking.cluster_client import ClusterClient
 from client.settings.parsing import parse_client
-from protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
@@ -24,8 +22,8 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     with EmbeddedBroker(["t"], settings, security="sasl_plaintext", users=["alice"]) as broker:
         given = broker.client_settings("alice")
         with ClusterClient(parse_client(given)) as client:
-            token = client.run(ask(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)))
-        login = {"username": token.token_id, "password": base64.b64encode(token.hmac).decode(), "tokenauth": "true"}
+            token = client.run(delegation_tokens.create()).login("SCRAM-SHA-256")
+        login = {"username": token.username, "password": token.password, "tokenauth": "true"}
         module = " ".join([_SCRAM, *(f'{name}="{text}"' for name, text in login.items())])
         kept = {
             name: text
