@@ -70,6 +70,9 @@ class WebSettings(SettingTable):
     barnabas_web_connections_max_idle_ms: int = setting(
         "barnabas.web.connections.max.idle.ms", INT, 60 * SECOND_MS, at_least(SECOND_MS),
         doc="Time after which a connection is closed on which no request begins.")  # fmt: skip
+    barnabas_web_follow_max: int = setting(
+        "barnabas.web.follow.max", INT, 100, at_least(1),
+        doc="How many live views of topics there are at most at a time.")  # fmt: skip
     barnabas_web_host: str = setting(
         "barnabas.web.host", STRING, "127.0.0.1",
         doc="The address on which barnabas.web.port is opened. One that other machines reach needs TLS and a cluster whose "
@@ -112,6 +115,15 @@ class WebSettings(SettingTable):
         "barnabas.web.trusted.proxies", LIST, (),
         doc="Addresses of proxies in front, or networks such as 10.1.0.0/16: what they say in X-Forwarded-* about the client "
         "is believed. Off loopback without TLS and login only they may connect.")  # fmt: skip
+    barnabas_web_search_bytes_per_second: int = setting(
+        "barnabas.web.search.bytes.per.second", INT, 32 * MiB, at_least(1),
+        doc="How many bytes a second all searches, live views and downloads together read from brokers at most.")  # fmt: skip
+    barnabas_web_search_max: int = setting(
+        "barnabas.web.search.max", INT, 20, at_least(1),
+        doc="How many searches and downloads run at most at a time.")  # fmt: skip
+    barnabas_web_search_max_ms: int = setting(
+        "barnabas.web.search.max.ms", INT, 600_000, at_least(1),
+        doc="After how long a search pauses, until its user goes on with it.")  # fmt: skip
     barnabas_web_write_enable: bool = setting(
         "barnabas.web.write.enable", BOOLEAN, False,
         doc="Whether the page and its HTTP interface may change anything, records included; else they only read.")  # fmt: skip

@@ -29,6 +29,8 @@ from web.access.access import Access
 from web.access.gate import Gate
 from web.cluster.users import UserClusters
 from web.errors import HttpProblem
+from web.messages import routes as messages
+from web.messages.parts import MessageParts
 from web.parts import WebParts
 from web.rest_v2 import routes as rest_v2
 from web.rest_v3 import routes as rest_v3
@@ -52,7 +54,14 @@ def create_application(
     users = UserClusters(client, surroundings)
     access = Access(settings, client, surroundings, users, base_uri)
     parts = WebParts(
-        settings, client, surroundings, users, base_uri.rstrip("/"), registry_of(settings, surroundings), access
+        settings,
+        client,
+        surroundings,
+        users,
+        base_uri.rstrip("/"),
+        registry_of(settings, surroundings),
+        access,
+        MessageParts.of(settings, surroundings),
     )
 
     @asynccontextmanager
@@ -71,6 +80,7 @@ def create_application(
     _add_errors(application)
     application.add_middleware(Gate, access=access)
     application.include_router(access_routes.router)
+    application.include_router(messages.router)
     application.include_router(rest_v2.router)
     application.include_router(rest_v3.router)
     _add_page(application)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from config.web import WebSettings
     from web.access.access import Access
     from web.cluster.users import UserClusters
+    from web.messages.parts import MessageParts
     from web.schemas.registry import SchemaRegistry
     from web.surroundings import Surroundings
 
@@ -27,3 +28,4 @@ class WebParts:
     base_uri: str
     schemas: SchemaRegistry | None
     access: Access
+    messages: MessageParts
