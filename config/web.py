@@ -70,6 +70,19 @@ class WebSettings(SettingTable):
     barnabas_web_connections_max_idle_ms: int = setting(
         "barnabas.web.connections.max.idle.ms", INT, 60 * SECOND_MS, at_least(SECOND_MS),
         doc="Time after which a connection is closed on which no request begins.")  # fmt: skip
+    barnabas_web_consumer_instance_timeout_ms: int = setting(
+        "barnabas.web.consumer.instance.timeout.ms", INT, 300_000, at_least(1),
+        doc="After how long a consumer of REST v2 that nobody uses is closed, and leaves its group.")  # fmt: skip
+    barnabas_web_consumer_instances_max: int = setting(
+        "barnabas.web.consumer.instances.max", INT, 100, at_least(0),
+        doc="How many consumers of REST v2 may exist at a time. Each has connections of its own, and up to 1 MiB of records "
+        "for each broker.")  # fmt: skip
+    barnabas_web_consumer_request_max_bytes: int = setting(
+        "barnabas.web.consumer.request.max.bytes", INT, 4 * MiB, at_least(1),
+        doc="How many bytes of keys and values a read of REST v2 returns at most, but for the first record.")  # fmt: skip
+    barnabas_web_consumer_request_timeout_ms: int = setting(
+        "barnabas.web.consumer.request.timeout.ms", INT, 1_000, between(0, 300_000),
+        doc="How long a read of REST v2 waits for records, unless its consumer was made with another time.")  # fmt: skip
     barnabas_web_follow_max: int = setting(
         "barnabas.web.follow.max", INT, 100, at_least(1),
         doc="How many live views of topics there are at most at a time.")  # fmt: skip

@@ -33,6 +33,7 @@ from web.messages import routes as messages
 from web.messages.parts import MessageParts
 from web.parts import WebParts
 from web.rest_v2 import routes as rest_v2
+from web.rest_v2.instances import ConsumerInstances
 from web.rest_v3 import routes as rest_v3
 from web.schemas.registry import registry_of
 
@@ -53,15 +54,17 @@ def create_application(
     """Return the application; what it opens is closed when its lifespan ends. `base_uri` is where it is reached."""
     users = UserClusters(client, surroundings)
     access = Access(settings, client, surroundings, users, base_uri)
+    schemas = registry_of(settings, surroundings)
     parts = WebParts(
-        settings,
-        client,
-        surroundings,
-        users,
-        base_uri.rstrip("/"),
-        registry_of(settings, surroundings),
-        access,
-        MessageParts.of(settings, surroundings),
+        settings=settings,
+        client=client,
+        surroundings=surroundings,
+        users=users,
+        base_uri=base_uri.rstrip("/"),
+        schemas=schemas,
+        access=access,
+        consumers=ConsumerInstances(settings, surroundings, schemas),
+        messages=MessageParts.of(settings, surroundings),
     )
 
     @asynccontextmanager
@@ -70,6 +73,7 @@ def create_application(
             async with access.looked_after():
                 yield
         finally:
+            await parts.consumers.close()
             await users.close()
             await surroundings.close()
 

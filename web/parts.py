@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from web.access.access import Access
     from web.cluster.users import UserClusters
     from web.messages.parts import MessageParts
+    from web.rest_v2.instances import ConsumerInstances
     from web.schemas.registry import SchemaRegistry
     from web.surroundings import Surroundings
 
@@ -29,3 +30,4 @@ class WebParts:
     schemas: SchemaRegistry | None
     access: Access
     messages: MessageParts
+    consumers: ConsumerInstances

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from client.admin.brokers import checked, each_broker
 from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, rows_of
+from client.committing import OffsetAndMetadata
 from client.membership.assignors import encode_assignment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -198,8 +199,11 @@ def _committed(groups: Collection[str]) -> Steps[dict[str, dict[TopicPartition, 
     return (yield from rows_of(groups, located(KeyKind.GROUP), request_of, read))
 
 
-def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Steps[dict[TopicPartition, KafkaError | None]]:
+def commit_offsets(
+    group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+) -> Steps[dict[TopicPartition, KafkaError | None]]:
     """Commit offsets for a group without members."""
+    wanted = {key: OffsetAndMetadata(each) if isinstance(each, int) else each for key, each in offsets.items()}
 
     def request_of(keys: list[TopicPartition]) -> OffsetCommitRequest:
         topics = [
@@ -207,7 +211,10 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Steps[d
                 name=topic,
                 partitions=[
                     OffsetCommitRequestPartition(
-                        partition_index=each, committed_offset=offsets[topic, each], committed_metadata=""
+                        partition_index=each,
+                        committed_offset=wanted[topic, each].offset,
+                        committed_leader_epoch=wanted[topic, each].leader_epoch,
+                        committed_metadata=wanted[topic, each].metadata,
                     )
                     for each in partitions
                 ],

@@ -27,6 +27,7 @@ CONVERSION: Final = 42203
 INVALID_CONFIG: Final = 42204
 KAFKA: Final = 50002
 RETRIABLE: Final = 50003
+NO_ROOM: Final = 50301
 
 
 def topic_not_found() -> HttpProblem:
