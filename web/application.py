@@ -78,7 +78,12 @@ def create_application(
             await surroundings.close()
 
     application = FastAPI(
-        title="Barnabas", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+        title="Barnabas",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        max_body_size=settings.barnabas_web_request_max_bytes,
     )
     application.state.parts = parts
     _add_errors(application)

@@ -6,13 +6,18 @@ settings.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 import click
 
 from client.settings.command_line import DEFAULTS, client_properties
-from client.settings.parsing import parse_client
+from client.settings.names import WITH_EFFECT
+from client.settings.parsing import PROTOCOL, parse_client, warnings_about
 from client.settings.values import SettingsError
 from config.errors import ConfigError
-from config.web import WebSettings
+from config.sources import settings_in_environment
+from config.web import PREFIX, WebSettings
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.interrupts import INTERRUPTS
 from runtime.command_line.output import print_problem
@@ -30,23 +35,40 @@ def command(
 ) -> int:
     """Serve a page about any Kafka cluster, and Confluent's REST interfaces.
 
-    PROPERTIES has barnabas.web.* and the settings of a client, such as bootstrap.servers and security.protocol.
+    PROPERTIES has barnabas.web.* and the settings of a client, such as bootstrap.servers and security.protocol. A setting is
+    taken from the first of these that has it: --override, an environment variable (KAFKA_BARNABAS_WEB_PORT sets
+    barnabas.web.port), the file.
     """
     INTERRUPTS.leave()  # the server stops in order
     try:
-        given = dict(client_properties(properties, None))
-        for each in override:
-            name, separator, value = each.partition("=")
-            if not separator:
-                raise ConfigError(f"--override {each}: NAME=VALUE is needed")
-            given[name] = value
+        given = _given(properties, override)
         if port is not None:
             given["barnabas.web.port"] = str(port)
         settings = WebSettings(given)
         client = parse_client(given, DEFAULTS, servers=bootstrap_server, needs_user=False)
+        settings.accepts_proxies_alone(has_login=given.get(PROTOCOL, "").strip().upper().startswith("SASL"))
     except (ConfigError, SettingsError) as error:
         print_problem(f"barnabas: {error}")
         return EXIT_USAGE
     from web import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 
     return process.run(settings, client, ready_fd)
+
+
+def _given(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
+    """Return the settings of a start: the options before the environment, that before the file. Raises ConfigError,
+    SettingsError."""
+    file = client_properties(properties, None)
+    options: dict[str, str] = {}
+    for each in overrides:
+        name, separator, value = each.partition("=")
+        if not separator or not name.strip():
+            raise ConfigError(f"--override {each} is not of the form name=value")
+        options[name.strip()] = value
+    of_clients = {name: text for name, text in {**file, **options}.items() if not name.startswith(PREFIX)}
+    for warning in warnings_about(of_clients, (*WebSettings.definitions,)):
+        print_problem(f"barnabas: {warning}")
+    known = (*WebSettings.definitions, *WITH_EFFECT)
+    environment = settings_in_environment(os.environ, known)
+    usable = {name: text for name, text in environment.items() if name in known or name.startswith(PREFIX)}
+    return {**file, **usable, **options}

@@ -1,20 +1,36 @@
-"""Runs the web process: binds its port, serves until a signal, says where it is.
+"""The life of a web process: its port, its certificate, signals, and the notice that it serves.
 
-Rules: the port is bound before anything else, so that its number is known. Exit code 0 after a stop, 1 when it could not start.
+Rules: the port is bound before anything else, so that its number is known. Signals stop it in order, as
+`runtime.process.stop_signals` says; SIGHUP reads the certificate again. Exit codes: 0 after a stop, 1 when it could not start.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import uvicorn
+import uvloop
 
-from runtime.command_line.output import print_problem
+from client.settings.values import SettingsError
+from runtime.clock import SystemClock
+from runtime.command_line.exit_codes import EXIT_FAILED
+from runtime.command_line.output import print_problem, print_result
+from runtime.error_texts import reason_of
+from runtime.log_setup import log_lines
+from runtime.process.os_descriptors import fill_standard_descriptors
+from runtime.process.os_limits import raise_open_files_limit
+from runtime.process.stop_signals import StopSignals
+from runtime.tasks import TaskScope
 from web.application import create_application
+from web.certificates import Certificates
+from web.serving import STOP_S, ConnectionLimits, LimitedHttp, WebServer, quiet_server_log
 from web.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -22,55 +38,127 @@ if TYPE_CHECKING:
     from config.web import WebSettings
 
 NO_DESCRIPTOR: Final = -1
-STOP_S: Final = 5
+BACKLOG: Final = 1024
+logger = logging.getLogger(__name__)
 
 
 def run(settings: WebSettings, client: ClientSettings, ready_fd: int = NO_DESCRIPTOR) -> int:
-    """Serve until SIGINT or SIGTERM, and return the exit code. `ready_fd` is told in JSON where the page is."""
+    """Serve until a signal, and return the exit code. `ready_fd` is told in JSON where the page is, in place of standard
+    output."""
+    fill_standard_descriptors()
+    log_lines(settings.barnabas_log_level, settings.barnabas_log_format)
+    quiet_server_log()
+    raise_open_files_limit()
     try:
         listener = _listen(settings.barnabas_web_host, settings.barnabas_web_port)
     except OSError as error:
         print_problem(
             f"barnabas: cannot listen on barnabas.web.host={settings.barnabas_web_host}, "
-            f"barnabas.web.port={settings.barnabas_web_port}: {error.strerror}"
+            f"barnabas.web.port={settings.barnabas_web_port}: {reason_of(error)}"
         )
-        return 1
+        return EXIT_FAILED
+    with listener:
+        try:
+            certificates = Certificates(settings) if settings.has_tls else None
+        except SettingsError as error:
+            print_problem(f"barnabas: {error}")
+            return EXIT_FAILED
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_Process(settings, client, certificates, ready_fd).serve(listener))
+
+
+class _Process:
+    def __init__(
+        self, settings: WebSettings, client: ClientSettings, certificates: Certificates | None, ready_fd: int
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._certificates = certificates
+        self._ready_fd = ready_fd
+        self._exit_code = 0
+        self._tasks = TaskScope("web process", on_failure=self._on_task_failed)
+
+    async def serve(self, listener: socket.socket) -> int:
+        address = _address_of(listener, self._settings)
+        base_uri = self._settings.base_uri(listener.getsockname()[1])
+        application = create_application(self._settings, self._client, Surroundings(), base_uri)
+        config = uvicorn.Config(
+            application,
+            http=cast("Any", partial(LimitedHttp, ConnectionLimits.of(self._settings))),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=self._settings.barnabas_web_connections_max_idle_ms // 1000,
+            timeout_graceful_shutdown=STOP_S,
+            ssl_context_factory=None if self._certificates is None else self._context,
+        )
+        self._server = server = WebServer(config, lambda: self._tell(address, base_uri))
+        StopSignals(
+            SystemClock(),
+            on_stop=self._on_stop_signal,
+            on_reload=self._reload,
+            on_second=_end_at_once,
+            is_stopping=lambda: server.should_exit,
+        ).watch(asyncio.get_running_loop())
+        if self._certificates is not None:
+            self._tasks.spawn(self._certificates.watch(), name="watch of the certificate")
+        try:
+            await server.serve([listener])
+        finally:
+            await self._tasks.close()
+        logger.info("web process stopped")
+        return self._exit_code
+
+    def _context(self, *_: object) -> Any:
+        assert self._certificates is not None
+        return self._certificates.context
+
+    def _tell(self, address: str, base_uri: str) -> None:
+        logger.info("web process ready: base_uri=%s", base_uri)
+        if self._ready_fd == NO_DESCRIPTOR:
+            print_result(f"The page is at {base_uri}/ui/")
+            return
+        with os.fdopen(self._ready_fd, "w", encoding="utf-8") as ready:
+            ready.write(json.dumps({"address": address, "base_uri": base_uri}) + "\n")
+
+    def _on_stop_signal(self, number: signal.Signals) -> None:
+        logger.info("web process stops: signal=%s", number.name)
+        self._server.should_exit = True
+
+    def _reload(self) -> None:
+        if self._certificates is not None:
+            self._tasks.spawn(self._certificates.check(), name="new certificate")
+
+    def _on_task_failed(self, name: str, error: BaseException) -> None:
+        logger.critical("web process stops, it cannot continue: reason=%s", f"{name} failed: {reason_of(error)}")
+        self._exit_code = EXIT_FAILED
+        self._server.should_exit = True
+
+
+def _end_at_once(number: signal.Signals) -> NoReturn:
+    logger.warning("web process stops without answering: signal=%s", number.name)
+    os._exit(128 + number)
+
+
+def _address_of(listener: socket.socket, settings: WebSettings) -> str:
     host, port = listener.getsockname()[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    base_uri = settings.barnabas_web_base_uri or address
-    config = uvicorn.Config(
-        create_application(settings, client, Surroundings(), base_uri),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=STOP_S,
-    )
-    _tell(ready_fd, {"address": address, "base_uri": base_uri})
-    print_problem(f"The page is at {base_uri}/ui/")
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            each, lambda *_: None
-        )  # uvicorn raises the signal again once it has stopped: a stop is no failure
-    uvicorn.Server(config).run(sockets=[listener])
-    return 0
+    return f"{'https' if settings.has_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _listen(host: str, port: int) -> socket.socket:
     """Raises OSError."""
-    [family, kind, protocol, _, address], *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    [family, kind, protocol, _, address], *_ = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted connections have it, too
         listener.bind(address)
     except OSError:
         listener.close()
         raise
     return listener
-
-
-def _tell(descriptor: int, what: dict[str, str]) -> None:
-    if descriptor == NO_DESCRIPTOR:
-        return
-    with os.fdopen(descriptor, "w", encoding="utf-8") as ready:
-        ready.write(json.dumps(what) + "\n")

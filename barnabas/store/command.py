@@ -10,11 +10,12 @@ import click
 
 from barnabas import __version__
 from broker.commands.settings_sources import given_overrides, override_option, properties_from, read_text
-from broker.observability.logging_setup import AUTO, set_up_logging
+from broker.observability.logging_setup import set_up_logging
 from config.errors import ConfigError
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.interrupts import INTERRUPTS
 from runtime.command_line.output import print_problem
+from runtime.log_setup import AUTO
 
 _ABOUT = """Settings have the names and defaults of ZooKeeper's zoo.cfg: dataDir, clientPort, clientPortAddress,
 secureClientPort, tickTime, minSessionTimeout, maxSessionTimeout, maxClientCnxns, jute.maxbuffer, ssl.keyStore.*,

@@ -29,13 +29,14 @@ from barnabas.supervisor.web_process import become_web_process, require_web, web
 from broker.commands.settings_sources import given_overrides, settings_of
 from broker.composition import listener_plans
 from broker.network.listening.listeners import ListenerPlan
-from broker.observability.logging_setup import AUTO, report_refusal, set_up_logging
+from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import NO_DESCRIPTOR, VERSION, StartOptions
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from runtime.clock import SystemClock
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
+from runtime.log_setup import AUTO
 from runtime.process.os_cores import usable_cores
 from runtime.process.os_descriptors import fill_standard_descriptors
 from storage.directories.log_directory import DirectoryRefused, MetaProperties, check_identity

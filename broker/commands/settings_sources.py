@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import click
 
-from broker.observability.logging_setup import AUTO
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.sources import read_properties, settings_in_environment
 from runtime.disk.os_filesystem import OsFileSystem
+from runtime.log_setup import AUTO
 
 PROPERTIES_SUFFIX = ".properties"
 LOG_FORMAT = "barnabas.log.format"

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.network.requests.large_requests import Undecoded
 from broker.network.responses.deferred import CloseConnection, Deferred, EncodedResponse
-from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, follow_levels
 from broker.observability.message_text import message_text
 from protocol.errors import ErrorCode
 from protocol.schema import Response
+from runtime.log_forms import TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

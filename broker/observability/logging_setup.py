@@ -1,27 +1,23 @@
-"""Where log lines go, in which form, and the levels of loggers as Kafka's tools see and set them.
+"""The loggers of a broker, and their levels as Kafka's tools see and set them.
 
-Rules: this is the only place that configures `logging`; lines go to stderr, in the forms of `broker.observability.log_forms`.
-Levels have the names of Log4j, which Kafka's tools use (TRACE and FATAL are DEBUG and ERROR's neighbours there). Loggers have
-the names of modules, so that a package is the logger of all that is in it; those of LOGGERS are there from the start, whether
-a module has asked for them or not.
+Rules: lines go where `runtime.log_setup` sends them. Levels have the names of Log4j, which Kafka's tools use (TRACE and FATAL
+are DEBUG and ERROR's neighbours there). Loggers have the names of modules, so that a package is the logger of all that is in
+it; those of LOGGERS are there from the start, whether a module has asked for them or not.
 Source of the logger levels: KIP-412; Kafka Log4jController; its config/log4j.properties.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from broker.observability.log_forms import LEVELS, TRACE, JsonFormatter, TerminalFormatter, TextFormatter, level_name
 from runtime.command_line.output import print_problem
+from runtime.log_forms import LEVELS, JsonFormatter, level_name
+from runtime.log_setup import AUTO, ROOT, log_lines, logger_of, set_levels
 
 logger = logging.getLogger("broker")
 
-ROOT = "root"
-AUTO = "auto"
 REQUEST_LOGGER = "kafka.request.logger"
 
 LOGGERS = {
@@ -50,20 +46,11 @@ _followers: list[Callable[[], None]] = []
 def set_up_logging(levels: Sequence[str], form: str = AUTO, stream: TextIO | None = None) -> None:
     """Send log lines to `stream`, standard error by default. `levels` is a value of barnabas.log.level, `form` one of
     barnabas.log.format."""
-    logging.addLevelName(TRACE, "TRACE")
-    stream = stream or sys.stderr
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(formatter(form, stream))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
+    log_lines((), form, stream)
     for name in LOGGERS:
         logging.getLogger(name)
     logging.getLogger(REQUEST_LOGGER).setLevel(LEVELS[_REQUEST_LEVEL])
-    for text in levels:
-        name, _, level = text.rpartition("=")
-        _logger(name or ROOT).setLevel(LEVELS[level.upper()])
-    logging.captureWarnings(True)  # a library's warning is a log line too
+    set_levels(levels)
 
 
 def report_refusal(reason: str) -> None:
@@ -73,24 +60,6 @@ def report_refusal(reason: str) -> None:
         logger.critical("broker not started: reason=%s", reason)
     else:
         print_problem(f"barnabas: {reason}")
-
-
-def formatter(form: str, stream: TextIO | None) -> logging.Formatter:
-    """Return what formats lines for `stream`; with AUTO that is the terminal form if it is a terminal, else text."""
-    is_terminal = stream is not None and stream.isatty()
-    match form:
-        case "json":
-            return JsonFormatter()
-        case "text":
-            return TextFormatter()
-        case "terminal":
-            pass
-        case _:
-            assert form == AUTO
-            if not is_terminal:
-                return TextFormatter()
-    has_colours = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return TerminalFormatter(has_colours=has_colours)
 
 
 # --- loggers over the wire ---
@@ -109,14 +78,14 @@ def loggers() -> dict[str, str]:
 
 def set_logger_level(name: str, level: str) -> None:
     """Set the level of a logger. `level` is in LEVELS, `name` in `loggers()`."""
-    _logger(name).setLevel(LEVELS[level])
+    logger_of(name).setLevel(LEVELS[level])
     _notify_followers()
 
 
 def unset_logger_level(name: str) -> None:
     """Remove the level of a logger, so that its parent's applies. The root logger keeps its level."""
     assert name != ROOT
-    _logger(name).setLevel(logging.NOTSET)
+    logger_of(name).setLevel(logging.NOTSET)
     _notify_followers()
 
 
@@ -129,7 +98,3 @@ def follow_levels(callback: Callable[[], None]) -> Callable[[], None]:
 def _notify_followers() -> None:
     for callback in _followers:
         callback()
-
-
-def _logger(name: str) -> logging.Logger:
-    return logging.root if name == ROOT else logging.getLogger(name)

@@ -60,6 +60,11 @@ def _configure(context: ssl.SSLContext, material: TlsMaterial) -> None:
         )
     else:
         context.load_verify_locations(cadata=b"".join(material.trusted))
+    replace_keys(context, material)
+
+
+def replace_keys(context: ssl.SSLContext, material: TlsMaterial) -> None:
+    """Have a context show these certificates in new handshakes; open connections go on. Raises ssl.SSLError."""
     if material.keys is not None:
         for keys in (material.keys, *material.other_keys):
             _load_keys(context, keys)

@@ -42,6 +42,7 @@ VOCABULARY = {
     "attempt": "the number of this attempt, from 1",
     "attempt_limit": "how many attempts are made",
     "assignor": "what assigns the partitions of a consumer group",
+    "base_uri": "where browsers reach the web process",
     "base_offset": "the first offset of a segment",
     "base_offsets": "the first offsets of segments",
     "broker": "a broker's id",

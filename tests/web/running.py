@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -75,13 +76,20 @@ def running_web(servers: str, settings: Mapping[str, str] | None = None) -> Iter
     overrides = [word for name, value in given.items() for word in ("--override", f"{name}={value}")]
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "barnabas.cli", "web", *overrides, "--ready-fd", str(writing)]
-    with subprocess.Popen(command, cwd=ROOT, pass_fds=[writing], stderr=subprocess.PIPE) as process:
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(command, cwd=ROOT, pass_fds=[writing], stderr=log) as process,
+    ):
         os.close(writing)
         try:
             with os.fdopen(reading) as ready:
                 told = ready.readline()
-            assert told, process.communicate(timeout=PATIENCE_S)[1].decode()
+            assert told, process.wait(PATIENCE_S)
             yield WebProcess(json.loads(told)["address"], process)
+        except BaseException as error:
+            log.seek(0)
+            error.add_note(log.read().decode()[-6_000:])
+            raise
         finally:
             process.terminate()
-            process.communicate(timeout=PATIENCE_S)
+            process.wait(PATIENCE_S)

@@ -25,7 +25,6 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
-from broker.observability.log_forms import LEVELS
 from broker.settings.dynamic_settings import Edit
 from config.definition import Setting, Type
 from config.group import OwnGroupSettings
@@ -39,6 +38,8 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from runtime.log_forms import LEVELS
+from runtime.log_setup import ROOT
 from security.access import Operation, ResourceType, on_each
 
 
@@ -165,7 +166,7 @@ def _check_logger(entry: AlterableConfig, known: Mapping[str, str]) -> None:
         raise refused(f"Unknown operation {operation} for the BROKER_LOGGER resource")
     if name not in known:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
-    if operation == AlterOperation.DELETE and name == logging_setup.ROOT:
+    if operation == AlterOperation.DELETE and name == ROOT:
         raise refused("Removing the log level of the root logger is not allowed")
     if operation == AlterOperation.SET and entry.value not in LEVELS:
         raise KafkaError(

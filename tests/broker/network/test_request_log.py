@@ -14,10 +14,10 @@ from broker.network.dispatch import Dispatch, handles
 from broker.network.request_log import LoggedDispatch, RequestLog
 from broker.network.responses.deferred import CloseConnection, Deferred
 from broker.network.routes import DispatchTable
-from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER, set_logger_level
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from runtime.log_forms import TRACE
 from runtime.tasks import TaskScope
 from security.access import NOTHING
 from tests.broker.handlers.records.produce_twins import Twins, on_twins, request_of, teach

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from broker.observability import logging_setup
-from broker.observability.log_forms import JsonFormatter, TerminalFormatter, TextFormatter
-from broker.observability.logging_setup import LOGGERS, REQUEST_LOGGER, ROOT, follow_levels, formatter, set_up_logging
+from broker.observability.logging_setup import LOGGERS, REQUEST_LOGGER, follow_levels, set_up_logging
+from runtime.log_forms import JsonFormatter, TerminalFormatter, TextFormatter
+from runtime.log_setup import ROOT, formatter
 
 LOGGER = "tests.some.logger"
 

@@ -17,10 +17,10 @@ from broker.network.dispatch import Dispatch
 from broker.network.request_log import LoggedDispatch
 from broker.network.routes import Handler
 from broker.observability.audit import AuditLog
-from broker.observability.log_forms import TRACE
 from broker.observability.logging_setup import REQUEST_LOGGER
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from runtime.log_forms import TRACE
 from tests.broker.handlers.records.session_world import VERSION, WAIT_MS, Client, Several, several
 from tests.broker.handlers.records.test_fetch_histories import STEPS, History
 from tests.broker.handlers.records.test_fetch_rights import DENIED, TOPIC, Rights

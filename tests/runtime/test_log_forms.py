@@ -10,7 +10,7 @@ from types import TracebackType
 
 import pytest
 
-from broker.observability.log_forms import JsonFormatter, TerminalFormatter, TextFormatter, level_name, quoted
+from runtime.log_forms import JsonFormatter, TerminalFormatter, TextFormatter, level_name, quoted
 
 HOSTILE = "a\x1b[2J\u2028b\x85c"
 

@@ -1,0 +1,183 @@
+"""The HTTP server: uvicorn with limits, for clients that send slowly, read slowly, or never end what they have begun.
+
+Rules: a connection is closed when it is one too many, when its request's headers are too long, and when its client lets the
+server wait: for headers or the next part of a body, or for room to write an answer. What waits for the application, or for its
+back-pressure, has no limit here. At a stop, streams of events end at once, since browsers ask for them again, and other answers
+have STOP_S.
+Source: uvicorn's protocol on httptools, which has none of these limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from runtime.log_forms import LEVELS
+
+if TYPE_CHECKING:
+    import socket
+
+    from config.web import WebSettings
+
+HEADERS_MAX_BYTES: Final = 64 * 1024
+STOP_S: Final = 5
+_TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_EVENTS: Final = b"text/event-stream"
+_STREAM_OF_RECORDS: Final = re.compile(r"/v3/clusters/[^/]+/topics/[^/]+/records/?")
+
+logger = logging.getLogger(__name__)
+
+
+def is_stream_of_records(path: str) -> bool:
+    """Whether a request to this path may be a stream without an end."""
+    return _STREAM_OF_RECORDS.fullmatch(path) is not None
+
+
+@dataclass(slots=True)
+class ConnectionLimits:
+    """`wait_s` is for how long a client may let the server wait, `idle_s` for how long nothing is asked, or a stream of records
+    pauses."""
+
+    connections_max: int
+    wait_s: float
+    idle_s: float
+    is_full: bool = field(default=False, init=False)
+
+    @classmethod
+    def of(cls, settings: WebSettings) -> ConnectionLimits:
+        return cls(
+            settings.barnabas_web_connections_max,
+            settings.barnabas_web_request_timeout_ms / 1000,
+            settings.barnabas_web_connections_max_idle_ms / 1000,
+        )
+
+
+class LimitedHttp(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, limits: ConnectionLimits, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._limits = limits
+        self._reading: asyncio.TimerHandle | None = None
+        self._writing: asyncio.TimerHandle | None = None
+        self._header_bytes = 0
+        self._is_in_headers = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        limits, count = self._limits, len(self.connections)
+        if count > limits.connections_max:
+            if not limits.is_full:
+                logger.warning("connections are refused, there are too many: connections=%d", count - 1)
+            limits.is_full = True
+            transport.abort()
+            return
+        limits.is_full = limits.is_full and count > limits.connections_max * 9 // 10
+        self._expect(limits.wait_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._reading, self._writing):
+            if timer is not None:
+                timer.cancel()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    # --- what the client sends ---
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADERS_MAX_BYTES and not self.transport.is_closing():
+                self.transport.write(_TOO_LONG)
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_headers = True
+        self._header_bytes = 0
+        self._expect(self._limits.wait_s)
+
+    def on_headers_complete(self) -> None:
+        self._is_in_headers = False
+        super().on_headers_complete()
+        self._expect(self._pause_s())
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._expect(self._pause_s())
+
+    def on_message_complete(self) -> None:
+        self._expect(None)
+        super().on_message_complete()
+
+    def _pause_s(self) -> float:
+        return self._limits.idle_s if is_stream_of_records(self.scope["path"]) else self._limits.wait_s
+
+    def _expect(self, wait_s: float | None) -> None:
+        """Close the connection unless the client goes on in time; None: nothing is expected of it."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._reading = None if wait_s is None else self.loop.call_later(wait_s, self._on_silence, wait_s)
+
+    def _on_silence(self, wait_s: float) -> None:
+        if self.flow.read_paused:  # the application takes its time
+            self._expect(wait_s)
+        else:
+            self.transport.abort()
+
+    # --- what the client takes ---
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._writing = self.loop.call_later(self._limits.wait_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+
+    def timeout_keep_alive_handler(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # it does not take the end of its answer
+        else:
+            super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or _EVENTS in dict(self.scope["headers"]).get(b"accept", b""):
+            self.transport.abort()
+
+
+class WebServer(uvicorn.Server):
+    """`on_started` is called when connections are accepted. Signals are the caller's."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_started()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def quiet_server_log() -> None:
+    """Leave out what uvicorn logs of every stop, and of every client that sends no HTTP."""
+    for name in ("uvicorn.error", "uvicorn.access"):
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(LEVELS["FATAL"] if name.endswith("access") else LEVELS["ERROR"])
