@@ -31,6 +31,7 @@ from web.cluster.users import UserClusters
 from web.errors import HttpProblem
 from web.messages import routes as messages
 from web.messages.parts import MessageParts
+from web.page import brokers, topics
 from web.parts import WebParts
 from web.rest_v2 import routes as rest_v2
 from web.rest_v2.instances import ConsumerInstances
@@ -44,6 +45,14 @@ if TYPE_CHECKING:
     from config.web import WebSettings
     from web.surroundings import Surroundings
 
+ROUTERS: Final = (
+    access_routes.router,
+    brokers.router,
+    messages.router,
+    rest_v2.router,
+    rest_v3.router,
+    topics.router,
+)
 STATIC: Final = Path(__file__).parent / "static"
 logger = logging.getLogger(__name__)
 
@@ -88,10 +97,8 @@ def create_application(
     application.state.parts = parts
     _add_errors(application)
     application.add_middleware(Gate, access=access)
-    application.include_router(access_routes.router)
-    application.include_router(messages.router)
-    application.include_router(rest_v2.router)
-    application.include_router(rest_v3.router)
+    for each in ROUTERS:
+        application.include_router(each)
     _add_page(application)
     return application
 

@@ -3,6 +3,7 @@
     await cluster.run(steps)                 administration, as `client.admin` has it
     async with cluster.reading(offsets)      records of given partitions, over connections of their own
     await cluster.producer()                 one for all requests of the user, made at the first
+    await cluster.recent.get(...)            answers that cost the brokers much, kept for some seconds
     await cluster.blocking(work)             what `tools` has in blocking form, in a thread
 
 Errors: as of `client.event_loop.cluster_client`.
@@ -21,6 +22,7 @@ from client.event_loop.settings import connector_of
 from client.reading.positions import Positions, Reset
 from protocol.records.compression import Compression
 from runtime.network.transport import Address
+from web.cluster.recent import RecentAnswers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -45,9 +47,11 @@ class UserCluster:
         self._surroundings = surroundings
         self._connector = connector_of(settings, surroundings.network, surroundings.randomness)
         self.client = self.new_client()
+        self.recent = RecentAnswers(surroundings.clock)
         self._producer: tuple[AsyncClusterClient, AsyncProducer] | None = None
 
     async def close(self) -> None:
+        await self.recent.close()
         if self._producer is not None:
             cluster, producer = self._producer
             await producer.close()
