@@ -13,7 +13,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from config.definition import BOOLEAN, INT, LIST, LONG, PASSWORD, STRING, MiB, Password, SettingTable, setting
+from config.definition import BOOLEAN, HOUR_MS, INT, LIST, LONG, PASSWORD, STRING, MiB, Password, SettingTable, setting
 from config.errors import HIDDEN, ConfigError, invalid_value
 from config.validators import LOG_LEVELS, at_least, between, one_of
 from runtime.suggestions import did_you_mean
@@ -23,8 +23,12 @@ ENABLE = "barnabas.web.enable"
 """The broker's own setting, which starts the process."""
 CLIENT_PREFIX = "barnabas.web.client."
 """In a broker's settings: behind it is the name of a client's setting, by which the process reaches the cluster."""
-OF_CLIENTS = (CLIENT_PREFIX,)
+SAMPLING_PREFIX = "barnabas.web.sampling."
+"""Behind it is the name of a client's setting of the principal that looks at the cluster for plots."""
+OF_CLIENTS = (CLIENT_PREFIX, SAMPLING_PREFIX)
 """Behind these is any name of a client's setting."""
+_LOGIN = {"sasl.jaas.config", "sasl.username", "sasl.password"}
+"""Properties that say who logs in: one of its own replaces all of the process's."""
 DEFAULT_PORT = 8082
 PORT_MAX = 65_535
 SECOND_MS = 1_000
@@ -86,10 +90,25 @@ class WebSettings(SettingTable):
     barnabas_web_follow_max: int = setting(
         "barnabas.web.follow.max", INT, 100, at_least(1),
         doc="How many live views of topics there are at most at a time.")  # fmt: skip
+    barnabas_web_history_enable: bool = setting(
+        "barnabas.web.history.enable", BOOLEAN, True,
+        doc="Whether the process looks at the cluster every now and then, for plots of the last hour.")  # fmt: skip
+    barnabas_web_history_interval_ms: int = setting(
+        "barnabas.web.history.interval.ms", INT, 10_000, between(100, HOUR_MS),
+        doc="How long the process waits between two looks, in milliseconds. It waits longer in a cluster that answers slowly: "
+        "looking takes at most a tenth of the time.")  # fmt: skip
+    barnabas_web_history_max_bytes: int = setting(
+        "barnabas.web.history.max.bytes", LONG, 64 * MiB, at_least(MiB),
+        doc="How much memory the plots of the last hour may take. What does not fit is left out, which the page "
+        "says.")  # fmt: skip
     barnabas_web_host: str = setting(
         "barnabas.web.host", STRING, "127.0.0.1",
         doc="The address on which barnabas.web.port is opened. One that other machines reach needs TLS and a cluster whose "
         "users log in, or barnabas.web.trusted.proxies.")  # fmt: skip
+    barnabas_web_metrics_urls: tuple[str, ...] = setting(
+        "barnabas.web.metrics.urls", LIST, (), HttpAddresses(),
+        doc="Where brokers tell their metrics for Prometheus, such as http://broker-1:9404/metrics, separated by commas: plots "
+        "of response times come from there.")  # fmt: skip
     barnabas_web_port: int = setting(
         "barnabas.web.port", INT, DEFAULT_PORT, between(0, PORT_MAX),
         doc="The port of the page; 0 picks a free one.")  # fmt: skip
@@ -148,9 +167,14 @@ class WebSettings(SettingTable):
         doc="Where the schema registry is, such as http://registry:8081, by which records of Avro, JSON Schema and Protobuf "
         "are decoded; of several, separated by commas, the first that answers. Empty: they are not decoded.")  # fmt: skip
 
+    sampling: Mapping[str, str]
+    """The client's properties of the principal that looks at the cluster for plots: what has the prefix barnabas.web.sampling.,
+    and the process's own for all else; empty where nothing has the prefix."""
+
     def __init__(self, given: Mapping[str, str]) -> None:
         """Raises ConfigError, also for an unknown name."""
         super().__init__({name: value for name, value in given.items() if name in self.definitions})
+        self.__dict__["sampling"] = _sampling(given)
         for name in given:
             if name.startswith(PREFIX) and name not in self.definitions and not name.startswith(OF_CLIENTS):
                 raise ConfigError(f"unknown setting {name}{did_you_mean(name, self.definitions)}")
@@ -213,3 +237,12 @@ def _network(text: str) -> Network:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise ConfigError(f"barnabas.web.trusted.proxies: {error}") from None
+
+
+def _sampling(given: Mapping[str, str]) -> dict[str, str]:
+    own = {
+        name.removeprefix(SAMPLING_PREFIX): value for name, value in given.items() if name.startswith(SAMPLING_PREFIX)
+    }
+    hidden = _LOGIN if own.keys() & _LOGIN else set()
+    shared = {name: value for name, value in given.items() if not name.startswith(PREFIX) and name not in hidden}
+    return {**shared, **own} if own else {}

@@ -29,6 +29,8 @@ from web.access.access import Access
 from web.access.gate import Gate
 from web.cluster.users import UserClusters
 from web.errors import HttpProblem
+from web.history import routes as history_routes
+from web.history.room import HistoryRoom
 from web.messages import routes as messages
 from web.messages.parts import MessageParts
 from web.page import brokers, topics
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 ROUTERS: Final = (
     access_routes.router,
     brokers.router,
+    history_routes.router,
     messages.router,
     rest_v2.router,
     rest_v3.router,
@@ -74,15 +77,18 @@ def create_application(
         access=access,
         consumers=ConsumerInstances(settings, surroundings, schemas),
         messages=MessageParts.of(settings, surroundings),
+        history=HistoryRoom(settings, client, users, surroundings),
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        parts.history.start()
         try:
             async with access.looked_after():
                 yield
         finally:
             await parts.consumers.close()
+            await parts.history.close()
             await users.close()
             await surroundings.close()
 

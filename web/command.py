@@ -47,6 +47,8 @@ def command(
         settings = WebSettings(given)
         client = parse_client(given, DEFAULTS, servers=bootstrap_server, needs_user=False)
         settings.accepts_proxies_alone(has_login=given.get(PROTOCOL, "").strip().upper().startswith("SASL"))
+        if settings.sampling:
+            parse_client(settings.sampling, DEFAULTS, servers=bootstrap_server)
     except (ConfigError, SettingsError) as error:
         print_problem(f"barnabas: {error}")
         return EXIT_USAGE

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from config.web import WebSettings
     from web.access.access import Access
     from web.cluster.users import UserClusters
+    from web.history.room import HistoryRoom
     from web.messages.parts import MessageParts
     from web.rest_v2.instances import ConsumerInstances
     from web.schemas.registry import SchemaRegistry
@@ -31,3 +32,4 @@ class WebParts:
     access: Access
     messages: MessageParts
     consumers: ConsumerInstances
+    history: HistoryRoom

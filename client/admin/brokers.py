@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from client.admin.steps import Rows, Steps, ask, everything_at, rows_of
 from protocol.errors import KafkaError
+from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.schema import Request, Response
+from security.access import Operation
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -18,6 +20,15 @@ def cluster() -> Steps[MetadataResponse]:
     """Return id, controller and brokers of the cluster, without topics. Raises KafkaError."""
     response: MetadataResponse = yield from ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
     return response
+
+
+def may_describe_cluster() -> Steps[bool]:
+    """Return whether this user may describe the cluster, which sizes of logs belong to. Raises KafkaError; a broker before 2.8
+    does not know the question."""
+    response: DescribeClusterResponse = yield from ask(
+        DescribeClusterRequest(include_cluster_authorized_operations=True)
+    )
+    return bool(response.cluster_authorized_operations >> Operation.DESCRIBE & 1)
 
 
 def each_broker(request: Request, brokers: Iterable[int] | None = None) -> Steps[dict[int, Any]]:

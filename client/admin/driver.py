@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from client.admin.steps import AnyRequest, AskPlaces, KeyKind, Locate, Place, Steps, kind_of
+from client.admin.steps import AnyRequest, AskPlaces, Forget, KeyKind, Locate, Place, Steps, kind_of
 from client.cluster_view import find_coordinator_requests
 from client.remedies import Remedy, remedy_of
 from protocol.errors import ErrorCode, KafkaError
@@ -70,6 +70,9 @@ def carried_out(steps: Steps[T], view: ClusterView) -> Work[T]:
         elif isinstance(step, Locate):
             located.append(step)
             result = yield from _locate(view, step)
+        elif isinstance(step, Forget):
+            _forget(view, step.errors, located)
+            result = None
         else:
             _forget(view, step.errors, located)
             result = yield Pause(next(iter(step.errors), "there is no answer"))

@@ -4,6 +4,7 @@ stands. Pure.
     responses = yield AskPlaces({place: request, ...})     for each place its response, or the KafkaError that it failed with
     places = yield Locate(kind, keys)                the broker of each key, or the KafkaError in its place
     goes_on = yield Retry(errors)                    forget what these errors disprove, and wait; False: the time is over
+    yield Forget(errors)                             forget what these errors disprove
 
 Rules: a place is a broker id, or one of `Place`. A row whose error may pass is asked for again until the shell's time is over,
 and has that error then. A request may have been carried out though its response was lost; it is sent again all the same, as
@@ -77,7 +78,13 @@ class Retry(NamedTuple):
     errors: Collection[KafkaError]
 
 
-Steps = Generator[AskPlaces | Locate | Retry, Any, T]
+class Forget(NamedTuple):
+    """Ask again, when it is needed the next time, for what these errors disprove."""
+
+    errors: Collection[KafkaError]
+
+
+Steps = Generator[AskPlaces | Locate | Retry | Forget, Any, T]
 Rows = Iterable[tuple[K, int, str | None, V]]
 """What a response says: key, error code, message of the error, value."""
 Locator = Callable[[list[K]], Steps[Mapping[K, int | Place | KafkaError]]]
@@ -131,6 +138,22 @@ def rows_of(
         else:
             return found | failed
     return found
+
+
+def once(steps: Steps[T]) -> Steps[T]:
+    """Carry steps out without another attempt: an error that may pass is the result. For who looks again soon anyway."""
+    result: Any = None
+    while True:
+        try:
+            step = steps.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        if isinstance(step, Retry):
+            yield Forget(step.errors)
+            result = False
+        else:
+            result = yield step
 
 
 def located(kind: KeyKind) -> Locator[Any]:

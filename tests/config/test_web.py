@@ -16,3 +16,22 @@ def test_where_the_schema_registry_is() -> None:
         with pytest.raises(ConfigError) as error:
             WebSettings({"schema.registry.url": wrong})
         assert "secret" not in str(error.value)
+
+
+def test_the_principal_that_samples_has_the_settings_of_the_process_and_a_login_of_its_own() -> None:
+    given = {
+        "bootstrap.servers": "b:9092",
+        "sasl.jaas.config": "...",
+        "sasl.mechanism": "PLAIN",
+        "barnabas.web.port": "0",
+    }
+    assert WebSettings(given).sampling == {}
+    own = {"barnabas.web.sampling.sasl.username": "plots", "barnabas.web.sampling.sasl.password": "secret"}
+    settings = WebSettings({**given, **own})
+    assert settings.sampling == {
+        "bootstrap.servers": "b:9092",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "plots",
+        "sasl.password": "secret",
+    }
+    assert "secret" not in repr(settings)

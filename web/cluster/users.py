@@ -72,6 +72,14 @@ class UserClusters:
             found.leases_count -= 1
             found.used_ms = self._surroundings.clock.monotonic_ms()
 
+    def recent(self, within_ms: int) -> list[UserCluster]:
+        """Return the clusters that their users have used within this time, the last one first. To look at one of them is no use
+        of it: it is closed as if nobody had."""
+        since_ms = self._surroundings.clock.monotonic_ms() - within_ms
+        found = [each for each in self._open.values() if each.leases_count or each.used_ms >= since_ms]
+        found.sort(key=lambda each: (each.leases_count > 0, each.used_ms), reverse=True)
+        return [each.cluster for each in found]
+
     async def _close_idle(self) -> None:
         before_ms = self._surroundings.clock.monotonic_ms() - self._idle_ms
         for login in [

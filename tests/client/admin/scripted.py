@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from client.admin.steps import AnyRequest, AskPlaces, KeyKind, Locate, Place, Retry, Steps
+from client.admin.steps import AnyRequest, AskPlaces, Forget, KeyKind, Locate, Place, Retry, Steps
 from protocol.errors import KafkaError
 from protocol.schema import Request
 
@@ -25,6 +25,7 @@ class ScriptedShell:
     ) -> None:
         self.asked: list[tuple[int | Place, Request]] = []
         self.retried: list[str] = []
+        self.forgotten: list[str] = []
         self._answer = answer
         self._places = places
         self._retries = retries
@@ -39,9 +40,12 @@ class ScriptedShell:
             value: T = end.value
             return value
 
-    def _carry_out(self, step: AskPlaces | Locate | Retry) -> Mapping[Any, Any] | bool:
+    def _carry_out(self, step: AskPlaces | Locate | Retry | Forget) -> Mapping[Any, Any] | bool | None:
         if isinstance(step, Locate):
             return {key: self._places(step.kind, key) for key in step.keys}
+        if isinstance(step, Forget):
+            self.forgotten += [error.code.name for error in step.errors]
+            return None
         if isinstance(step, Retry):
             self.retried += [error.code.name for error in step.errors]
             self._retries -= 1

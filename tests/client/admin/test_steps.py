@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from client.admin.steps import KeyKind, Place, ask, at, by_topic, located, rows_of
+from client.admin.steps import KeyKind, Place, ask, at, by_topic, located, once, rows_of
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -70,6 +70,19 @@ def test_a_caller_says_what_may_pass() -> None:
     shell = ScriptedShell(lambda _place, _request: _response(a=ErrorCode.NOT_COORDINATOR), retries=2)
     assert _delete(shell, ["a"], lambda error: False)["a"].code is ErrorCode.NOT_COORDINATOR
     assert len(shell.asked) == 1
+
+
+def test_what_is_asked_once_is_forgotten_where_it_was_wrong() -> None:
+    shell = ScriptedShell(lambda _place, _request: _response(a=ErrorCode.NOT_COORDINATOR, b=0), retries=2)
+    steps = rows_of(
+        ["a", "b"],
+        located(KeyKind.GROUP),
+        lambda some: DeleteGroupsRequest(groups_names=some),
+        lambda response: ((row.group_id, row.error_code, None, "deleted") for row in response.results),
+    )
+    found = shell.run(once(steps))
+    assert (str(found["a"]), found["b"]) == (str(KafkaError(ErrorCode.NOT_COORDINATOR)), "deleted")
+    assert (len(shell.asked), shell.retried, shell.forgotten) == (1, [], ["NOT_COORDINATOR"])
 
 
 def test_a_lost_broker_hides_no_row_of_another() -> None:

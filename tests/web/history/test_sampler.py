@@ -1,0 +1,162 @@
+"""Looking at a broker: what becomes of its numbers, as whom it looks, and what is asked no more often than it has to be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from barnabas.embedded import EmbeddedBroker
+from client.admin import groups as group_steps
+from client.settings.command_line import DEFAULTS
+from client.settings.parsing import parse_client
+from client.settings.values import ClientSettings
+from tests.doubles.clock import ManualClock
+from web.cluster.user_cluster import UserCluster
+from web.cluster.users import UserClusters
+from web.history import sampler
+from web.history.history import History, Measure
+from web.history.reading import HistoryReading
+from web.history.response_times import ResponseTimes
+from web.history.sampler import Sampler
+from web.history.visibility import KNOWN_MS, Visibility
+from web.surroundings import Surroundings
+
+INTERVAL_MS = 10_000
+MiB = 1024 * 1024
+
+
+class World:
+    """A sampler that looks when it is told to, at times that the test decides."""
+
+    def __init__(self, client: ClientSettings, *, has_own: bool) -> None:
+        self.clock = ManualClock(1_000_000)
+        self.surroundings = Surroundings(clock=self.clock)
+        self.users = UserClusters(client, self.surroundings)
+        self.history = History(INTERVAL_MS, 16 * MiB)
+        self.own = UserCluster(client, self.surroundings, "sampling")
+        times = ResponseTimes((), self.surroundings.http)
+        self.sampler = Sampler(self.history, self.users, self.own if has_own else None, times, self.clock)
+
+    async def look(self) -> None:
+        self.clock.now_ms += INTERVAL_MS
+        await self.sampler.look()
+
+    async def send(self, topic: str, count: int, partition: int = 0) -> None:
+        producer = await self.own.producer()
+        for _ in range(count):
+            await producer.send(topic, b"value", partition=partition)
+        await producer.flush()
+
+    def latest(self, measure: Measure, subject: str, part: str = "") -> float | None:
+        return self.history.latest(measure, subject, part)
+
+
+@asynccontextmanager
+async def world_of(broker: EmbeddedBroker, *, has_own: bool = True) -> AsyncIterator[World]:
+    world = World(parse_client(broker.client_settings(), DEFAULTS), has_own=has_own)
+    try:
+        yield world
+    finally:
+        await world.users.close()
+        await world.own.close()
+        await world.surroundings.close()
+
+
+async def test_two_looks_make_rates_and_lags() -> None:
+    with EmbeddedBroker({"orders": 2, "idle": 1}) as broker:
+        async with world_of(broker) as world:
+            await world.own.run(group_steps.commit_offsets("billing", {("orders", 0): 0, ("orders", 1): 0}))
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") is None, "one look is no rate"
+            assert world.latest(Measure.LAG, "billing", "orders") == 0
+            await world.send("orders", 40)
+            await world.send("orders", 10, partition=1)
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") == 5.0
+            assert world.latest(Measure.RECORDS, "idle") == 0.0
+            assert world.latest(Measure.LAG, "billing", "orders") == 50
+            size, growth = (world.latest(each, "orders") for each in (Measure.SIZE, Measure.BYTES))
+            assert size is not None and growth == pytest.approx(size / 10)
+            await world.own.run(group_steps.commit_offsets("billing", {("orders", 0): 40}))
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") == 0.0
+            assert world.latest(Measure.LAG, "billing", "orders") == 10
+
+
+async def test_a_cluster_that_is_not_reached_is_a_gap_and_then_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "ANSWER_MS", 300)
+    with EmbeddedBroker(["orders"]) as broker:
+        async with world_of(broker) as world:
+            await world.look()
+            await world.look()
+            assert world.sampler.problem == ""
+            broker.inject("Metadata", disconnect=True, times=None)
+            await world.look()
+            assert world.sampler.problem.startswith("the cluster was not reached")
+            assert world.latest(Measure.RECORDS, "orders") is None
+            broker.clear_faults()
+            await world.look()
+            assert world.sampler.problem == ""
+            assert world.latest(Measure.RECORDS, "orders") == 0.0
+
+
+async def test_a_partition_whose_leader_has_moved_ends_no_round() -> None:
+    with EmbeddedBroker(["orders", "audit"]) as broker:
+        async with world_of(broker) as world:
+            await world.look()
+            broker.inject("ListOffsets", "NOT_LEADER_OR_FOLLOWER")
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") is None, "not known"
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") == 0.0
+
+
+async def test_without_a_principal_of_its_own_it_looks_as_a_user_who_is_here() -> None:
+    with EmbeddedBroker(["orders"], users=["alice"]) as broker:
+        async with world_of(broker, has_own=False) as world:
+            await world.look()
+            assert "logs in" in world.sampler.problem
+            login = parse_client(broker.client_settings("alice"), DEFAULTS).login
+            async with world.users.lease(login, "alice"):
+                await world.look()
+            assert world.sampler.problem == ""
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") == 0.0, "alice asks for nothing, but is here"
+            await world.users.forget(login)
+            await world.look()
+            assert "logs in" in world.sampler.problem
+
+
+async def test_a_user_sees_what_their_describe_allows() -> None:
+    acls = ["alice describe topic orders", "alice describe group billing"]
+    with EmbeddedBroker(["orders", "secret"], acls=acls) as broker:
+        async with world_of(broker) as world:
+            alice = parse_client(broker.client_settings("alice"), DEFAULTS).login
+            commits = {("orders", 0): 0, ("secret", 0): 0}
+            await world.own.run(group_steps.commit_offsets("billing", commits))
+            await world.own.run(group_steps.commit_offsets("hidden", commits))
+            await world.send("orders", 10)
+            await world.send("secret", 10)
+            await world.look()
+            visibility = Visibility(world.clock)
+            reading = HistoryReading(world.history)
+            async with world.users.lease(alice, "alice") as cluster:
+                view = await visibility.view(cluster)
+                assert (view.topics, view.has_cluster) == (frozenset({"orders"}), False)
+                plot = reading.group("billing", await visibility.topics_of_group(cluster, "billing"))
+                assert [(line.name, list(line.values)) for line in plot.lines] == [("", [10]), ("orders", [10])]
+                for refused in (
+                    visibility.topics_of_group(cluster, "hidden"),
+                    visibility.require_topic(cluster, "secret"),
+                    visibility.require_topic(cluster, "unknown"),
+                ):
+                    with pytest.raises(Exception, match="AUTHORIZATION_FAILED"):
+                        await refused
+            admin = await visibility.view(world.own)
+            assert admin.has_cluster and admin.topics >= {"orders", "secret"}
+            broker.create_topic("new")
+            assert "new" not in (await visibility.view(world.own)).topics
+            world.clock.now_ms += KNOWN_MS
+            assert "new" in (await visibility.view(world.own)).topics

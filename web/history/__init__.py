@@ -1,0 +1,1 @@
+"""What the last hour was like: samples of the cluster, from which the page draws its plots."""
