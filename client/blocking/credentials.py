@@ -34,6 +34,12 @@ class ProcessCredentials:
             self._exchanges[login] = exchanges_of(login, nonce, lambda: self._tokens.current(bearer).text)
         return self._exchanges[login]()
 
+    def forget(self, login: LoginSettings) -> None:
+        """Keep nothing of this login any more."""
+        self._exchanges.pop(login, None)
+        if login.bearer is not None:
+            self._tokens.forget(login.bearer)
+
     def context(self, tls: TlsSettings) -> ssl.SSLContext:
         """Raises SettingsError."""
         stamps = [_stamp(path) for path in tls.files]

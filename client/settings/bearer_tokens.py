@@ -54,6 +54,9 @@ class BearerTokens:
         self._tokens[settings] = token, now_s + _KEPT.pause_ms(token, int(now_s * 1000)) / 1000
         return token
 
+    def forget(self, settings: BearerSettings) -> None:
+        self._tokens.pop(settings, None)
+
     def _new(self, settings: BearerSettings, now_s: float) -> LoginToken:
         """Raises ValueError, LoginRefused, OSError."""
         if settings.token:

@@ -4,7 +4,7 @@
     request ->  identity           ->  the cluster with the login of that user
 
 Rules: what a user may do is decided by the cluster alone. The login that the process itself has been given is never a user's.
-Secrets are in memory only, until a session ends.
+Secrets are in memory only, until a session ends: a delegation token where the cluster has them, else what the user gave.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from web.access.identity import ANONYMOUS
 from web.access.origins import OwnHosts
 from web.access.proxies import TrustedProxies
 from web.access.sessions import SessionLimits, Sessions, TooManySessions, new_secret
+from web.access.tokens import SessionTokens
 from web.access.user_logins import UserLogins
 from web.access.verification import Verification
 from web.errors import HttpProblem
@@ -58,6 +59,7 @@ class Access:
         """The secret of pages without a session."""
         self.sessions = Sessions(surroundings.randomness, SessionLimits(idle_ms=settings.barnabas_web_session_idle_ms))
         self._verification = Verification(client, surroundings, FailedLogins())
+        self._tokens = SessionTokens(client, surroundings, self.sessions.limits.lifetime_ms)
         self._clock = surroundings.clock
         self._users = users
 
@@ -93,15 +95,21 @@ class Access:
             claimed = self.logins.identity(PasswordCredentials(user, password))
         except BadCredentials as error:
             raise HttpProblem(401, str(error), code="LOGIN_REFUSED") from None
-        await self._verification.renew(claimed, address)
-        return await self.begin(claimed)
+        return await self.begin(claimed, address)
 
-    async def begin(self, identity: Identity) -> Session:
-        """Begin a session of a user whose login has been accepted. Raises HttpProblem 503 when there are too many."""
+    async def begin(self, claimed: Identity, address: str) -> Session:
+        """Begin a session of this user, if the cluster accepts the login. Raises as `log_in`."""
+        await self._verification.renew(claimed, address)
+        identity, token = await self._tokens.issued(claimed)
+        if token is not None:
+            self._verification.forget(claimed.login)  # the password is not needed any more
         try:
             session, ended = self.sessions.begin(identity, self._clock.monotonic_ms())
         except TooManySessions:
+            if token is not None:
+                await self._tokens.end(token)
             raise HttpProblem(503, "too many people are logged in: try again later", code="TOO_MANY_SESSIONS") from None
+        session.token = token
         for each in ended:
             await self._close(each)
         return session
@@ -111,10 +119,17 @@ class Access:
         self.sessions.end(session)
         await self._close(session)
 
-    async def end_old(self) -> None:
-        """End the sessions whose time is over."""
+    async def look_after(self) -> None:
+        """End the sessions whose time is over, renew the tokens of others, and forget what nobody uses any more."""
         for each in self.sessions.end_old(self._clock.monotonic_ms()):
             await self._close(each)
+        for each in self.sessions.all():
+            if each.token is not None:
+                each.token = await self._tokens.renewed(each.token)
+                if each.token is None:
+                    await self.log_out(each)
+        self._verification.forget_old()
+        await self._users.close_idle()
 
     @asynccontextmanager
     async def looked_after(self) -> AsyncIterator[None]:
@@ -122,18 +137,19 @@ class Access:
         async with TaskScope("sessions") as tasks:
             tasks.spawn(self._look_after(), name="old sessions")
             yield
-        for each in self.sessions.all():
-            await self.log_out(each)
+        await asyncio.gather(*(self.log_out(each) for each in self.sessions.all()))
 
     async def _look_after(self) -> None:
         while True:
             await asyncio.sleep(LOOKED_AFTER_S)
-            await self.end_old()
+            await self.look_after()
 
     async def _close(self, session: Session) -> None:
         if not self.sessions.is_used(session.identity):
             self._verification.forget(session.identity.login)
             await self._users.forget(session.identity.login)
+        if session.token is not None:
+            await self._tokens.end(session.token)
 
 
 def not_logged_in(reason: str) -> HttpProblem:

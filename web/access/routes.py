@@ -18,12 +18,13 @@ router = APIRouter()
 
 class SessionState(BaseModel):
     """`user` is null while nobody is logged in; `wants_login` says whether the cluster does, `takes_passwords` whether with a
-    password. `csrf` goes into the header X-Barnabas-CSRF of every request that changes something. A session ends `idle_ms`
-    after the last request that the reader has caused."""
+    password, `oauth` is the name of the provider where they log in. `csrf` goes into the header X-Barnabas-CSRF of every
+    request that changes something. A session ends `idle_ms` after the last request that the reader has caused."""
 
     user: str | None
     wants_login: bool
     takes_passwords: bool
+    oauth: str | None
     can_write: bool
     csrf: str
     idle_ms: int
@@ -66,6 +67,7 @@ def _state(parts: WebParts, begun: Session | None) -> SessionState:
         user=nobody if begun is None else begun.identity.name,
         wants_login=access.logins.is_needed,
         takes_passwords=access.logins.password_mechanism is not None,
+        oauth=None,
         can_write=parts.settings.barnabas_web_write_enable,
         csrf=access.csrf(begun),
         idle_ms=access.sessions.limits.idle_ms,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from client.admin.delegation_tokens import Token
     from runtime.randomness import Randomness
     from web.access.identity import Identity
 
@@ -28,13 +29,14 @@ class TooManySessions(Exception):
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """`begun_ms` and `used_ms` are of a monotonic clock. `identity` may get another login of the same user."""
+    """`begun_ms` and `used_ms` are of a monotonic clock. `token` is the delegation token that is its login, if it is one."""
 
     identity: Identity
     begun_ms: int
     used_ms: int
     session_id: str = field(repr=False)
     csrf: str = field(repr=False)
+    token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,11 @@ class Verification:
         if login is not None:
             self._verified_ms.pop(login, None)
 
+    def forget_old(self) -> None:
+        """Keep no login beyond its time."""
+        for login in [each for each in self._verified_ms if not self._is_verified(each)]:
+            del self._verified_ms[login]
+
     @asynccontextmanager
     async def _turn(self, address: str) -> AsyncIterator[None]:
         """Wait until no other login of this address is asked about. Raises HttpProblem when too many wait."""

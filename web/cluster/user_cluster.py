@@ -15,6 +15,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from client.blocking.credentials import CREDENTIALS
 from client.event_loop.cluster_client import AsyncClusterClient
 from client.event_loop.producer import AsyncProducer
 from client.event_loop.reader import MAX_BYTES, MAX_WAIT_MS, PartitionReader
@@ -43,6 +44,7 @@ class UserCluster:
     def __init__(self, settings: ClientSettings, surroundings: Surroundings, name: str) -> None:
         """Raises SettingsError."""
         self.name = name
+        self._is_closed = False
         self.settings = settings
         self._surroundings = surroundings
         self._connector = connector_of(settings, surroundings.network, surroundings.randomness)
@@ -57,6 +59,8 @@ class UserCluster:
             await producer.close()
             await cluster.close()
         await self.client.close()
+        self._is_closed = True
+        self._forget_login()
 
     def new_client(self) -> AsyncClusterClient:
         """Return a client with connections of its own, for what waits at brokers; the caller closes it."""
@@ -115,4 +119,13 @@ class UserCluster:
 
     async def blocking(self, work: Callable[[ClientSettings], T]) -> T:
         """Return the result of work that blocks, and makes its own clients of the settings."""
-        return await asyncio.get_running_loop().run_in_executor(self._surroundings.threads, work, self.settings)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._surroundings.threads, work, self.settings)
+        finally:
+            if self._is_closed:
+                self._forget_login()
+
+    def _forget_login(self) -> None:
+        """Blocking clients share what they keep of a login; no secret stays there when its user has gone."""
+        if self.settings.login is not None:
+            CREDENTIALS.forget(self.settings.login)

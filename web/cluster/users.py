@@ -1,7 +1,7 @@
 """The clusters of the users who are here: one set of connections for each login, shared by the user's requests.
 
 Rules: bounded: beyond `limit` the one that nobody has used for the longest is closed; when all are in use, `lease` refuses.
-What nobody has used for `idle_ms` is closed at the next lease.
+What nobody has used for `idle_ms` is closed, at the next lease at the latest.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class UserClusters:
     async def lease(self, login: LoginSettings | None, name: str) -> AsyncIterator[UserCluster]:
         """Use the cluster with this login, None without one, as the user `name`. Raises HttpProblem when there are too many
         users."""
-        await self._close_idle()
+        await self.close_idle()
         found = self._open.get(login)
         if found is None:
             await self._make_room()
@@ -80,7 +80,8 @@ class UserClusters:
         found.sort(key=lambda each: (each.leases_count > 0, each.used_ms), reverse=True)
         return [each.cluster for each in found]
 
-    async def _close_idle(self) -> None:
+    async def close_idle(self) -> None:
+        """Close what nobody has used for a while."""
         before_ms = self._surroundings.clock.monotonic_ms() - self._idle_ms
         for login in [
             login for login, each in self._open.items() if not each.leases_count and each.used_ms < before_ms

@@ -1,7 +1,7 @@
 // Requests to this server. An answer that is no success is an ApiError, whichever interface it came from:
 //   /api  {"error": {"code", "message", "next"}}       /v3, /topics ...  {"error_code", "message"}
 // Rules: what changes something carries the header X-Barnabas-CSRF of the session. `session` is what /api/session said
-// last; a request that is refused with 401 asks for the session again, and the shell then shows the login.
+// last; a request that is refused as one of an old session asks for the session again, and the shell then shows the login.
 import { createStore, useStore } from "./store.js";
 
 const READING = new Set(["GET", "HEAD"]);
@@ -82,7 +82,8 @@ export async function send(method, path, body, { signal, headers = {} } = {}) {
 
 async function problemOf(response, path) {
   const found = errorOf(response.status, await response.text().catch(() => ""));
-  if (response.status === 401 && path !== "/api/session") loadSession().catch(() => {});
+  const isOld = response.status === 401 || found.code === "REFUSED";
+  if (isOld && path !== "/api/session") loadSession().catch(() => {});
   return found;
 }
 

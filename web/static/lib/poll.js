@@ -1,11 +1,13 @@
 // Data that stays current: asked again every so often, the old data shown meanwhile.
 // Rules: while the tab is hidden nothing is asked; when it is seen again, at once. A failure keeps the data and says since
-// when it is old; the next success clears that. One request at a time for each use.
+// when it is old; the next success clears that. One request at a time for each use. What the clock asks for is marked: it does
+// not keep the session of a user who has left.
 import { html, useCallback, useEffect, useRef, useState } from "../vendor/preact.js";
 import { get } from "./api.js";
 import { Problem } from "./problem.js";
 import { Time } from "./format.js";
 
+const BY_CLOCK = { "X-Barnabas-Background": "1" };
 const NOTHING = { data: null, error: null, reached_at: null };
 
 /**
@@ -37,18 +39,18 @@ function poll(path, everyMs, tell) {
   let controller = null;
   let timer = null;
   let isStopped = false;
-  const ask = async () => {
+  const ask = async ({ isByClock = false } = {}) => {
     clearTimeout(timer);
     controller?.abort();
     const mine = (controller = new AbortController());
     try {
-      const data = await get(path, { signal: mine.signal });
+      const data = await get(path, { signal: mine.signal, headers: isByClock ? BY_CLOCK : {} });
       if (!mine.signal.aborted) tell({ data, error: null, reached_at: Date.now() });
     } catch (error) {
       if (mine.signal.aborted) return;
       tell({ error });
     }
-    if (!isStopped && controller === mine && !document.hidden) timer = setTimeout(ask, everyMs);
+    if (!isStopped && controller === mine && !document.hidden) timer = setTimeout(ask, everyMs, { isByClock: true });
   };
   const seen = () => {
     if (document.hidden) clearTimeout(timer);
@@ -57,7 +59,7 @@ function poll(path, everyMs, tell) {
   document.addEventListener("visibilitychange", seen);
   ask();
   return {
-    refresh: ask,
+    refresh: () => ask(),
     stop() {
       isStopped = true;
       document.removeEventListener("visibilitychange", seen);
