@@ -16,7 +16,7 @@ from client.admin.steps import Steps
 from runtime.texts import time_text
 from tools.group_lag import Key
 
-_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 def transaction_document(found: transaction_steps.CoordinatedTransaction) -> dict[str, Any]:
@@ -30,6 +30,7 @@ def transaction_document(found: transaction_steps.CoordinatedTransaction) -> dic
         "state": each.transaction_state,
         "timeout_ms": each.transaction_timeout_ms,
         "started": None if each.transaction_start_time_ms < 0 else time_text(each.transaction_start_time_ms),
+        "started_ms": None if each.transaction_start_time_ms < 0 else each.transaction_start_time_ms,
         "partitions": sorted(f"{row.topic}-{index}" for row in each.topics for index in row.partitions),
     }
 
@@ -82,7 +83,7 @@ def _known_partitions(producer_ids: set[int]) -> Steps[dict[int, set[Key]]]:
     ids = [each.transactional_id for found in listed.values() for each in found]
     known: dict[int, set[Key]] = {}
     for each, _ in checked((yield from transaction_steps.describe(ids))).values():
-        if each.transaction_state in _OPEN_STATES:
+        if each.transaction_state in OPEN_STATES:
             keys = ((row.topic, index) for row in each.topics for index in row.partitions)
             known.setdefault(each.producer_id, set()).update(keys)
     return known

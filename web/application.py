@@ -24,16 +24,20 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from protocol.errors import KafkaError
+from runtime.command_line.failure import Failure
 from web.access import routes as access_routes
 from web.access.access import Access
 from web.access.gate import Gate
+from web.balancing.balances import Balances
+from web.checking.checkups import Checkups
 from web.cluster.users import UserClusters
 from web.errors import HttpProblem
 from web.history import routes as history_routes
 from web.history.room import HistoryRoom
 from web.messages import routes as messages
 from web.messages.parts import MessageParts
-from web.page import brokers, topics
+from web.page import balance, brokers, features, groups, health, partitions, quotas, topics, transactions
+from web.page import users as user_routes
 from web.parts import WebParts
 from web.rest_v2 import routes as rest_v2
 from web.rest_v2.instances import ConsumerInstances
@@ -49,12 +53,20 @@ if TYPE_CHECKING:
 
 ROUTERS: Final = (
     access_routes.router,
+    balance.router,
     brokers.router,
+    features.router,
+    groups.router,
+    health.router,
     history_routes.router,
     messages.router,
+    partitions.router,
+    quotas.router,
     rest_v2.router,
     rest_v3.router,
     topics.router,
+    transactions.router,
+    user_routes.router,
 )
 STATIC: Final = Path(__file__).parent / "static"
 logger = logging.getLogger(__name__)
@@ -78,6 +90,8 @@ def create_application(
         consumers=ConsumerInstances(settings, surroundings, schemas),
         messages=MessageParts.of(settings, surroundings),
         history=HistoryRoom(settings, client, users, surroundings),
+        balances=Balances(surroundings),
+        checkups=Checkups(surroundings),
     )
 
     @asynccontextmanager
@@ -87,6 +101,8 @@ def create_application(
             async with access.looked_after():
                 yield
         finally:
+            await parts.balances.close()
+            await parts.checkups.close()
             await parts.consumers.close()
             await parts.history.close()
             await users.close()
@@ -129,6 +145,10 @@ def _add_errors(application: FastAPI) -> None:
     @application.exception_handler(KafkaError)
     async def of_cluster(request: Request, error: KafkaError) -> Response:
         return HttpProblem.of(error).response(request.url.path)
+
+    @application.exception_handler(Failure)
+    async def refused(request: Request, error: Failure) -> Response:
+        return HttpProblem(409, error.message, code="REFUSED").response(request.url.path)
 
     @application.exception_handler(OSError)
     async def unreachable(request: Request, error: OSError) -> Response:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from client.settings.values import ClientSettings
     from config.web import WebSettings
     from web.access.access import Access
+    from web.balancing.balances import Balances
+    from web.checking.checkups import Checkups
     from web.cluster.users import UserClusters
     from web.history.room import HistoryRoom
     from web.messages.parts import MessageParts
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 class WebParts:
     """`base_uri` is where this process is reached, without a slash at its end. `client` are the settings of the process,
     with the login that it has been given, if any. `schemas` is None where no schema registry is named. `access`
-    knows who asks."""
+    knows who asks. `balances` has the balance that runs, and `checkups` check the cluster's health."""
 
     settings: WebSettings
     client: ClientSettings
@@ -33,3 +35,5 @@ class WebParts:
     messages: MessageParts
     consumers: ConsumerInstances
     history: HistoryRoom
+    balances: Balances
+    checkups: Checkups

@@ -12,28 +12,22 @@ from typing import Any
 
 import click
 
-from client.admin.brokers import cluster as describe_cluster
-from client.admin.configs import Resource, ResourceKind, describe
 from client.admin.replicas import ElectionType, ReplicaKey
-from protocol.errors import KafkaError
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
-from runtime.command_line.failure import Failure
 from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
-from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
 from tools.commands.topics import partition_keys
 from tools.group_lag import Key
 from tools.json_files import read_partitions, read_topics
 from tools.names_given import some_names
 from tools.placement import current_replicas, described, partition_rows
+from tools.reassignment.beginning import begin, check_brokers, check_none_moving, spread_plan, throttled_topics
 from tools.reassignment.elections import elect as elect_leaders
-from tools.reassignment.moves import TOPIC_SETTINGS, transfers
 from tools.reassignment.plan_file import Plan, plan_of, plan_text, read_plan, write_plan
 from tools.reassignment.reassignments import alter, move_directories, moving, places
-from tools.reassignment.throttles import brokers, remove_throttles, throttle_brokers, throttle_directories
-from tools.replica_plan import PlanError, spread
+from tools.reassignment.throttles import remove_throttles, throttle_directories
 from tools.setting_units import Size
 
 _BYTES_PER_S = Size()
@@ -75,20 +69,8 @@ def plan_reassignment(
         raise click.UsageError("name TOPICS, or --topics-to-move-json-file")
     if topics_path is not None:
         topics = read_topics(topics_path)
-    racks = {
-        broker.node_id: None if disable_rack_aware else broker.rack
-        for broker in cluster.run(describe_cluster()).brokers
-    }
     chosen = parsing.broker_ids(broker_list, "--brokers")
-    unknown = [broker for broker in chosen if broker not in racks]
-    if unknown:
-        raise Failure(f"there is no broker {unknown[0]} (`barnabas brokers list` shows the brokers)")
-    current = {(row["topic"], row["partition"]): row["replicas"] for topic in cluster.run(described(topics))
-               for row in partition_rows(topic)}  # fmt: skip
-    try:
-        plan = spread(current, {broker: racks[broker] for broker in chosen}, replication_factor)
-    except PlanError as error:
-        raise Failure(str(error)) from error
+    _, plan = cluster.run(spread_plan(topics, chosen, replication_factor, ignores_racks=disable_rack_aware))
     click.echo(plan_text(plan_of(plan)))
 
 
@@ -120,7 +102,7 @@ def reassign(
     """Move replicas as a plan says. A dry run, unless --execute is given."""
     plan = read_plan(path)
     now = cluster.run(current_replicas(plan))
-    _check_brokers(cluster, plan)
+    cluster.run(check_brokers({broker for target in plan.values() for broker in target.replicas}))
     rows = []
     for key, target in sorted(plan.items()):
         row = {"topic": key[0], "partition": key[1], "from": now[key], "to": list(target.replicas)}
@@ -203,7 +185,7 @@ def cancel(cluster: Cluster, output: Output, *, path: str | None, execute: bool,
         if plan is not None:
             _stop_directories(cluster, plan)
         if not preserve_throttles:
-            topics = {topic for topic, _ in plan} if plan is not None else _throttled_topics(cluster)
+            topics = {topic for topic, _ in plan} if plan is not None else cluster.run(throttled_topics())
             _tell(cluster.run(remove_throttles(topics)))
     output.table(rows, ("topic", "partition", "replicas", "adding", "removing"))
     if not execute:
@@ -283,29 +265,15 @@ def _begin(
 ) -> None:
     """Throttle, and begin to move. The throttles are between brokers, and between directories. Raises Failure."""
     active = cluster.run(moving())
-    if active and not additional:
-        raise Failure(
-            f"{count_text(len(active), 'partition', 'is', 'are')} being moved already: wait until `barnabas partitions "
-            "reassignments` shows none, or give --additional to move these beside them"
-        )
+    if not additional:
+        check_none_moving(active)
     wanted = {key: target.replicas for key, target in plan.items()}
     directories = {(*key, broker): path for key, target in plan.items() for broker, path in target.directories.items()}
     between_brokers, between_directories = throttles
-    if between_brokers is not None:
-        cluster.run(throttle_brokers(transfers(active, wanted, now), between_brokers))
     if between_directories is not None:
         cluster.run(throttle_directories({broker for _, _, broker in directories}, between_directories))
-    cluster.run(
-        alter({key: replicas for key, replicas in wanted.items() if key in active or tuple(now[key]) != replicas})
-    )
+    cluster.run(begin(active, wanted, now, between_brokers))
     move_directories(cluster, directories, timeout_ms)
-
-
-def _check_brokers(cluster: Cluster, plan: Plan) -> None:
-    """Raises Failure for a broker that is not there."""
-    unknown = {broker for target in plan.values() for broker in target.replicas} - cluster.run(brokers())
-    if unknown:
-        raise Failure(f"there is no broker {min(unknown)} (`barnabas brokers list` shows the brokers)")
 
 
 def _tell(notes: list[str]) -> None:
@@ -342,17 +310,6 @@ def _stop_directories(cluster: Cluster, plan: Plan) -> None:
         found = cluster.run(places({key[2] for key in wanted}, {key[:2] for key in wanted}))
         back = {key: found[key].path for key in wanted if key in found and found[key].future_path is not None}
         move_directories(cluster, back, 0)
-
-
-def _throttled_topics(cluster: Cluster) -> set[str]:
-    """Return the topics that have throttled replicas."""
-    resources = [Resource(ResourceKind.TOPIC, str(topic.name)) for topic in cluster.run(described())]
-    return {
-        resource.name
-        for resource, settings in cluster.run(describe(resources)).items()
-        if not isinstance(settings, KafkaError)
-        and any(settings[name].value for name in TOPIC_SETTINGS if name in settings)
-    }
 
 
 def _moving_rows(cluster: Cluster) -> list[dict[str, Any]]:

@@ -1,0 +1,103 @@
+"""Groups over the page's endpoints: listed with lag, reset, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer
+
+from barnabas.embedded import EmbeddedBroker
+from tests.web.page.asking import page_client
+
+TIMEOUT_S = 30
+ODD = 'billing/é"<b>'
+"""A name of a group may hold anything."""
+
+
+@contextmanager
+def member(servers: str, group: str) -> Iterator[Consumer]:
+    """A member of a group that has read two records of "t" and committed them."""
+    settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": "<i>"}
+    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    try:
+        consumer.subscribe(["t"])
+        messages = consumer.consume(2, TIMEOUT_S)
+        consumer.commit(message=messages[-1], asynchronous=False)
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def written(servers: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(count):
+        producer.produce("t", b"value", partition=0, timestamp=1_700_000_000_000 + number)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+async def test_a_group_is_shown_reset_and_deleted() -> None:
+    with EmbeddedBroker({"t": 1}) as broker:
+        servers = broker.bootstrap_servers
+        written(servers, 5)
+        async with page_client(servers) as page:
+            with member(servers, ODD):
+                [row] = (await page.get("groups"))["groups"]
+                assert (row["group"], row["kind"], row["state"], row["lag"]) == (ODD, "classic", "Stable", 3)
+                assert (row["members_count"], row["partitions_count"], row["topics"]) == (1, 1, ["t"])
+                found = await page.get("groups/details", group=ODD)
+                [one] = found["members"]
+                assert (one["client_id"], one["partitions"]) == ("<i>", ["t-0"])
+                [partition] = found["partitions"]
+                assert (partition["current_offset"], partition["log_end_offset"], partition["lag"]) == (2, 5, 3)
+                assert partition["member_id"] == one["member_id"]
+                reset = {"group": ODD, "to": "earliest"}
+                assert (await page.refused("groups/offsets", reset, 409))[0] == "NON_EMPTY_GROUP"
+                assert (await page.refused("groups/delete", {"group": ODD}, 409))[0] == "NON_EMPTY_GROUP"
+            for target, offset, wanted in (
+                ({"to": "earliest"}, 0, 0),
+                ({"to": "offset", "value": 9}, 5, 9),
+                ({"to": "shift", "value": -1}, 1, 1),
+                ({"to": "time", "value": 1_700_000_000_003}, 3, 3),
+                ({"to": "latest", "topics": ["t"]}, 5, 5),
+            ):
+                [new] = (await page.post("groups/offsets", {"group": ODD, **target}))["partitions"]
+                assert (new["current_offset"], new["new_offset"], new["wanted"]) == (2, offset, wanted)
+            chosen = {"group": ODD, "to": "offset", "value": 4, "partitions": [{"topic": "t", "partition": 0}]}
+            assert (await page.post("groups/offsets", {**chosen, "execute": True}))["changed"]
+            assert (await page.get("groups/details", group=ODD))["lag"] == 1
+            deletion = {"group": ODD, "partitions": [{"topic": "t", "partition": 0}]}
+            assert await page.post("groups/offsets/delete", deletion) == {"count": 1}
+            assert (await page.get("groups"))["groups"] == [], "a group without members and offsets is none"
+            again = {"group": ODD, "to": "latest", "topics": ["t"], "execute": True}
+            assert (await page.post("groups/offsets", again))["partitions"][0]["current_offset"] is None
+            await page.post("groups/delete", {"group": ODD})
+            assert (await page.get("groups"))["groups"] == []
+            assert (await page.get("groups/details", 404, group=ODD))["error"]["code"] == "GROUP_ID_NOT_FOUND"
+
+
+async def test_a_member_is_removed() -> None:
+    with EmbeddedBroker({"t": 1}) as broker:
+        servers = broker.bootstrap_servers
+        written(servers, 2)
+        async with page_client(servers) as page:
+            with member(servers, "g"):
+                [one] = (await page.get("groups/details", group="g"))["members"]
+                names = [{"member_id": one["member_id"], "instance_id": one["instance_id"]}]
+                assert await page.post("groups/members/remove", {"group": "g", "members": names}) == {"count": 1}
+                left = (await page.get("groups/details", group="g"))["members"]
+                assert one["member_id"] not in {each["member_id"] for each in left}
+
+
+async def test_what_is_refused() -> None:
+    with EmbeddedBroker() as broker:
+        async with page_client(broker.bootstrap_servers, {}) as page:
+            assert (await page.refused("groups/delete", {"group": "g"}, 403))[0] == "READ_ONLY"
+        async with page_client(broker.bootstrap_servers) as page:
+            assert (await page.refused("groups/offsets", {"group": "g", "to": "offset"}, 422))[0] == "INVALID"
+            assert (await page.refused("groups/offsets", {"group": "g", "to": "latest"}, 422))[1].endswith("topic")
+            assert (
+                "UNKNOWN_TOPIC"
+                in (await page.refused("groups/offsets", {"group": "g", "to": "latest", "topics": ["none"]}, 409))[1]
+            )
+            assert (await page.refused("groups/delete", {"group": "g", "more": 1}, 422))[0] == "INVALID"

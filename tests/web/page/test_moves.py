@@ -1,0 +1,59 @@
+"""Replicas that move between brokers over the page's endpoints: by a plan of the user, and by a balance with its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barnabas.embedded import EmbeddedBroker
+from tests.web.page.asking import PageClient, page_client
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with EmbeddedBroker({"t": 4}, brokers=3) as broker:
+        yield broker.bootstrap_servers
+
+
+async def placed(page: PageClient) -> dict[int, list[int]]:
+    """Return the replicas of each partition of "t"."""
+    moves = (await page.post("reassignments/plan", {"topics": ["t"], "brokers": [0, 1, 2], "replication_factor": 3}))[
+        "moves"
+    ]
+    return {each["partition"]: each["before"] for each in moves}
+
+
+async def test_replicas_move_as_a_user_plans_and_back_by_a_balance(servers: str) -> None:
+    async with page_client(servers) as page:
+        crowd = [{"topic": "t", "partition": index, "replicas": [0]} for index in range(4)]
+        begun = await page.post("reassignments", {"partitions": crowd, "throttle_bytes_per_s": 1_000_000})
+        assert begun["partitions"] == [f"t-{index}" for index in range(4)]
+        await page.when("reassignments", lambda found: found["moving"] == [])
+        assert set(map(tuple, (await placed(page)).values())) == {(0,)}
+        cancelled = await page.post("reassignments/cancel", {})
+        assert cancelled["partitions"] == []
+        assert (await page.get("balance"))["state"] is None
+        options = {"topics": ["t"], "sample_s": 0}
+        plan = await page.post("balance/plan", options)
+        assert {row["broker"] for row in plan["brokers"]} == {0, 1, 2}
+        assert plan["moves"]
+        await page.refused("balance/start", {"plan_id": "none"}, 404)
+        started = await page.post("balance/start", {"plan_id": plan["plan_id"], "throttle_bytes_per_s": 1_000_000})
+        assert (started["user"], started["moves_count"]) == ("ANONYMOUS", len(plan["moves"]))
+        ended = await page.when("balance", lambda found: found["ended_ms"] is not None)
+        assert (ended["state"], ended["failure"], ended["done_count"]) == ("done", None, len(plan["moves"]))
+        assert any("throttles are removed" in note for note in ended["notes"])
+        assert (await page.refused("balance/start", {"plan_id": plan["plan_id"]}, 404))[0] == "NO_SUCH_PLAN"
+        assert (await page.refused("balance/stop", {}, 409))[0] == "NO_BALANCE"
+        assert len({broker for [broker] in (await placed(page)).values()}) == 3
+        assert (await page.post("balance/plan", options))["moves"] == []
+
+
+async def test_what_a_balance_refuses(servers: str) -> None:
+    async with page_client(servers) as page:
+        assert (await page.refused("balance/plan", {"drain": [1], "exclude": [1]}, 422))[0] == "INVALID"
+        assert "no broker 9" in (await page.refused("balance/plan", {"drain": [9], "sample_s": 0}, 409))[1]
+        assert "no topic none-*" in (await page.refused("balance/plan", {"topics": ["none-*"], "sample_s": 0}, 409))[1]
+        moved = {"partitions": [{"topic": "none", "partition": 0, "replicas": [0]}]}
+        assert "UNKNOWN_TOPIC" in (await page.refused("reassignments", moved, 409))[1]

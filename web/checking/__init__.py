@@ -1,0 +1,1 @@
+"""Checks of the cluster's health, for all who look."""
