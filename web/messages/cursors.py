@@ -37,13 +37,11 @@ class CursorKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """`positions` are the next offset, and the end, of partitions: for OLDER the offset before which reading goes on.
-    Instead of positions a follower of many partitions has a time, `since_ms`."""
+    """`positions` are the next offset, and the end, of partitions: for OLDER the offset before which reading goes on."""
 
     kind: CursorKind
     positions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     done: frozenset[int] = frozenset()
-    since_ms: int | None = None
 
     def text(self, about: str) -> str:
         """Return the text. `about` are the parameters that must be the same."""
@@ -53,8 +51,6 @@ class Cursor:
             content["p"] = [[partition, *position] for partition, position in self.positions.items()]
         if self.done:
             content["d"] = partitions_text(self.done)
-        if self.since_ms is not None:
-            content["t"] = self.since_ms
         packed = zlib.compress(json.dumps(content, separators=(",", ":")).encode())
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
@@ -66,7 +62,6 @@ class Cursor:
             kind = CursorKind(content["k"])
             positions = {_number(partition): (_number(at), _number(end)) for partition, at, end in content.get("p", ())}
             done = frozenset(parse_partitions(content["d"]) if "d" in content else ())
-            since_ms = _number(content["t"]) if "t" in content else None
             checksum = content["a"]
         except (ValueError, TypeError, KeyError, zlib.error) as error:
             raise InvalidCursor("this is no cursor of an earlier answer") from error
@@ -74,7 +69,7 @@ class Cursor:
             raise InvalidCursor("the cursor is one of another kind of reading")
         if checksum != _checksum(about):
             raise InvalidCursor("the cursor belongs to other parameters")
-        return cls(kind, positions, done, since_ms)
+        return cls(kind, positions, done)
 
 
 def _checksum(about: str) -> int:

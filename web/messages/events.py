@@ -20,13 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
+from protocol.errors import KafkaError
+from protocol.records.invalid import InvalidBatch
 from runtime.tasks import TaskScope
+from web.errors import API, HttpProblem
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 PATIENCE_S: Final = 30.0
 ALIVE_S: Final = 15.0
+PIECE_BYTES: Final = 256 << 10
 _ALIVE: Final = b": alive\n\n"
 
 
@@ -89,6 +93,24 @@ class EventStream(ByteStream):
 
 class BrokenOff(Exception):
     """A file cannot be finished."""
+
+
+def problem_event(error: KafkaError | OSError | InvalidBatch, cursor: str) -> Event:
+    """Return the last event of a stream that cannot go on now, with where it may be gone on."""
+    found = KafkaError(error.code, str(error)) if isinstance(error, InvalidBatch) else error
+    return Event("problem", {**HttpProblem.of(found).body(API), "cursor": cursor, "is_final": True}, cursor)
+
+
+async def in_pieces(data: bytes) -> AsyncGenerator[bytes, None]:
+    """Return bytes as the parts of a stream."""
+    for at in range(0, len(data), PIECE_BYTES):
+        yield data[at : at + PIECE_BYTES]
+
+
+def attachment(name: str) -> dict[str, str]:
+    """Return the header by which a browser saves the answer as a file."""
+    plain = "".join(each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in name)
+    return {"Content-Disposition": f'attachment; filename="{plain}"'}
 
 
 async def _encoded(events: Events, now_s: Callable[[], float]) -> AsyncGenerator[bytes, None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from web.messages.budget import Places, ReadBudget
 
@@ -11,15 +12,17 @@ if TYPE_CHECKING:
     from config.web import WebSettings
     from web.surroundings import Surroundings
 
+_LARGE: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class MessageParts:
-    """`large` are places for records that are read whole, of which each may take much memory."""
+    """`large` is waited for by who reads one record whole, which may take much memory."""
 
     budget: ReadBudget
     searches: Places
     followers: Places
-    large: Places
+    large: asyncio.Semaphore
     max_search_ms: int
 
     @classmethod
@@ -28,9 +31,6 @@ class MessageParts:
             ReadBudget(surroundings.clock, settings.barnabas_web_search_bytes_per_second),
             Places(settings.barnabas_web_search_max, "searches and downloads", "barnabas.web.search.max"),
             Places(settings.barnabas_web_follow_max, "live views", "barnabas.web.follow.max"),
-            Places(_LARGE, "readings of one record", "the server"),
+            asyncio.Semaphore(_LARGE),
             settings.barnabas_web_search_max_ms,
         )
-
-
-_LARGE = 4

@@ -77,6 +77,14 @@ class RangeReading:
     ) -> None:
         await self._open.aclose()
 
+    def begin(self, progress: Progress) -> None:
+        """Read other ranges from now on, over the same connections."""
+        if self._reader is not None:
+            self._reader.drop((self._topic, each) for each in self._window)
+        self._window.clear()
+        self._waiting.clear()
+        self._progress = progress
+
     async def poll(self, timeout_ms: int) -> list[FetchedBatches]:
         """Return what has come, or nothing when the time is over. Raises KafkaError, InvalidBatch."""
         reader = await self._moved_window()

@@ -6,14 +6,14 @@ goes on where it stopped. Reading is bounded by the budget of all searches, the 
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.errors import KafkaError
 from protocol.records.invalid import InvalidBatch
-from web.errors import HttpProblem
 from web.messages.cursors import MAX_POSITIONS, Cursor, CursorKind
-from web.messages.events import Event
+from web.messages.events import Event, problem_event
 from web.messages.reading import WINDOW, RangeReading
 
 if TYPE_CHECKING:
@@ -49,18 +49,13 @@ class Search:
         """Return the events of the search, which ends with them."""
         yield self._progress()
         try:
-            async with self.reading:
-                async for event in self._found():
+            async with self.reading, aclosing(self._found()) as events:
+                async for event in events:
                     yield event
                     if event is not None and event.name == "paused":
                         return
         except (KafkaError, OSError, InvalidBatch) as error:
-            problem = (
-                HttpProblem.of(error)
-                if not isinstance(error, InvalidBatch)
-                else HttpProblem.of(KafkaError(error.code, str(error)))
-            )
-            yield Event("problem", {**problem.body("/api/"), "cursor": self._cursor(), "is_final": True})
+            yield problem_event(error, self._cursor())
             return
         yield self._progress()
         yield self._ending()
@@ -70,17 +65,18 @@ class Search:
         while not self.progress.is_done:
             for fetched in await self.reading.poll(POLL_MS):
                 row = ranges[fetched.partition]
-                async for match in self.matching.matches(fetched, row):
-                    if match is not None:
-                        self.hits += 1
-                        yield Event("hit", self.matching.shown(fetched.partition, match))
-                    pause = self._pause()
-                    if pause is not None:
-                        yield self._progress()
-                        yield pause
-                        return
-                    if self._is_due():
-                        yield self._progress()
+                async with aclosing(self.matching.matches(fetched, row)) as matches:
+                    async for match in matches:
+                        if match is not None:
+                            self.hits += 1
+                            yield Event("hit", self.matching.shown(fetched.partition, match))
+                        pause = self._pause()
+                        if pause is not None:
+                            yield self._progress()
+                            yield pause
+                            return
+                        if self._is_due():
+                            yield self._progress()
                 self.progress.records_read += sum(max(header.records_count, 1) for _, header in fetched.batches)
             pause = self._pause()
             if pause is not None:

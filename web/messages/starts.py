@@ -13,6 +13,7 @@ from client.admin.offsets import NO_OFFSET, offsets
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from web.errors import HttpProblem
+from web.messages.cursors import CursorKind
 from web.messages.progress import PartitionRange
 from web.messages.selection import Selection, Start
 
@@ -69,6 +70,23 @@ async def ranges(cluster: UserCluster, selection: Selection, found: Bounds) -> l
             note = f"the records before {first} are deleted"
         made.append(PartitionRange(partition, min(max(start, first), end), end, note, is_continued))
     return made
+
+
+async def page_ranges(cluster: UserCluster, selection: Selection, found: Bounds) -> tuple[list[PartitionRange], bool]:
+    """Return the ranges of a page, and whether it goes backward from their ends."""
+    cursor = selection.cursor
+    if cursor is None and selection.start is not Start.LAST:
+        return await ranges(cluster, selection, found), False
+    made = []
+    for partition, end in found.end.items():
+        first = found.first[partition]
+        if cursor is None:
+            made.append(PartitionRange(partition, first, end))
+        elif partition in cursor.positions:
+            at = min(max(cursor.positions[partition][0], first), end)
+            is_older = cursor.kind is CursorKind.OLDER
+            made.append(PartitionRange(partition, first, at) if is_older else PartitionRange(partition, at, end))
+    return made, cursor is None or cursor.kind is CursorKind.OLDER
 
 
 async def _partitions(cluster: UserCluster, selection: Selection) -> Iterable[int]:
