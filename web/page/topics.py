@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 
 from runtime.slices import Slices
+from web.history.history import History, Measure
 from web.page.layout import Layout, layout_of
 from web.requests import Cluster, Parts
 
@@ -20,14 +21,15 @@ router = APIRouter(tags=["Page"])
 
 
 class TopicRow(BaseModel):
-    """`records` are offsets between the starts and the ends of the logs, `size_bytes` those of all replicas. Both are null
-    where they are not known."""
+    """`records` are offsets between the starts and the ends of the logs, `size_bytes` those of all replicas, `records_per_s` is
+    what was written between the last two looks of the history. Each is null where it is not known."""
 
     name: str
     is_internal: bool
     partitions: int
     replicas: int
     records: int | None
+    records_per_s: float | None
     size_bytes: int | None
     behind: int
     """Partitions whose in-sync replicas are fewer than their replicas."""
@@ -82,7 +84,10 @@ async def topics(cluster: Cluster, parts: Parts) -> Response:
     slices = Slices(parts.surroundings.clock)
     async for key, replica in slices.over(layout.replicas.items()):
         sizes[key[0]] = sizes.get(key[0], 0) + replica.size_bytes
-    rows = [_row(layout, row, sizes.get(name)) async for name, row in slices.over(sorted(layout.topics.items()))]
+    history = parts.history.history
+    rows = [
+        _row(layout, row, sizes.get(name), history) async for name, row in slices.over(sorted(layout.topics.items()))
+    ]
     return _answer({"topics": rows, "notes": layout.notes})
 
 
@@ -105,7 +110,7 @@ def _answer(body: object) -> Response:
     return Response(to_json(body), media_type="application/json")
 
 
-def _row(layout: Layout, row: MetadataResponseTopic, size_bytes: int | None) -> dict[str, object]:
+def _row(layout: Layout, row: MetadataResponseTopic, size_bytes: int | None, history: History) -> dict[str, object]:
     name = row.name or ""
     records: int | None = 0
     for each in row.partitions:
@@ -117,6 +122,7 @@ def _row(layout: Layout, row: MetadataResponseTopic, size_bytes: int | None) -> 
         "partitions": len(row.partitions),
         "replicas": max((len(each.replica_nodes) for each in row.partitions), default=0),
         "records": records,
+        "records_per_s": history.latest(Measure.RECORDS, name),
         "size_bytes": size_bytes,
         "behind": sum(len(each.isr_nodes) < len(each.replica_nodes) for each in row.partitions),
         "leaderless": sum(each.leader_id not in layout.brokers for each in row.partitions),

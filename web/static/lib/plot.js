@@ -29,14 +29,14 @@ export function Plot({ title, times, lines, format, note = "" }) {
     <figure class="plot">
       <figcaption>${title}</figcaption>
       <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${spoken(title, lines, format)} onPointerMove=${point} onPointerLeave=${() => setAt(null)}>
-        ${Array.from({ length: STEPS + 1 }, (_, step) => (top * step) / STEPS).map(
+        ${stepsOf(top, format).map(
           (value) => html`
             <line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(value)} y2=${y(value)} />
             <text class="axis" x=${LEFT - 6} y=${y(value) + 4} text-anchor="end">${format(value)}</text>
           `,
         )}
-        <text class="axis" x=${LEFT} y=${HEIGHT - 4}>${timeText(times[0])}</text>
-        <text class="axis" x=${WIDTH} y=${HEIGHT - 4} text-anchor="end">${timeText(times.at(-1))}</text>
+        <text class="axis" x=${LEFT} y=${HEIGHT - 4}>${timeText(wholeSecond(times[0]))}</text>
+        <text class="axis" x=${WIDTH} y=${HEIGHT - 4} text-anchor="end">${timeText(wholeSecond(times.at(-1)))}</text>
         ${lines.map((line, index) => html`<path class="line line-${index % 6}" d=${pathOf(line.values, x, y)} />`)}
         ${at !== null && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
       </svg>
@@ -52,6 +52,14 @@ export function Plot({ title, times, lines, format, note = "" }) {
       ${note && html`<p class="muted">${note}</p>`}
     </figure>
   `;
+}
+
+const wholeSecond = (ms) => Math.round(ms / 1000) * 1000;
+
+/** The values that the grid has lines for; of several that are shown alike, the first. */
+function stepsOf(top, format) {
+  const steps = Array.from({ length: STEPS + 1 }, (_, step) => (top * step) / STEPS);
+  return steps.filter((value, index) => index === 0 || format(value) !== format(steps[index - 1]));
 }
 
 function pathOf(values, x, y) {
