@@ -8,7 +8,7 @@ import { kept, useStore } from "./lib/store.js";
 import { Toasts } from "./lib/toast.js";
 import { Account } from "./parts/account.js";
 import { Login } from "./views/login.js";
-import { NOT_FOUND, VIEWS } from "./views/index.js";
+import { NOT_FOUND, PARTS, VIEWS } from "./views/index.js";
 
 const RETRY_MS = 3000;
 const THEMES = ["auto", "light", "dark"];
@@ -20,20 +20,25 @@ export function Shell() {
   const title = view.title(params);
   useTitle(title);
   const help = useKeys();
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  useEffect(() => setMenuOpen(false), [path]);
   const wantsLogin = state !== null && state.wants_login && state.user === null;
   return html`
     <a class="skip" href="#main">Skip to the content</a>
-    <${Header} path=${path} state=${state} onHelp=${help.open} />
+    <${Header} state=${state} onHelp=${help.open} isMenuOpen=${isMenuOpen} onMenu=${() => setMenuOpen(!isMenuOpen)} />
     <${Unreachable} />
-    <main id="main" tabindex="-1">
-      ${wantsLogin
-        ? html`<${Login} state=${state} />`
-        : html`
-            <h1>${title}</h1>
-            ${state !== null &&
-            html`<${Boundary} key=${path}><${view.view} ...${params} search=${search} session=${state} /></>`}
-          `}
-    </main>
+    <div class="columns">
+      ${!wantsLogin && html`<${Navigation} path=${path} isOpen=${isMenuOpen} />`}
+      <main id="main" tabindex="-1">
+        ${wantsLogin
+          ? html`<${Login} state=${state} />`
+          : html`
+              <h1>${title}</h1>
+              ${state !== null &&
+              html`<${Boundary} key=${path}><${view.view} ...${params} search=${search} session=${state} /></>`}
+            `}
+      </main>
+    </div>
     <${Toasts} />
     ${help.isOpen && html`<${Keys} onClose=${help.close} />`}
   `;
@@ -58,19 +63,11 @@ function useTitle(title) {
   }, [title]);
 }
 
-function Header({ path, state, onHelp }) {
+function Header({ state, onHelp, isMenuOpen, onMenu }) {
   return html`
     <header class="top">
-      <a class="brand" href=${pageUrl("/")}>Barnabas</a>
-      <nav aria-label="Main">
-        <ul>
-          ${VIEWS.filter((each) => each.nav).map(
-            (each) => html`
-              <li><a href=${pageUrl(each.path)} aria-current=${isWithin(path, each.path) ? "page" : null}>${each.nav}</a></li>
-            `,
-          )}
-        </ul>
-      </nav>
+      <button type="button" class="icon menu" aria-label="Views" aria-expanded=${isMenuOpen} aria-controls="views" onClick=${onMenu}>☰</button>
+      <a class="brand" href=${pageUrl("/")}><img src="/static/icon.svg" alt="" width="22" height="22" />Barnabas</a>
       <div class="tools">
         ${state && !state.can_write && html`<span class="tag" title="barnabas.web.write.enable=true allows changes">read-only</span>`}
         <${Theme} />
@@ -78,6 +75,29 @@ function Header({ path, state, onHelp }) {
         <${Account} state=${state} />
       </div>
     </header>
+  `;
+}
+
+function Navigation({ path, isOpen }) {
+  return html`
+    <nav id="views" class="side ${isOpen ? "open" : ""}" aria-label="Views">
+      ${PARTS.map((part) => [part, VIEWS.filter((each) => each.nav && (each.part ?? "Cluster") === part)])
+        .filter(([, views]) => views.length)
+        .map(
+          ([part, views]) => html`
+            <section key=${part}>
+              <h2>${part}</h2>
+              <ul>
+                ${views.map(
+                  (each) => html`
+                    <li><a href=${pageUrl(each.path)} aria-current=${isWithin(path, each.path) ? "page" : null}>${each.nav}</a></li>
+                  `,
+                )}
+              </ul>
+            </section>
+          `,
+        )}
+    </nav>
   `;
 }
 
@@ -142,11 +162,12 @@ class Boundary extends Component {
 
 const KEYS = [
   ["/", "go to the search box"],
-  ["g then o, b, t, g", "go to the overview, brokers, topics, groups"],
+  ...VIEWS.filter((each) => each.key).map((each) => [`g ${each.key}`, `go to ${each.nav}`]),
   ["?", "show the keys"],
+  ["Arrows", "in a table: the row above or below; in a plot: earlier or later"],
   ["Escape", "close what is open"],
 ];
-const PLACES = { o: "/", b: "/brokers", t: "/topics", g: "/groups" };
+const PLACES = Object.fromEntries(VIEWS.filter((each) => each.key).map((each) => [each.key, each.path]));
 const GO_MS = 1500;
 
 function useKeys() {

@@ -1,10 +1,12 @@
 // Lines over time, as SVG, with a text that says the same.
-// Rules: a gap in the points is a gap in the line. Times are in ms; `null` is a value that is not known.
+// Rules: a gap in the points is a gap in the line. Times are in ms; `null` is a value that is not known. Each line has dashes
+// of its own, so that it is told apart without colour; the mouse, or the arrow keys, show exact values.
 import { html, useState } from "../vendor/preact.js";
 import { timeText } from "./format.js";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [640, 160, 64, 22, 8];
 const STEPS = 4;
+const DASHES = [null, "6 3", "2 3", "9 3 2 3", "14 4", "1 4"];
 
 /**
  * @param {{title: string, times: number[], lines: {label: string, values: (number | null)[]}[],
@@ -24,11 +26,19 @@ export function Plot({ title, times, lines, format, note = "" }) {
     const place = ((event.clientX - box.left) / box.width) * WIDTH;
     setAt(times.reduce((best, _, index) => (Math.abs(x(index) - place) < Math.abs(x(best) - place) ? index : best), 0));
   };
-  const shown = at ?? times.length - 1;
+  const step = (event) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    setAt(Math.min(Math.max((at ?? times.length) + by, 0), times.length - 1));
+  };
+  const leave = () => setAt(null);
+  const shown = Math.min(at ?? times.length, times.length - 1);
   return html`
     <figure class="plot">
       <figcaption>${title}</figcaption>
-      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${spoken(title, lines, format)} onPointerMove=${point} onPointerLeave=${() => setAt(null)}>
+      <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" tabindex="0" aria-label=${spoken(title, lines, format)}
+        onPointerMove=${point} onPointerLeave=${leave} onKeyDown=${step} onBlur=${leave}>
         ${stepsOf(top, format).map(
           (value) => html`
             <line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(value)} y2=${y(value)} />
@@ -37,17 +47,18 @@ export function Plot({ title, times, lines, format, note = "" }) {
         )}
         <text class="axis" x=${LEFT} y=${HEIGHT - 4}>${timeText(wholeSecond(times[0]))}</text>
         <text class="axis" x=${WIDTH} y=${HEIGHT - 4} text-anchor="end">${timeText(wholeSecond(times.at(-1)))}</text>
-        ${lines.map((line, index) => html`<path class="line line-${index % 6}" d=${pathOf(line.values, x, y)} />`)}
-        ${at !== null && html`<line class="at" x1=${x(at)} x2=${x(at)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
+        ${lines.map((line, index) => html`<path class="line line-${index % 6}" stroke-dasharray=${DASHES[index % 6]} d=${pathOf(line.values, x, y)} />`)}
+        ${at !== null && html`<line class="at" x1=${x(shown)} x2=${x(shown)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
       </svg>
       <ul class="legend">
         ${lines.map(
           (line, index) => html`
-            <li><span class="mark line-${index % 6}" aria-hidden="true"></span>${line.label}${" "}
+            <li><svg class="mark line-${index % 6}" viewBox="0 0 24 8" aria-hidden="true">
+              <line x1="0" x2="24" y1="4" y2="4" stroke-dasharray=${DASHES[index % 6]} /></svg>${line.label}${" "}
               <strong>${line.values[shown] === null || line.values[shown] === undefined ? "–" : format(line.values[shown])}</strong></li>
           `,
         )}
-        ${at !== null && html`<li class="muted">${timeText(times[at])}</li>`}
+        ${at !== null && html`<li class="muted">${timeText(times[shown])}</li>`}
       </ul>
       ${note && html`<p class="muted">${note}</p>`}
     </figure>

@@ -1,6 +1,8 @@
 // Rows that can be sorted and searched, as many as there are: of more than WINDOW rows only those in sight are drawn.
 // Rules: what is sorted and searched is in the address, so that it can be sent; `id` keeps several tables of a view apart.
+// What is not known comes last. Arrow keys move between rows.
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { count } from "./format.js";
 import { useQuery } from "./router.js";
 
 const WINDOW = 200;
@@ -22,9 +24,10 @@ export function Table({ id = "", caption, columns, rows, keyOf, sort, search, em
   const order = query[sortName] || sort || "";
   const words = search ? (query[searchName] ?? "") : "";
   const shown = useMemo(() => sorted(found(rows, columns, words), columns, order), [rows, columns, words, order]);
-  const choose = (name) => {
-    const isUp = order === name;
-    change({ [sortName]: isUp ? `-${name}` : name });
+  const choose = ({ name, isNumber }) => {
+    const first = isNumber ? `-${name}` : name;
+    const other = isNumber ? name : `-${name}`;
+    change({ [sortName]: order === first ? other : first });
   };
   return html`
     <div class="table-tools">
@@ -33,7 +36,7 @@ export function Table({ id = "", caption, columns, rows, keyOf, sort, search, em
         <input type="search" value=${words} data-shortcut="search" onInput=${({ target }) => change({ [searchName]: target.value })} />
       </label>`}
       <span class="muted" role="status">${tally(shown.length, rows.length)}</span>
-      ${actions}
+      ${actions && html`<div class="actions end">${actions}</div>`}
     </div>
     ${shown.length === 0 && rows.length === 0
       ? empty
@@ -41,7 +44,7 @@ export function Table({ id = "", caption, columns, rows, keyOf, sort, search, em
   `;
 }
 
-const tally = (shown, all) => (shown === all ? `${all} ${all === 1 ? "row" : "rows"}` : `${shown} of ${all} rows`);
+const tally = (shown, all) => (shown === all ? `${count(all)} ${all === 1 ? "row" : "rows"}` : `${count(shown)} of ${count(all)} rows`);
 
 function found(rows, columns, words) {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
@@ -56,19 +59,19 @@ function sorted(rows, columns, order) {
   const isDown = order.startsWith("-");
   const column = columns.find((each) => each.name === (isDown ? order.slice(1) : order));
   if (!column) return rows;
-  const by = (a, b) => compared(column.value(a), column.value(b));
-  return [...rows].sort(isDown ? (a, b) => by(b, a) : by);
+  const sign = isDown ? -1 : 1;
+  const keyed = rows.map((row) => [column.value(row) ?? null, row]);
+  return keyed.sort(([a], [b]) => compared(a, b, sign)).map(([, row]) => row);
 }
 
 const TEXTS = new Intl.Collator("en", { numeric: true });
 
-/** What is not known comes last, going up. */
-function compared(a, b) {
+function compared(a, b, sign) {
   if (a === b) return 0;
-  if (a === null || a === undefined) return 1;
-  if (b === null || b === undefined) return -1;
-  if (typeof a === "string" || typeof b === "string") return TEXTS.compare(String(a), String(b));
-  return a < b ? -1 : 1;
+  if (a === null) return 1;
+  if (b === null) return -1;
+  if (typeof a === "string" || typeof b === "string") return sign * TEXTS.compare(String(a), String(b));
+  return a < b ? -sign : sign;
 }
 
 function Rows({ caption, columns, rows, keyOf, order, choose, rowClass }) {
@@ -85,7 +88,7 @@ function Rows({ caption, columns, rows, keyOf, order, choose, rowClass }) {
         <thead>
           <tr>${columns.map((each) => html`<${Head} key=${each.name} column=${each} order=${order} choose=${choose} />`)}</tr>
         </thead>
-        <tbody>
+        <tbody onKeyDown=${moveBetweenRows}>
           ${first > 0 && html`<${Gap} rows=${first} width=${columns.length} />`}
           ${rows.slice(first, last).map(
             (row, index) => html`
@@ -109,7 +112,7 @@ function Head({ column, order, choose }) {
     <th scope="col" class=${column.isNumber ? "number" : ""} aria-sort=${state} title=${column.title}>
       ${column.isUnsorted
         ? column.label
-        : html`<button type="button" class="sort" onClick=${() => choose(column.name)}>
+        : html`<button type="button" class="sort" onClick=${() => choose(column)}>
             ${column.label}<span aria-hidden="true">${isUp ? " ▲" : isDown ? " ▼" : ""}</span>
           </button>`}
     </th>
@@ -127,4 +130,15 @@ function Gap({ rows, width }) {
     if (element) element.style.height = `${rows * ROW_PX}px`;
   };
   return html`<tr aria-hidden="true"><td colspan=${width} class="gap"><div ref=${ref}></div></td></tr>`;
+}
+
+/** An arrow key goes to the first link or button of the row above or below. */
+function moveBetweenRows(event) {
+  const side = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  if (!side || event.target.matches("input, select, textarea")) return;
+  let row = event.target.closest("tr")?.[side];
+  while (row && !row.querySelector("a, button")) row = row[side];
+  if (!row) return;
+  event.preventDefault();
+  row.querySelector("a, button").focus();
 }
