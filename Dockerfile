@@ -1,6 +1,6 @@
-# The broker's image, (--target zookeeper) a ZooKeeper from the jars of the pyspark package and (--target prometheus) Debian's
-# Prometheus, for machines that can build images but pull none, and (--target spark) Spark with the extra `spark`. All run as a user of
-# their own and keep their data in a volume.
+# The broker's image, (--target web) that of the web process with the extra `web`, (--target zookeeper) a ZooKeeper from the jars of the
+# pyspark package and (--target prometheus) Debian's Prometheus, for machines that can build images but pull none, and (--target spark)
+# Spark with the extra `spark`. All run as a user of their own and keep their data in a volume.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS build
@@ -42,6 +42,30 @@ HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
   CMD ["python", "-I", "-S", "/opt/barnabas/ready.py"]
 ENTRYPOINT ["barnabas"]
 CMD ["start"]
+
+FROM build AS build-web
+RUN python -m pip --python /opt/barnabas/bin/python install --no-cache-dir --disable-pip-version-check --no-compile \
+    --require-hashes -r requirements/web.txt \
+ && find /opt/barnabas/lib -name '*.so' ! -path '*/confluent_kafka/*' -exec strip --strip-debug {} + \
+ && /opt/barnabas/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/barnabas/lib
+
+FROM ${PYTHON_IMAGE} AS web
+LABEL org.opencontainers.image.title="Barnabas: the web process" \
+      org.opencontainers.image.description="A page about any Kafka cluster, and HTTP to read and write records" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build-web /opt/barnabas /opt/barnabas
+RUN groupadd --gid 1000 barnabas && useradd --uid 1000 --gid 1000 --no-create-home --shell /usr/sbin/nologin barnabas
+# It starts with TLS and login, or behind a proxy that barnabas.web.trusted.proxies names: other machines reach it.
+ENV PATH=/opt/barnabas/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    KAFKA_BARNABAS_WEB_HOST=0.0.0.0
+USER 1000:1000
+EXPOSE 8082
+# That it accepts connections: over TLS or not, and whoever may log in.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
+  CMD ["python", "-I", "-S", "-c", "import socket; socket.create_connection(('127.0.0.1', 8082), 2).close()"]
+ENTRYPOINT ["barnabas"]
+CMD ["web"]
 
 FROM ${PYTHON_IMAGE} AS zookeeper-jars
 WORKDIR /build

@@ -41,7 +41,7 @@ def command(
     """
     INTERRUPTS.leave()  # the server stops in order
     try:
-        given = _given(properties, override)
+        given = settings_given(properties, override)
         if port is not None:
             given["barnabas.web.port"] = str(port)
         settings = WebSettings(given)
@@ -57,7 +57,7 @@ def command(
     return process.run(settings, client, ready_fd)
 
 
-def _given(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
+def settings_given(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
     """Return the settings of a start: the options before the environment, that before the file. Raises ConfigError,
     SettingsError."""
     file = client_properties(properties, None)

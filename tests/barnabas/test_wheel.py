@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 
 from barnabas.commands import TABLE
@@ -105,6 +106,17 @@ def test_installed_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path
         assert topics_of(address) == {"orders": 3}
         listed = call(environment / "bin" / "barnabas", "topics", "list", "-b", address, cwd=project, env=surroundings)
         assert "orders" in listed.stdout.split()
+        line = [environment / "bin" / "barnabas", "web", "-b", address, "--port", "0"]
+        web = subprocess.Popen(line, cwd=project, env=surroundings, stdout=subprocess.PIPE, text=True)
+        with web:
+            try:
+                assert web.stdout is not None
+                page = httpx.URL(web.stdout.readline().split()[-1])
+                scripts = re.findall(r'src="(/static/[^"]+)"', httpx.get(page, trust_env=False).text)
+                assert [httpx.get(page.join(each), trust_env=False).status_code for each in scripts] == [200, 200]
+            finally:
+                web.terminate()
+            assert web.wait(PATIENCE_S) == 0
         user.stdin.write("\n")
         user.stdin.close()
         assert user.wait(PATIENCE_S) == 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -34,6 +35,14 @@ def lines_of(target: str, *variables: str, settings: list[str]) -> list[list[str
     ).stdout.replace("\\\n", " ")  # fmt: skip
     lines = [shlex.split(line) for line in told.splitlines()]
     return [[sys.executable, *line[line.index(".venv-run/bin/python") + 1 :]] for line in lines]
+
+
+def status(page: str, password: str) -> int | None:
+    """What the page answers to `admin`; None while it does not serve."""
+    try:
+        return httpx.get(page, auth=("admin", password), timeout=PATIENCE_S, trust_env=False).status_code
+    except httpx.ConnectError:
+        return None
 
 
 def test_the_cluster_has_its_internal_topics_before_anybody_asks(tmp_path: Path) -> None:
@@ -87,5 +96,8 @@ def test_a_secured_cluster_has_users_and_acls(tmp_path: Path) -> None:
             AdminClient({**servers, **security.client_settings("alice"), "sasl.password": "guessed"}).list_topics(
                 timeout=3
             )
+        page = f"http://{brokers.addresses['web']}/v3/clusters"
+        until(lambda: status(page, security.passwords["admin"]) == 200)
+        assert status(page, "guessed") == 401
         assert brokers.stop() == 0
     assert not any(secret in brokers.log.read_text() for secret in security.passwords.values())

@@ -46,7 +46,7 @@ NOT_RUN = {
     "make example-spark": "minutes long, in test_example_of_spark for `make interop-long`",
     "docker compose up --build --detach": "test_cluster_compose.py does it for `make interop-long`",
     "docker compose stop": "the same",
-    "docker compose --profile secure up --build --detach --wait secure1 secure2 secure3": "the same",
+    "docker compose --profile secure up --build --detach --wait secure1 secure2 secure3 secure-web": "the same",
     "docker compose --profile secure cp secure1:/security/admin.properties .": "the same",
     "make cluster-secure": "tests/barnabas/supervisor/test_make_cluster.py starts it, with a client that can log in",
     "barnabas start --brokers": "tests/barnabas/supervisor starts several brokers",
