@@ -16,7 +16,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }  # fmt: skip
 _NOTES = {"title", "description", "default", "format", "examples", "minimum", "maximum", "minLength", "maxLength"}
-_RULES = {"$ref", "anyOf", "allOf", "type", "enum", "const", "properties", "required", "additionalProperties", "items"}
+_RULES = {
+    "$ref",
+    "anyOf",
+    "allOf",
+    "type",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "maxItems",
+}
 
 
 class Description:
@@ -30,9 +42,10 @@ class Description:
         request = response.request
         path = request.url.raw_path.split(b"?")[0].decode()
         operation = self.operation(request.method, path)
-        if operation is None or not response.headers.get("content-type", "").startswith("application/json"):
+        media_type = response.headers.get("content-type", "").partition(";")[0]
+        if operation is None or not media_type.endswith(("/json", "+json")):
             return
-        schema = self._schema(operation, response.status_code)
+        schema = self._schema(operation, response.status_code, media_type)
         await response.aread()
         if schema is not None:
             self._check(schema, response.json(), f"{request.method} {path}: {response.status_code}")
@@ -44,13 +57,13 @@ class Description:
                 return found
         return None
 
-    def _schema(self, operation: dict[str, Any], status: int) -> dict[str, Any] | None:
+    def _schema(self, operation: dict[str, Any], status: int, media_type: str) -> dict[str, Any] | None:
         responses = operation["responses"]
         described = responses.get(str(status)) or responses.get(f"{status // 100}XX")
         if described is None:
             assert status >= 400, f"{operation['operationId']} does not describe the status {status}"
             return None
-        schema: dict[str, Any] | None = described.get("content", {}).get("application/json", {}).get("schema")
+        schema: dict[str, Any] | None = described.get("content", {}).get(media_type, {}).get("schema")
         return schema
 
     def _check(self, schema: dict[str, Any], value: Any, at: str) -> None:
@@ -68,6 +81,8 @@ class Description:
             assert isinstance(value, _TYPES[schema["type"]]) and is_number, f"{at}: {value!r} is no {schema['type']}"
         if "enum" in schema or "const" in schema:
             assert value in schema.get("enum", [schema.get("const")]), f"{at}: {value!r} is not in {schema}"
+        if isinstance(value, list):
+            assert len(value) <= schema.get("maxItems", len(value)), f"{at}: {len(value)} items"
         if isinstance(value, dict):
             self._check_object(schema, value, at)
         for index, item in enumerate(value if isinstance(value, list) else ()):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from client.committing import OffsetAndMetadata
@@ -22,7 +22,7 @@ from web.errors import HttpProblem
 from web.messages.patterns import InvalidPattern, compiled
 from web.requests import WRITING, Cluster, Parts
 from web.rest_v2.errors import FORMAT_MISMATCH, partition_not_found, topic_not_found
-from web.rest_v2.forms import EmbeddedFormat, V2Response, V2Route, accepts
+from web.rest_v2.forms import EmbeddedFormat, V2Response, accepts, v2_router
 from web.rest_v2.instance import ConsumerInstance
 from web.rest_v2.instance_settings import instance_settings
 from web.rest_v2.models import (
@@ -37,13 +37,7 @@ from web.rest_v2.models import (
     TopicPartitionName,
 )
 
-router = APIRouter(
-    prefix="/consumers/{group}",
-    route_class=V2Route,
-    default_response_class=V2Response,
-    tags=["REST v2"],
-    dependencies=[WRITING],
-)
+router = v2_router("/consumers/{group}", [WRITING])
 _RECORDS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Records, in the format of the consumer",

@@ -10,14 +10,16 @@ browser sends to another site without asking it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.params import Depends
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from client.errors import LoginRefused
 from protocol.errors import KafkaError
@@ -46,6 +48,13 @@ class V2Response(JSONResponse):
     media_type = MEDIA_TYPE
 
 
+class ErrorAnswer(BaseModel):
+    """The codes are those of `web.rest_v2.errors`."""
+
+    error_code: int
+    message: str
+
+
 class V2Route(APIRoute):
     """Gives errors the form of this interface."""
 
@@ -64,6 +73,22 @@ class V2Route(APIRoute):
             return V2Response(problem.body(request.url.path), problem.status, problem.headers)
 
         return answer
+
+
+def v2_router(prefix: str = "", dependencies: Sequence[Depends] = ()) -> APIRouter:
+    """Return a router of endpoints of REST v2."""
+    responses: dict[int | str, dict[str, Any]] = {
+        "4XX": {"model": ErrorAnswer, "description": "The request is refused."},
+        "5XX": {"model": ErrorAnswer, "description": "The cluster or this server fails."},
+    }
+    return APIRouter(
+        prefix=prefix,
+        route_class=V2Route,
+        default_response_class=V2Response,
+        responses=responses,
+        tags=["REST v2"],
+        dependencies=dependencies,
+    )
 
 
 def _invalid(error: RequestValidationError) -> HttpProblem:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter
-
 from client.admin import brokers, configs, offsets, topics
 from client.admin.brokers import checked
 from protocol.errors import ErrorCode, KafkaError
@@ -14,10 +12,10 @@ from protocol.messages.metadata import MetadataResponsePartition, MetadataRespon
 from web.cluster.user_cluster import UserCluster
 from web.requests import Cluster
 from web.rest_v2.errors import partition_not_found, topic_not_found
-from web.rest_v2.forms import V2Response, V2Route
+from web.rest_v2.forms import V2Response, v2_router
 from web.rest_v2.models import Brokers, PartitionOffsets, PartitionState, Replica, TopicState
 
-router = APIRouter(route_class=V2Route, default_response_class=V2Response, tags=["REST v2"])
+router = v2_router()
 
 
 @router.get("/brokers", response_model=Brokers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from client.errors import LoginRefused
 from client.event_loop.producer import Delivered
@@ -20,11 +20,11 @@ from web.errors import HttpProblem
 from web.requests import WRITING, Cluster, Parts
 from web.rest_v2.embedded import to_bytes
 from web.rest_v2.errors import number_of_record, partition_not_found
-from web.rest_v2.forms import EmbeddedFormat, V2Response, V2Route, format_of_content
+from web.rest_v2.forms import EmbeddedFormat, V2Response, format_of_content, v2_router
 from web.rest_v2.metadata import described
 from web.rest_v2.models import PartitionOffset, ProduceRequest, ProduceResponse
 
-router = APIRouter(route_class=V2Route, default_response_class=V2Response, tags=["REST v2"], dependencies=[WRITING])
+router = v2_router(dependencies=[WRITING])
 _WRITTEN: Final = (EmbeddedFormat.BINARY, EmbeddedFormat.JSON)
 _Outcome = asyncio.Future[Delivered] | KafkaError
 _Pair = tuple[bytes | None, bytes | None]
