@@ -42,6 +42,7 @@ from web.parts import WebParts
 from web.rest_v2 import routes as rest_v2
 from web.rest_v2.instances import ConsumerInstances
 from web.rest_v3 import routes as rest_v3
+from web.rest_v3.records.large import LargeRecords
 from web.schemas.registry import registry_of
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def create_application(
         history=HistoryRoom(settings, client, users, surroundings),
         balances=Balances(surroundings),
         checkups=Checkups(surroundings),
+        large_records=LargeRecords(),
     )
 
     @asynccontextmanager

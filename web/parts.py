@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from web.history.room import HistoryRoom
     from web.messages.parts import MessageParts
     from web.rest_v2.instances import ConsumerInstances
+    from web.rest_v3.records.large import LargeRecords
     from web.schemas.registry import SchemaRegistry
     from web.surroundings import Surroundings
 
@@ -37,3 +38,4 @@ class WebParts:
     history: HistoryRoom
     balances: Balances
     checkups: Checkups
+    large_records: LargeRecords

@@ -100,6 +100,11 @@ class AsyncProducer:
         self._tasks = TaskScope(f"producer {transactional_id or ''}".rstrip())
         self._tasks.spawn(self._run(), name="sender")
 
+    @property
+    def is_fatal(self) -> bool:
+        """Whether it may do nothing any more: another is to take its place."""
+        return self.core.transaction.state is State.FATAL_ERROR
+
     async def close(self) -> None:
         """End at once: what has no answer fails. `flush` or `commit` comes before, where it must not."""
         await self._tasks.close()

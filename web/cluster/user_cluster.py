@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from client.blocking.credentials import CREDENTIALS
 from client.event_loop.cluster_client import AsyncClusterClient
 from client.event_loop.producer import AsyncProducer
 from client.event_loop.reader import MAX_BYTES, MAX_WAIT_MS, PartitionReader
 from client.event_loop.settings import connector_of
+from client.producing.core import ProducerLimits
 from client.reading.positions import Positions, Reset
 from protocol.records.compression import Compression
 from runtime.network.transport import Address
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from web.surroundings import Surroundings
 
 T = TypeVar("T")
+PRODUCER_LIMITS: Final = ProducerLimits(batch_size_bytes=128 << 10, delivery_timeout_ms=30_000)
+"""Batches for streams of records; an HTTP request waits no longer than that."""
+PRODUCER_MEMORY_BYTES: Final = 256 << 20
+"""More than the largest record. What waits in it is bounded by who sends: so much for each request."""
 
 
 class UserCluster:
@@ -54,13 +59,16 @@ class UserCluster:
 
     async def close(self) -> None:
         await self.recent.close()
-        if self._producer is not None:
-            cluster, producer = self._producer
-            await producer.close()
-            await cluster.close()
+        await self._close_producer()
         await self.client.close()
         self._is_closed = True
         self._forget_login()
+
+    async def _close_producer(self) -> None:
+        if self._producer is not None:
+            (cluster, producer), self._producer = self._producer, None
+            await producer.close()
+            await cluster.close()
 
     def new_client(self) -> AsyncClusterClient:
         """Return a client with connections of its own, for what waits at brokers; the caller closes it."""
@@ -107,12 +115,21 @@ class UserCluster:
             await client.close()
 
     async def producer(self) -> AsyncProducer:
-        """Return the producer of all requests of this user."""
+        """Return the producer of all requests of this user. One that may do nothing any more is replaced: the user may have got
+        the rights by now. How large a record may be is the caller's to say, and the topic's."""
+        if self._producer is not None and self._producer[1].is_fatal:
+            await self._close_producer()
         if self._producer is None:
             cluster = self.new_client()
             clock = self._surroundings.clock
             producer = AsyncProducer(
-                cluster, clock.wall_ms, self._surroundings.randomness, compression=Compression.NONE
+                cluster,
+                clock.wall_ms,
+                self._surroundings.randomness,
+                limits=PRODUCER_LIMITS,
+                compression=Compression.NONE,
+                buffer_memory_bytes=PRODUCER_MEMORY_BYTES,
+                max_record_bytes=PRODUCER_MEMORY_BYTES,
             )
             self._producer = cluster, producer
         return self._producer[1]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from web.rest_v3 import acls, clusters, configs, groups, partitions, topics
+from web.rest_v3.records import routes as records
 
 router = APIRouter()
-for _each in (clusters.router, configs.router, partitions.router, topics.router, groups.router, acls.router):
-    router.include_router(_each)
+for _room in (clusters, configs, partitions, topics, records, groups, acls):
+    router.include_router(_room.router)
