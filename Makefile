@@ -26,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run cli test test-parallel test-serial test-fast format lint types coverage bench bench-spark spark-cluster interop \
-  interop-clients interop-spark interop-long fuzz sim docs cluster cluster-secure example-spark lock clean
+  interop-clients interop-spark interop-long fuzz sim docs pictures cluster cluster-secure example-spark lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -169,6 +169,9 @@ docs: $(DEV)/.stamp ## Write the generated pages again
 	$(PY) -m broker.observability.document > docs/metrics.md
 	$(PY) -m benchmarks.ratio_chart
 	$(PY) deploy/grafana/dashboard.py > deploy/grafana/dashboards/barnabas.json
+
+pictures: $(DEV)/.stamp ## Make the pictures of docs/web.md again (needs Chromium)
+	BARNABAS_ARTEFACTS=docs/pictures $(PY) -m pytest tests/web/browser/test_pictures.py
 
 example-spark: $(DEV)/.spark ## Two Spark jobs on a broker of their own, in two minutes (needs Java)
 	$(PY) -m pipelines.example

@@ -53,6 +53,7 @@ NOT_RUN = {
     "barnabas start --brokers 3": "the same",
     "barnabas start --brokers N": "the same",
     "barnabas partitions plan --replication-factor": "the same, whose banner has the whole line",
+    "barnabas web --bootstrap-server HOST:9092": "tests/web starts it",
     "barnabas cluster health": "the name of a command, which test_cluster_health.py runs",
     "barnabas store --help": "tests/barnabas/test_commands.py shows every help",
     "barnabas store --data-dir DIR": "tests/barnabas/store starts it",
@@ -340,7 +341,8 @@ def test_what_a_command_shows(command: str, commands: Path) -> None:
 
 
 def as_make(command: str, arguments: str) -> str:
-    """The same target with further ARGS."""
+    """The same target with further ARGS, and its page on a free port."""
+    arguments += " --override barnabas.web.port=0"
     if 'ARGS="' in command:
         return command.replace('ARGS="', f'ARGS="{arguments} ')
     return f'{command} ARGS="{arguments}"'
