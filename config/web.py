@@ -109,6 +109,20 @@ class WebSettings(SettingTable):
         "barnabas.web.metrics.urls", LIST, (), HttpAddresses(),
         doc="Where brokers tell their metrics for Prometheus, such as http://broker-1:9404/metrics, separated by commas: plots "
         "of response times come from there.")  # fmt: skip
+    barnabas_web_oauth_client_id: str = setting(
+        "barnabas.web.oauth.client.id", STRING, "",
+        doc="The name by which barnabas.web.oauth.issuer knows the page.")  # fmt: skip
+    barnabas_web_oauth_client_secret: Password | None = setting(
+        "barnabas.web.oauth.client.secret", PASSWORD, None,
+        doc="Its secret there, if it has one.")  # fmt: skip
+    barnabas_web_oauth_issuer: str = setting(
+        "barnabas.web.oauth.issuer", STRING, "",
+        doc="The address of a provider of OpenID Connect, such as https://login.example.com/realms/main, where users of the "
+        "page log in whose tokens the brokers take by OAUTHBEARER. The provider sends browsers back to /api/oauth/callback of "
+        "barnabas.web.base.uri.")  # fmt: skip
+    barnabas_web_oauth_scope: str = setting(
+        "barnabas.web.oauth.scope", STRING, "openid",
+        doc="What the page asks the provider for: openid, and what makes the token one for the brokers.")  # fmt: skip
     barnabas_web_port: int = setting(
         "barnabas.web.port", INT, DEFAULT_PORT, between(0, PORT_MAX),
         doc="The port of the page; 0 picks a free one.")  # fmt: skip
@@ -179,6 +193,11 @@ class WebSettings(SettingTable):
             if name.startswith(PREFIX) and name not in self.definitions and not name.startswith(OF_CLIENTS):
                 raise ConfigError(f"unknown setting {name}{did_you_mean(name, self.definitions)}")
         _ = self.trusted_networks  # refuses what is no network
+        if self.barnabas_web_oauth_issuer:
+            if not is_private(self.barnabas_web_oauth_issuer):
+                raise ConfigError(f"barnabas.web.oauth.issuer={self.barnabas_web_oauth_issuer} is no https address")
+            if not self.barnabas_web_oauth_client_id:
+                raise ConfigError("barnabas.web.oauth.issuer needs barnabas.web.oauth.client.id")
 
     @property
     def has_tls(self) -> bool:
@@ -229,6 +248,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def is_private(url: str) -> bool:
+    """Whether nobody on the way reads what goes to an address: it is of https, or stays on this machine."""
+    parts = urlsplit(url)
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    )
 
 
 def _network(text: str) -> Network:

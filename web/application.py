@@ -25,6 +25,7 @@ from starlette.exceptions import HTTPException
 
 from protocol.errors import KafkaError
 from runtime.command_line.failure import Failure
+from web.access import oauth_routes
 from web.access import routes as access_routes
 from web.access.access import Access
 from web.access.gate import Gate
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 ROUTERS: Final = (
     access_routes.router,
+    oauth_routes.router,
     balance.router,
     brokers.router,
     features.router,

@@ -10,15 +10,19 @@ Secrets are in memory only, until a session ends: a delegation token where the c
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from runtime.tasks import TaskScope
-from web.access.cookies import SessionCookie
-from web.access.credentials import BadCredentials, PasswordCredentials, parse_authorization
+from web.access.attempt import LIFETIME_MS, AttemptCookies
+from web.access.cookies import LAX, STRICT, Cookie
+from web.access.credentials import BadCredentials, PasswordCredentials, TokenCredentials, parse_authorization
 from web.access.failed_logins import FailedLogins
+from web.access.held_tokens import HeldTokens
 from web.access.identity import ANONYMOUS
-from web.access.origins import OwnHosts
+from web.access.origins import OAUTH_CALLBACK, OwnHosts
+from web.access.provider import Provider, ProviderError
 from web.access.proxies import TrustedProxies
 from web.access.sessions import SessionLimits, Sessions, TooManySessions, new_secret
 from web.access.tokens import SessionTokens
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 
 
 LOOKED_AFTER_S: Final = 30
+logger = logging.getLogger(__name__)
 
 
 class Access:
@@ -54,13 +59,20 @@ class Access:
         self.logins = UserLogins(client)
         self.proxies = TrustedProxies(settings.trusted_networks)
         self.hosts = OwnHosts(base_uri, settings.barnabas_web_allowed_hosts)
-        self.cookie = SessionCookie(base_uri)
+        self.cookie = Cookie(base_uri, "barnabas", STRICT)
+        self.attempt_cookie = Cookie(base_uri, "barnabas-oauth", LAX, LIFETIME_MS // 1000)
+        self.attempts = AttemptCookies(surroundings.randomness)
+        self.provider: Provider | None = None
+        """Where users log in who have no password, if there is one."""
+        if settings.barnabas_web_oauth_issuer and self.logins.is_needed:
+            self.provider = Provider(settings, surroundings, base_uri.rstrip("/") + OAUTH_CALLBACK)
         self.page_csrf = new_secret(surroundings.randomness)
         """The secret of pages without a session."""
         self.sessions = Sessions(surroundings.randomness, SessionLimits(idle_ms=settings.barnabas_web_session_idle_ms))
         self._verification = Verification(client, surroundings, FailedLogins())
         self._tokens = SessionTokens(client, surroundings, self.sessions.limits.lifetime_ms)
         self._clock = surroundings.clock
+        self._wall_ms = surroundings.clock.wall_ms
         self._users = users
 
     def session(self, session_id: str | None, *, is_use: bool = True) -> Session | None:
@@ -97,8 +109,9 @@ class Access:
             raise HttpProblem(401, str(error), code="LOGIN_REFUSED") from None
         return await self.begin(claimed, address)
 
-    async def begin(self, claimed: Identity, address: str) -> Session:
-        """Begin a session of this user, if the cluster accepts the login. Raises as `log_in`."""
+    async def begin(self, claimed: Identity, address: str, refresh: str | None = None) -> Session:
+        """Begin a session of this user, if the cluster accepts the login. `refresh` gives the provider's next tokens. Raises as
+        `log_in`."""
         await self._verification.renew(claimed, address)
         identity, token = await self._tokens.issued(claimed)
         if token is not None:
@@ -110,6 +123,8 @@ class Access:
                 await self._tokens.end(token)
             raise HttpProblem(503, "too many people are logged in: try again later", code="TOO_MANY_SESSIONS") from None
         session.token = token
+        if token is None:
+            session.held = self._held(identity, refresh)
         for each in ended:
             await self._close(each)
         return session
@@ -124,12 +139,36 @@ class Access:
         for each in self.sessions.end_old(self._clock.monotonic_ms()):
             await self._close(each)
         for each in self.sessions.all():
-            if each.token is not None:
-                each.token = await self._tokens.renewed(each.token)
-                if each.token is None:
-                    await self.log_out(each)
+            if not await self._is_kept(each):
+                await self.log_out(each)
         self._verification.forget_old()
         await self._users.close_idle()
+
+    async def _is_kept(self, session: Session) -> bool:
+        """Return whether the login of a session still holds, which is renewed when its time comes."""
+        if session.token is not None:
+            renewed = await self._tokens.renewed(session.token)
+            session.token = renewed or session.token
+            return renewed is not None
+        held, now_ms = session.held, self._wall_ms()
+        if held is None or now_ms < held.replaced_ms:
+            return True
+        if held.refresh is None or self.provider is None:
+            return now_ms < held.expires_ms
+        try:
+            grant = await self.provider.refreshed(held.refresh)
+            session.identity = self.logins.identity(TokenCredentials(grant.access))
+            session.held = self._held(session.identity, grant.refresh)
+        except (ProviderError, OSError, BadCredentials) as error:
+            logger.warning("session not prolonged by the provider: principal=%r error=%s", session.identity.name, error)
+            return now_ms < held.expires_ms
+        return True
+
+    def _held(self, identity: Identity, refresh: str | None) -> HeldTokens | None:
+        """Return the provider's tokens of a session; None where its user has logged in with a password."""
+        if identity.login is None or identity.login.bearer is None:
+            return None
+        return HeldTokens.of(identity.login.bearer, refresh, self._wall_ms())
 
     @asynccontextmanager
     async def looked_after(self) -> AsyncIterator[None]:
@@ -150,6 +189,11 @@ class Access:
             await self._users.forget(session.identity.login)
         if session.token is not None:
             await self._tokens.end(session.token)
+        if session.held is not None and session.held.refresh is not None and self.provider is not None:
+            try:
+                await self.provider.revoke(session.held.refresh)
+            except (ProviderError, OSError) as error:
+                logger.warning("token of the provider not revoked: error=%s", error)
 
 
 def not_logged_in(reason: str) -> HttpProblem:

@@ -9,7 +9,8 @@ Three things are checked, each enough for most browsers, so that one may be miss
 What changes something comes from the page with a secret in the header X-Barnabas-CSRF, too, which other sites cannot read. A
 program that is no browser needs none: it has credentials of its own, or there are none.
 
-Rules: requests that only open the page (`/`, `/ui/`, `/static/`) may come from a link of any site. Loopback addresses are
+Rules: requests that only open the page (`/`, `/ui/`, `/static/`) may come from a link of any site, and a provider sends the
+browser back after a login, which has a check of its own (`web.access.attempt`). Loopback addresses are
 always names of this process: nobody can point another name at them.
 Source: Fetch standard; W3C Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention.
 """
@@ -22,6 +23,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+OAUTH_CALLBACK: Final = "/api/oauth/callback"
+"""Where a browser comes back to from the provider at which its user has logged in."""
 PAGE_PREFIXES: Final = ("/ui/", "/static/")
 SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 CSRF_HEADER: Final = "x-barnabas-csrf"
@@ -58,6 +61,10 @@ class Asked:
     @property
     def opens_page(self) -> bool:
         return not self.changes and (self.path in ("/", "/ui") or self.path.startswith(PAGE_PREFIXES))
+
+    @property
+    def comes_back(self) -> bool:
+        return self.method == "GET" and self.path == OAUTH_CALLBACK
 
     @property
     def is_of_browser(self) -> bool:
@@ -97,7 +104,7 @@ def problem_of(asked: Asked, hosts: OwnHosts, csrf: str | None) -> str | None:
     browser has any right to change something."""
     if not hosts.includes(asked.host, asked.scheme):
         return "Host is no name of this server"
-    if asked.opens_page:
+    if asked.opens_page or asked.comes_back:
         return None
     if asked.fetch_site not in (None, "same-origin", "none"):
         return "the request comes from another site"

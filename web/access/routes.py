@@ -67,7 +67,7 @@ def _state(parts: WebParts, begun: Session | None) -> SessionState:
         user=nobody if begun is None else begun.identity.name,
         wants_login=access.logins.is_needed,
         takes_passwords=access.logins.password_mechanism is not None,
-        oauth=None,
+        oauth=None if access.provider is None else access.provider.name,
         can_write=parts.settings.barnabas_web_write_enable,
         csrf=access.csrf(begun),
         idle_ms=access.sessions.limits.idle_ms,

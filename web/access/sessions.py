@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from client.admin.delegation_tokens import Token
     from runtime.randomness import Randomness
+    from web.access.held_tokens import HeldTokens
     from web.access.identity import Identity
 
 SECRET_BYTES: Final = 32
@@ -29,7 +30,8 @@ class TooManySessions(Exception):
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """`begun_ms` and `used_ms` are of a monotonic clock. `token` is the delegation token that is its login, if it is one."""
+    """`begun_ms` and `used_ms` are of a monotonic clock. `token` is the delegation token that is its login, if it is one,
+    `held` the tokens of a provider if they are."""
 
     identity: Identity
     begun_ms: int
@@ -37,6 +39,7 @@ class Session:
     session_id: str = field(repr=False)
     csrf: str = field(repr=False)
     token: Token | None = None
+    held: HeldTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
