@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
@@ -26,6 +26,17 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60
 BASE_URI = "http://127.0.0.1:8082"
 WRITES = {"barnabas.web.write.enable": "true"}
+
+
+_DESCRIPTIONS: list[Description] = []
+
+
+def _description(application: FastAPI) -> Description:
+    """The description of the application, which takes half a second and is the same each time."""
+    if not _DESCRIPTIONS:
+        _DESCRIPTIONS.append(Description(application.openapi()))
+        application.openapi_schema = None  # endpoints may be added
+    return _DESCRIPTIONS[0]
 
 
 @asynccontextmanager
@@ -48,6 +59,7 @@ async def app_client(
         surroundings or Surroundings(),
         own.barnabas_web_base_uri or BASE_URI,
     )
+    description = _description(application)
     if router is not None:
         application.include_router(router)
     async with (
@@ -55,7 +67,7 @@ async def app_client(
         httpx.AsyncClient(
             transport=httpx.ASGITransport(application, client=(peer, 5_000)),
             base_url=BASE_URI,
-            event_hooks={"response": [Description(application.openapi()).check]},
+            event_hooks={"response": [description.check]},
         ) as client,
     ):
         yield client
