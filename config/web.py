@@ -242,6 +242,12 @@ def of_web_process(given: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def has_login(given: Mapping[str, str], listener_protocol: str) -> bool:
+    """Whether users of a process beside a broker log in. `given` are the broker's settings, and `listener_protocol` is that of
+    its first listener."""
+    return given.get(f"{CLIENT_PREFIX}security.protocol", listener_protocol).strip().upper().startswith("SASL")
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address of `barnabas.web.host` is reached from this machine alone."""
     try:

@@ -28,6 +28,7 @@ from runtime.process.os_descriptors import fill_standard_descriptors
 from runtime.process.os_limits import raise_open_files_limit
 from runtime.process.stop_signals import StopSignals
 from runtime.tasks import TaskScope
+from runtime.watchdog import Watchdog
 from web.application import create_application
 from web.certificates import Certificates
 from web.serving import STOP_S, ConnectionLimits, LimitedHttp, WebServer, quiet_server_log
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 NO_DESCRIPTOR: Final = -1
 BACKLOG: Final = 1024
+# An event loop that is blocked this long is considered hung, and the process ends so that it can be restarted.
+HANG_MS: Final = 60_000
 logger = logging.getLogger(__name__)
 
 
@@ -105,9 +108,12 @@ class _Process:
         ).watch(asyncio.get_running_loop())
         if self._certificates is not None:
             self._tasks.spawn(self._certificates.watch(), name="watch of the certificate")
+        watchdog = Watchdog(hang_ms=HANG_MS, on_hang=_end_hung_process)
+        watchdog.start()
         try:
             await server.serve([listener])
         finally:
+            watchdog.close()
             await self._tasks.close()
         logger.info("web process stopped")
         return self._exit_code
@@ -141,6 +147,12 @@ class _Process:
 def _end_at_once(number: signal.Signals) -> NoReturn:
     logger.warning("web process stops without answering: signal=%s", number.name)
     os._exit(128 + number)
+
+
+def _end_hung_process(blocked_ms: int) -> NoReturn:
+    """End the process. Called in the watchdog's thread, because the event loop is blocked."""
+    logger.critical("event loop hangs, the process ends: duration_ms=%d", blocked_ms)
+    os._exit(EXIT_FAILED)
 
 
 def _address_of(listener: socket.socket, settings: WebSettings) -> str:

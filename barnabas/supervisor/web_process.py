@@ -22,7 +22,7 @@ from config.broker.security import SecuritySettings
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from config.sources import PREFIX as VARIABLE_PREFIX
-from config.web import CLIENT_PREFIX, of_web_process
+from config.web import CLIENT_PREFIX, has_login, of_web_process
 from runtime.command_line.extras import WEB
 from runtime.network.transport import Address, is_every_interface
 
@@ -43,8 +43,7 @@ def require_web(settings: BrokerSettings, protocol: str) -> None:
     missing = [name for name in sorted(WEB.modules) if find_spec(name) is None]
     if missing:
         raise ConfigError(f"barnabas.web.enable=true {WEB.line}")
-    client = _client_protocol(settings, protocol)
-    settings.web_settings.accepts_proxies_alone(has_login=client.startswith("SASL"))
+    settings.web_settings.accepts_proxies_alone(has_login=has_login(settings.given, protocol))
 
 
 def web_properties(
@@ -84,10 +83,6 @@ def become_web_process(properties: Mapping[str, str], inherited: Inherited) -> N
     environment = {name: value for name, value in os.environ.items() if not name.upper().startswith(VARIABLE_PREFIX)}
     line = command("web", f"/proc/self/fd/{descriptor}", "--ready-fd", str(inherited.ready_fd))
     os.execve(line[0], line, environment)  # noqa: S606  our own interpreter, no shell
-
-
-def _client_protocol(settings: BrokerSettings, protocol: str) -> str:
-    return settings.given.get(f"{CLIENT_PREFIX}security.protocol", protocol).upper()
 
 
 def _reached(plan: ListenerPlan, address: Address) -> Address:

@@ -20,10 +20,15 @@ from broker.network.listening.listeners import ListenerPlan
 from broker.network.listening.tls_listeners import TlsListeners
 from broker.network.sasl.sources import SaslSources
 from broker.settings.stored_passwords import StoredPasswords
+from client.settings.files import read_tls
+from client.settings.given import Given
+from client.settings.tls import parse_tls
+from client.settings.values import SettingsError
 from config.broker import LISTENER_PREFIX, BrokerSettings
 from config.errors import ConfigError
 from config.problems import Problem, Sources, find_problems
 from config.sources import Property, properties_of
+from config.web import PREFIX, has_login
 from runtime.clock import SystemClock
 from runtime.command_line.exit_codes import EXIT_FAILED
 from runtime.command_line.output import print_result
@@ -115,11 +120,22 @@ def _steps(settings: BrokerSettings, plans: Sequence[ListenerPlan]) -> Iterator[
     if settings.zookeeper_connect is not None:
         yield lambda: selector(settings)
         yield lambda: _check_zookeeper(settings)
+    if plans and settings.barnabas_web_enable:
+        yield lambda: _check_web(settings, plans[0])
     if plans:
         timer = Timer(clock, asyncio.get_running_loop().call_later)
         sources = SaslSources(randomness, NoDocuments(), OsFileSystem(), clock, tasks)
         yield lambda: logins(settings, plans, inter_broker_version(settings), sources)
         yield lambda: TlsListeners(settings, plans, OsFileSystem(), TlsWork(), timer=timer)
+
+
+def _check_web(settings: BrokerSettings, plan: ListenerPlan) -> None:
+    web = settings.web_settings
+    web.accepts_proxies_alone(has_login=has_login(settings.given, plan.security_protocol))
+    try:
+        read_tls(parse_tls(Given(web.given, PREFIX)))
+    except SettingsError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _check_zookeeper(settings: BrokerSettings) -> None:

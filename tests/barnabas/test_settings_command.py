@@ -173,3 +173,19 @@ def test_what_cannot_be_checked_is_exit_code_2(arguments: list[str], said: str) 
     answer = run("settings", *arguments)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr == f"barnabas: {said}\n"
+
+
+def test_settings_of_the_web_process_are_checked_with_those_of_the_broker(tmp_path: Path) -> None:
+    for text, reason in (
+        ("barnabas.web.prot=1\n", "unknown setting barnabas.web.prot: did you mean barnabas.web.port?"),
+        ("barnabas.web.host=0.0.0.0\n", "barnabas.web.host=0.0.0.0 can be reached from other machines"),
+        (
+            "barnabas.web.ssl.keystore.location=/none.pem\n",
+            "barnabas.web.ssl.keystore.location=/none.pem: No such file",
+        ),
+    ):
+        file = written(tmp_path, f"barnabas.web.enable=true\n{text}")
+        answer = run("settings", "--check", file)
+        assert (answer.returncode, answer.stdout.startswith(f"{file}:2: error: {reason}")) == (1, True), answer.stdout
+    answer = run("settings", "web.host", written(tmp_path, "barnabas.web.host=::1\n"))
+    assert answer.stdout.splitlines()[0] == "barnabas.web.host = ::1"
