@@ -2,66 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 
 from barnabas.embedded import EmbeddedBroker
 from client.admin import groups as group_steps
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
-from client.settings.values import ClientSettings
-from tests.doubles.clock import ManualClock
-from web.cluster.user_cluster import UserCluster
-from web.cluster.users import UserClusters
+from tests.web.history.sampling_world import world_of
 from web.history import sampler
-from web.history.history import History, Measure
+from web.history.history import Measure
 from web.history.reading import HistoryReading
-from web.history.response_times import ResponseTimes
-from web.history.sampler import Sampler
 from web.history.visibility import KNOWN_MS, Visibility
-from web.surroundings import Surroundings
-
-INTERVAL_MS = 10_000
-MiB = 1024 * 1024
-
-
-class World:
-    """A sampler that looks when it is told to, at times that the test decides."""
-
-    def __init__(self, client: ClientSettings, *, has_own: bool) -> None:
-        self.clock = ManualClock(1_000_000)
-        self.surroundings = Surroundings(clock=self.clock)
-        self.users = UserClusters(client, self.surroundings)
-        self.history = History(INTERVAL_MS, 16 * MiB)
-        self.own = UserCluster(client, self.surroundings, "sampling")
-        times = ResponseTimes((), self.surroundings.http)
-        self.sampler = Sampler(self.history, self.users, self.own if has_own else None, times, self.clock)
-
-    async def look(self) -> None:
-        self.clock.now_ms += INTERVAL_MS
-        await self.sampler.look()
-
-    async def send(self, topic: str, count: int, partition: int = 0) -> None:
-        producer = await self.own.producer()
-        for _ in range(count):
-            await producer.send(topic, b"value", partition=partition)
-        await producer.flush()
-
-    def latest(self, measure: Measure, subject: str, part: str = "") -> float | None:
-        return self.history.latest(measure, subject, part)
-
-
-@asynccontextmanager
-async def world_of(broker: EmbeddedBroker, *, has_own: bool = True) -> AsyncIterator[World]:
-    world = World(parse_client(broker.client_settings(), DEFAULTS), has_own=has_own)
-    try:
-        yield world
-    finally:
-        await world.users.close()
-        await world.own.close()
-        await world.surroundings.close()
 
 
 async def test_two_looks_make_rates_and_lags() -> None:
