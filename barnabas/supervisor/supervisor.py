@@ -30,6 +30,7 @@ from barnabas.supervisor.child import fork
 from barnabas.supervisor.control import ControlChannel, ControlError
 from barnabas.supervisor.http_pages import TYPES, HttpPages, numeric_address
 from barnabas.supervisor.merged_log import LogOutput
+from barnabas.supervisor.restarts import FIRST_PAUSE_MS
 from barnabas.supervisor.supervised_process import SupervisedProcess
 from broker.observability.http_port import HttpPort
 from broker.start_options import VERSION
@@ -165,11 +166,22 @@ class Supervisor:
         for member in self._brokers:
             await member.ready.wait()
         if self._web is not None:  # from now on it takes no time from brokers that start
-            await self._start(self._web)
+            await self._start_web(self._web)
         self._phase = "serving"
         self._report_ready()
         if notices is not None:
             notices.ready()
+
+    async def _start_web(self, web: SupervisedProcess) -> None:
+        try:
+            await self._start(web)
+        except OSError as error:  # which is nobody else's
+            pause_ms = FIRST_PAUSE_MS
+            logger.warning(
+                "process not started, it is tried again: name=%s pause_ms=%d error=%s",
+                web.name, pause_ms, reason_of(error),
+            )  # fmt: skip
+            self._tasks.spawn(self._start_again(web, pause_ms), name="start of the web process")
 
     async def _start(self, member: SupervisedProcess) -> None:
         """Fork the member's process. Raises OSError."""
