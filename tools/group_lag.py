@@ -111,9 +111,13 @@ def lags(groups: Collection[DescribedGroup]) -> Steps[dict[str, list[PartitionLa
 
 def total_lag(rows: Iterable[PartitionLag]) -> int | None:
     """Return the sum of the lags; None where one is unknown."""
-    each_lag = [row.lag for row in rows]
-    known = [max(lag, 0) for lag in each_lag if lag is not None]
-    return sum(known) if len(known) == len(each_lag) else None
+    found = list(rows)
+    return None if any(row.lag is None for row in found) else known_lag(found)
+
+
+def known_lag(rows: Iterable[PartitionLag]) -> int:
+    """Return the sum of the lags that are known."""
+    return sum(max(row.lag, 0) for row in rows if row.lag is not None)
 
 
 _Owners = dict[Key, DescribedGroupMember]

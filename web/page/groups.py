@@ -20,7 +20,7 @@ from protocol.primitives import DecodeError
 from runtime.slices import Slices
 from tools.failures import told
 from tools.group_documents import CLASSIC, MISSING, member_document
-from tools.group_lag import PartitionLag, lags, total_lag
+from tools.group_lag import PartitionLag, known_lag, lags
 from tools.group_targets import OffsetTarget, new_offsets
 from tools.placement import described, partition_rows
 from web.errors import HttpProblem
@@ -39,7 +39,8 @@ _EMPTY_STATES = ("Empty", MISSING)
 
 
 class GroupRow(BaseModel):
-    """What is unknown is null; `error` says why. `lag` is null where the end of a partition cannot be had."""
+    """What is unknown is null; `error` says why. `lag` is the sum over the partitions where it is known, which `unknown_count`
+    others are not part of: nothing is committed there yet, or their leader does not answer."""
 
     group: str
     kind: str
@@ -50,6 +51,7 @@ class GroupRow(BaseModel):
     partitions_count: int | None = None
     topics: list[str] = []
     lag: int | None = None
+    unknown_count: int = 0
     error: str | None = None
 
 
@@ -94,6 +96,7 @@ class Group(BaseModel):
     group_epoch: int | None
     assignment_epoch: int | None
     lag: int | None
+    unknown_count: int
     members: list[Member]
     partitions: list[Lag]
 
@@ -257,7 +260,8 @@ def group_of(found: CoordinatedGroup, rows: Sequence[PartitionLag]) -> Group:
         assignor=group.protocol_data,
         group_epoch=None if consumer is None else consumer.group_epoch,
         assignment_epoch=None if consumer is None else consumer.assignment_epoch,
-        lag=total_lag(rows),
+        lag=known_lag(rows),
+        unknown_count=_unknown_count(rows),
         members=[Member(**_member(found, member)) for member in group.members],
         partitions=[Lag(**row.row()) for row in rows],
     )
@@ -295,7 +299,12 @@ def _fill(row: GroupRow, found: CoordinatedGroup, rows: Sequence[PartitionLag] |
         return
     row.topics = sorted(Counter(each.topic for each in rows))
     row.partitions_count = len(rows)
-    row.lag = total_lag(rows)
+    row.lag = known_lag(rows)
+    row.unknown_count = _unknown_count(rows)
+
+
+def _unknown_count(rows: Sequence[PartitionLag]) -> int:
+    return sum(row.lag is None for row in rows)
 
 
 async def _described(cluster: UserCluster, group: str) -> CoordinatedGroup:

@@ -12,6 +12,9 @@ const isKnown = (value) => value !== null && value !== undefined && Number.isFin
 /** 12,345; what is not known is a dash. */
 export const count = (value) => (isKnown(value) ? COUNT.format(Number(value)) : NONE);
 
+/** 1 partition, 12,345 partitions: a figure with its noun, whose plural ends with s. */
+export const counted = (value, noun) => `${count(value)} ${noun}${Number(value) === 1 ? "" : "s"}`;
+
 /** 12.3K, where there is little room. */
 export const shortCount = (value) => (isKnown(value) ? SHORT.format(Number(value)) : NONE);
 
