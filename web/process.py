@@ -1,7 +1,8 @@
 """The life of a web process: its port, its certificate, signals, and the notice that it serves.
 
 Rules: the port is bound before anything else, so that its number is known. Signals stop it in order, as
-`runtime.process.stop_signals` says; SIGHUP reads the certificate again. Exit codes: 0 after a stop, 1 when it could not start.
+`runtime.process.stop_signals` says; SIGHUP reads the certificate again. A service manager that listens on NOTIFY_SOCKET is told
+when it serves, and when the stop begins. Exit codes: 0 after a stop, 1 when it could not start.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from runtime.error_texts import reason_of
 from runtime.log_setup import log_lines
 from runtime.process.os_descriptors import fill_standard_descriptors
 from runtime.process.os_limits import raise_open_files_limit
+from runtime.process.os_notify_socket import notify_socket, watchdog_s
+from runtime.process.service_notices import ServiceNotices
 from runtime.process.stop_signals import StopSignals
 from runtime.tasks import TaskScope
 from runtime.watchdog import Watchdog
@@ -79,6 +82,7 @@ class _Process:
         self._certificates = certificates
         self._ready_fd = ready_fd
         self._exit_code = 0
+        self._notices: ServiceNotices | None = None
         self._tasks = TaskScope("web process", on_failure=self._on_task_failed)
 
     async def serve(self, listener: socket.socket) -> int:
@@ -110,11 +114,19 @@ class _Process:
             self._tasks.spawn(self._certificates.watch(), name="watch of the certificate")
         watchdog = Watchdog(hang_ms=HANG_MS, on_hang=_end_hung_process)
         watchdog.start()
+        manager = notify_socket(os.environ)
+        if manager is not None:
+            later = asyncio.get_running_loop().call_later
+            self._notices = ServiceNotices(manager.send, self._doing, later, watchdog_s(os.environ))
+            self._notices.start()
         try:
             await server.serve([listener])
         finally:
             watchdog.close()
             await self._tasks.close()
+            if self._notices is not None and manager is not None:
+                self._notices.close()
+                manager.close()
         logger.info("web process stopped")
         return self._exit_code
 
@@ -124,6 +136,8 @@ class _Process:
 
     def _tell(self, address: str, base_uri: str) -> None:
         logger.info("web process ready: base_uri=%s", base_uri)
+        if self._notices is not None:
+            self._notices.ready()
         if self._ready_fd == NO_DESCRIPTOR:
             print_result(f"The page is at {base_uri}/ui/")
             return
@@ -132,7 +146,7 @@ class _Process:
 
     def _on_stop_signal(self, number: signal.Signals) -> None:
         logger.info("web process stops: signal=%s", number.name)
-        self._server.should_exit = True
+        self._stop()
 
     def _reload(self) -> None:
         if self._certificates is not None:
@@ -141,7 +155,17 @@ class _Process:
     def _on_task_failed(self, name: str, error: BaseException) -> None:
         logger.critical("web process stops, it cannot continue: reason=%s", f"{name} failed: {reason_of(error)}")
         self._exit_code = EXIT_FAILED
+        self._stop()
+
+    def _stop(self) -> None:
         self._server.should_exit = True
+        if self._notices is not None:
+            self._notices.stopping()
+
+    def _doing(self) -> str:
+        if self._server.should_exit:
+            return "stopping"
+        return "serving" if self._server.started else "starting"
 
 
 def _end_at_once(number: signal.Signals) -> NoReturn:

@@ -48,6 +48,25 @@ def test_a_broker_tells_its_service_manager_what_it_does(tmp_path: Path) -> None
             process.stderr.close()
 
 
+def test_a_web_process_tells_it_too(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        line = command("web", "--port", "0", "--bootstrap-server", "127.0.0.1:1")
+        with subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                told: list[str] = []
+                hears(manager, "READY", told)
+                hears(manager, "WATCHDOG", told)
+                process.send_signal(signal.SIGTERM)
+                hears(manager, "STOPPING", told)
+                assert process.wait(PATIENCE_S) == 0
+                assert {"STATUS=serving", "STATUS=stopping"} <= set(told)
+            finally:
+                process.kill()
+
+
 def test_a_start_that_is_refused_never_says_ready(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

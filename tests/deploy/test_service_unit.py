@@ -1,4 +1,4 @@
-"""deploy/barnabas.service: systemd takes it, and its times fit those of the broker."""
+"""The units in deploy/: systemd takes them, and their times fit those of the broker, and of the web process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,24 @@ from config.broker import BrokerSettings
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.group import HELP_OPTIONS
 from tests.tools.command_table import command_of
+from web import process
+from web.serving import STOP_S
 
 UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"
-TEXT = UNIT.read_text(encoding="utf-8")
+OF_WEB = UNIT.with_name("barnabas-web.service")
 COMMAND = "/opt/barnabas/bin/barnabas"
+
+
+def service_of(path: Path) -> configparser.SectionProxy:
+    unit = configparser.ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[method-assign, assignment]
+    unit.read_string(path.read_text(encoding="utf-8"))
+    return unit["Service"]
 
 
 @pytest.fixture(scope="module")
 def service() -> configparser.SectionProxy:
-    unit = configparser.ConfigParser(interpolation=None, strict=True)
-    unit.optionxform = str  # type: ignore[method-assign, assignment]
-    unit.read_string(TEXT)
-    return unit["Service"]
+    return service_of(UNIT)
 
 
 def seconds(text: str) -> int:
@@ -37,13 +43,14 @@ def seconds(text: str) -> int:
     return int(match[1])
 
 
-def test_systemd_takes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unit", [UNIT, OF_WEB], ids=["broker", "web"])
+def test_systemd_takes_it(tmp_path: Path, unit: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is needed")
-    copy = tmp_path / UNIT.name
-    copy.write_text(TEXT.replace(COMMAND, "/bin/true"))
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text(encoding="utf-8").replace(COMMAND, "/bin/true"))
     done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, [line for line in done.stderr.splitlines() if UNIT.name in line]) == (0, [])
+    assert (done.returncode, [line for line in done.stderr.splitlines() if unit.name in line]) == (0, [])
 
 
 def test_its_commands_are_those_of_the_command_line(service: configparser.SectionProxy) -> None:
@@ -79,3 +86,14 @@ def test_its_data_is_where_the_properties_have_it(service: configparser.SectionP
     assert f"\nlog.dirs=/var/lib/{service['StateDirectory']}/" in properties
     assert f"\n#barnabas.audit.log=/var/log/{service['LogsDirectory']}/" in properties
     assert service["ProtectSystem"] == "strict"
+
+
+def test_the_web_process_is_told_and_stopped_as_a_broker() -> None:
+    service = service_of(OF_WEB)
+    _, *arguments = shlex.split(service["ExecStart"])
+    command, rest = command_of(arguments)
+    command.make_context("ExecStart", rest, **HELP_OPTIONS)
+    assert (service["Type"], service["NotifyAccess"], service["Restart"]) == ("notify", "main", "on-failure")
+    assert seconds(service["WatchdogSec"]) * 1000 > process.HANG_MS
+    assert seconds(service["TimeoutStopSec"]) > STOP_S
+    assert int(service["RestartPreventExitStatus"]) == EXIT_USAGE
