@@ -34,7 +34,7 @@ from web.checking.checkups import Checkups
 from web.cluster.users import UserClusters
 from web.errors import HttpProblem
 from web.history import routes as history_routes
-from web.history.room import HistoryRoom
+from web.history.room import HistoryRoom, sampling_client
 from web.messages import routes as messages
 from web.messages.parts import MessageParts
 from web.page import balance, brokers, features, groups, health, partitions, quotas, topics, transactions
@@ -80,7 +80,9 @@ def create_application(
 ) -> FastAPI:
     """Return the application; what it opens is closed when its lifespan ends. `base_uri` is where it is reached."""
     users = UserClusters(client, surroundings)
-    access = Access(settings, client, surroundings, users, base_uri)
+    has_user = client.login is not None and client.login.has_user
+    own = client if has_user else sampling_client(settings, client)
+    access = Access(settings, client, own, surroundings, users, base_uri)
     schemas = registry_of(settings, surroundings)
     parts = WebParts(
         settings=settings,

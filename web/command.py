@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -21,6 +22,9 @@ from config.web import PREFIX, WebSettings
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.interrupts import INTERRUPTS
 from runtime.command_line.output import print_problem
+
+PAGE_DEFAULTS = replace(DEFAULTS, api_timeout_ms=15_000)
+"""Who looks at a page is told sooner than who has given a command that no broker answers."""
 
 
 @click.command("web")
@@ -45,10 +49,10 @@ def command(
         if port is not None:
             given["barnabas.web.port"] = str(port)
         settings = WebSettings(given)
-        client = parse_client(given, DEFAULTS, servers=bootstrap_server, needs_user=False)
+        client = parse_client(given, PAGE_DEFAULTS, servers=bootstrap_server, needs_user=False)
         settings.accepts_proxies_alone(has_login=given.get(PROTOCOL, "").strip().upper().startswith("SASL"))
         if settings.sampling:
-            parse_client(settings.sampling, DEFAULTS, servers=bootstrap_server)
+            parse_client(settings.sampling, PAGE_DEFAULTS, servers=bootstrap_server)
     except (ConfigError, SettingsError) as error:
         print_problem(f"barnabas: {error}")
         return EXIT_USAGE

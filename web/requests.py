@@ -8,16 +8,17 @@ async def things(cluster: Cluster) -> ...          the caller's connections, unt
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final, cast
+from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from client.errors import NotAuthenticated
+from protocol.errors import ErrorCode, KafkaError
+from web.access.access import not_logged_in
 from web.access.gate import Caller
 from web.cluster.user_cluster import UserCluster
 from web.errors import HttpProblem
 from web.parts import WebParts
-
-CHALLENGE: Final = 'Basic realm="Kafka", charset="UTF-8"'
 
 
 def parts_of(request: Request) -> WebParts:
@@ -33,16 +34,16 @@ def caller_of(request: Request) -> Caller:
 async def cluster_of(request: Request) -> AsyncIterator[UserCluster]:
     """Give the cluster, as whoever asks. Raises HttpProblem 401 where the cluster wants a login and there is none."""
     parts, caller = parts_of(request), caller_of(request)
+    identity = caller.identity
+    if identity is None:
+        raise not_logged_in("log in first")
     try:
-        identity = await parts.access.identity(caller.authorization, caller.session, caller.sender.address)
-    except HttpProblem as problem:
-        if (
-            problem.status == 401 and not caller.is_of_browser
-        ):  # a browser would ask for a password in a window of its own
-            problem.headers["WWW-Authenticate"] = CHALLENGE
+        async with parts.users.lease(identity.login, identity.name) as cluster:
+            yield cluster
+    except (NotAuthenticated, KafkaError) as error:
+        if isinstance(error, NotAuthenticated) or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+            await parts.access.doubt(identity, caller.session)
         raise
-    async with parts.users.lease(identity.login, identity.name) as cluster:
-        yield cluster
 
 
 def require_writes(request: Request) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 from fastapi import APIRouter, FastAPI
 
-from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
 from config.web import WebSettings
 from tests.web.description import Description
 from web.application import create_application
+from web.command import PAGE_DEFAULTS
 from web.surroundings import Surroundings
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ async def app_client(
     own = WebSettings(given)
     application = create_application(
         own,
-        parse_client(given, DEFAULTS, needs_user=False),
+        parse_client(given, PAGE_DEFAULTS, needs_user=False),
         surroundings or Surroundings(),
         own.barnabas_web_base_uri or BASE_URI,
     )

@@ -14,6 +14,8 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from client.errors import NotAuthenticated
+from protocol.errors import KafkaError
 from runtime.tasks import TaskScope
 from web.access.attempt import LIFETIME_MS, AttemptCookies
 from web.access.cookies import LAX, STRICT, Cookie
@@ -46,12 +48,14 @@ logger = logging.getLogger(__name__)
 
 
 class Access:
-    """`client` are the settings of the process, `users` the clusters of those who are here."""
+    """`client` are the settings of the process, `own` those of a principal of its own, if it has one; `users` the clusters of
+    those who are here."""
 
     def __init__(
         self,
         settings: WebSettings,
         client: ClientSettings,
+        own: ClientSettings | None,
         surroundings: Surroundings,
         users: UserClusters,
         base_uri: str,
@@ -70,7 +74,7 @@ class Access:
         """The secret of pages without a session."""
         self.sessions = Sessions(surroundings.randomness, SessionLimits(idle_ms=settings.barnabas_web_session_idle_ms))
         self._verification = Verification(client, surroundings, FailedLogins())
-        self._tokens = SessionTokens(client, surroundings, self.sessions.limits.lifetime_ms)
+        self._tokens = SessionTokens(client, own, surroundings, self.sessions.limits.lifetime_ms)
         self._clock = surroundings.clock
         self._wall_ms = surroundings.clock.wall_ms
         self._users = users
@@ -133,6 +137,19 @@ class Access:
         """End a session, and what it has under way."""
         self.sessions.end(session)
         await self._close(session)
+
+    async def doubt(self, identity: Identity, session: Session | None) -> None:
+        """Ask the brokers again about a login that one of them has refused; end its session if they do not accept it."""
+        self._verification.forget(identity.login)
+        if session is None:
+            await self._users.forget(identity.login)
+            return
+        try:
+            await self._verification.ask(identity)
+        except NotAuthenticated:
+            await self.log_out(session)
+        except (KafkaError, OSError) as error:
+            logger.info("login not verified: principal=%r error=%s", identity.name, error)
 
     async def look_after(self) -> None:
         """End the sessions whose time is over, renew the tokens of others, and forget what nobody uses any more."""

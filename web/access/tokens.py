@@ -2,9 +2,9 @@
 
     login  ->  a token of the user  ->  the brokers know it  ->  the session has the token alone
 
-Who has logged in by a token may not renew or end it. The login of the process itself does, where it has one: it is named as
-the renewer and needs no rights for it; such a token lives for `PERIOD_MS` beyond its last renewal. Without one, a token ends
-when the longest session would.
+Who has logged in by a token may not renew or end it. The login of the process itself does, where it has one with a password:
+the one of its client's settings, or of its sampling. It is named as the renewer and needs no rights for it; such a token lives
+for `PERIOD_MS` beyond its last renewal. Without one, a token ends when the longest session would.
 
 Rules: a cluster that has no tokens, or does not let this user make one, is no failure: the session keeps what its user gave.
 Source: KIP-48.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,23 +45,26 @@ _STRONGEST_FIRST: Final = tuple(sorted(SCRAM, reverse=True))
 
 
 class SessionTokens:
-    """`settings` are those of the process. A session lives for `lifetime_ms` at most."""
+    """`settings` are those of the process, `own` the settings of a principal of its own, if it has one. A session lives for
+    `lifetime_ms` at most."""
 
-    def __init__(self, settings: ClientSettings, surroundings: Surroundings, lifetime_ms: int) -> None:
+    def __init__(
+        self, settings: ClientSettings, own: ClientSettings | None, surroundings: Surroundings, lifetime_ms: int
+    ) -> None:
         self._settings = settings
         self._surroundings = surroundings
         self._lifetime_ms = lifetime_ms
-        login = settings.login
-        self._own = login if login is not None and login.username and not login.is_token else None
-        given = None if login is None else login.mechanism
+        login = None if own is None else own.login
+        self._own = own if login is not None and login.username and not login.is_token else None
+        self._renewers = [] if self._own is None or login is None else [Principal(USER_TYPE, login.username)]
+        given = None if settings.login is None else settings.login.mechanism
         self._mechanisms = (given,) if given in SCRAM else _STRONGEST_FIRST
 
     async def issued(self, identity: Identity) -> tuple[Identity, Token | None]:
         """Return the user with a token as the login, and the token; or as it was, and None."""
         async with self._cluster(identity) as user:
             try:
-                renewers = [] if self._own is None else [Principal(USER_TYPE, self._own.username)]
-                token = await user.run(delegation_tokens.create(renewers, self._lifetime_ms), LIMIT_MS)
+                token = await user.run(delegation_tokens.create(self._renewers, self._lifetime_ms), LIMIT_MS)
             except (KafkaError, OSError) as error:
                 _log_none(identity, error)
                 return identity, None
@@ -78,7 +81,7 @@ class SessionTokens:
         if self._own is None or token.expires_ms - now_ms > PERIOD_MS // 2:
             return token if token.expires_ms > now_ms else None
         try:
-            async with self._cluster(Identity(self._own, self._own.username)) as own:
+            async with self._opened(self._own, "renewer") as own:
                 expires_ms = await own.run(delegation_tokens.renew(token.hmac, PERIOD_MS), LIMIT_MS)
         except OSError as error:
             logger.warning("delegation token not renewed: token_id=%s error=%s", token.token_id, error)
@@ -92,7 +95,7 @@ class SessionTokens:
         """End a token, where the process may."""
         if self._own is None:
             return
-        async with self._cluster(Identity(self._own, self._own.username)) as own:
+        async with self._opened(self._own, "renewer") as own:
             await self._ended_by(own, token)
 
     async def _shortened(self, token: Token) -> Token:
@@ -100,7 +103,7 @@ class SessionTokens:
         if self._own is None:
             return token
         try:
-            async with self._cluster(Identity(self._own, self._own.username)) as own:
+            async with self._opened(self._own, "renewer") as own:
                 expires_ms = await own.run(delegation_tokens.expire(token.hmac, PERIOD_MS), LIMIT_MS)
         except (KafkaError, OSError) as error:
             logger.warning("delegation token not shortened: token_id=%s error=%s", token.token_id, _shown(error))
@@ -139,9 +142,12 @@ class SessionTokens:
         except (KafkaError, OSError) as error:
             logger.warning("delegation token not ended: token_id=%s error=%s", token.token_id, _shown(error))
 
+    def _cluster(self, identity: Identity) -> AbstractAsyncContextManager[UserCluster]:
+        return self._opened(replace(self._settings, login=identity.login), identity.name)
+
     @asynccontextmanager
-    async def _cluster(self, identity: Identity) -> AsyncIterator[UserCluster]:
-        cluster = UserCluster(replace(self._settings, login=identity.login), self._surroundings, identity.name)
+    async def _opened(self, settings: ClientSettings, name: str) -> AsyncIterator[UserCluster]:
+        cluster = UserCluster(settings, self._surroundings, name)
         try:
             yield cluster
         finally:

@@ -32,7 +32,6 @@ VERIFIED_MS: Final = 10 * 60_000
 KEPT: Final = 1_000
 AT_A_TIME: Final = 16
 WAITING: Final = 64
-LIMIT_MS: Final = 15_000
 _NOT_ALLOWED: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -82,7 +81,7 @@ class Verification:
         """Log in at a broker. Raises NotAuthenticated, OSError."""
         one = UserCluster(replace(self._settings, login=identity.login), self._surroundings, identity.name)
         try:
-            await one.run(cluster(), LIMIT_MS)
+            await one.run(cluster())
         except KafkaError as error:
             if error.code not in _NOT_ALLOWED:
                 raise

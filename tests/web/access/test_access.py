@@ -137,3 +137,22 @@ async def test_no_secret_is_in_a_log_an_answer_or_a_cookie(
         told = "".join(f"{answer.headers}{answer.text}" for answer in answers) + caplog.text
     for secret in (*USERS.values(), "wrong-secret"):
         assert secret not in told
+
+
+async def test_a_large_body_is_not_read_before_its_sender_is_known(broker: EmbeddedBroker) -> None:
+    async with web(broker) as client:
+
+        async def endless() -> AsyncIterator[bytes]:
+            raise AssertionError("the body was asked for")
+            yield b""
+
+        page = Page(client)
+        page.csrf = (await page.ask("GET", "/api/session")).json()["csrf"]
+        for path, headers, status in (
+            ("/api/session", {**BROWSER, "X-Barnabas-CSRF": page.csrf}, 413),
+            ("/api/session", {**BROWSER, "X-Barnabas-CSRF": page.csrf, "Content-Length": "1000000"}, 413),
+            ("/v3/clusters/x/topics", {}, 401),
+            ("/topics/orders", basic("alice", "wrong"), 401),
+        ):
+            sent = {"Content-Type": "application/json", **headers}
+            assert (await client.post(path, content=endless(), headers=sent)).status_code == status

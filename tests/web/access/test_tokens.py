@@ -91,6 +91,16 @@ async def test_a_session_of_apache_kafka() -> None:
         await life_of_a_session(bootstrap)
 
 
+async def test_the_principal_that_samples_ends_tokens_too(servers: str) -> None:
+    sampling = {f"barnabas.web.sampling.{name}": text for name, text in OWN.items()}
+    async with web(servers, {**sampling, "barnabas.web.history.enable": "false"}) as client:
+        page = Page(client)
+        await page.log_in()
+        assert [token.renewers for token in tokens_of(servers)] == [(Principal(USER_TYPE, "web"),)]
+        await page.ask("DELETE", "/api/session")
+        assert tokens_of(servers) == []
+
+
 async def test_without_a_login_of_its_own_the_process_has_tokens_that_end_by_themselves(servers: str) -> None:
     async with web(servers, {}) as client:
         page = Page(client)
@@ -106,7 +116,8 @@ async def test_without_a_login_of_its_own_the_process_has_tokens_that_end_by_the
 async def test_a_token_is_renewed_until_it_may_not_be(servers: str) -> None:
     given = {"bootstrap.servers": servers, **SETTINGS, **OWN}
     of_alice = {**given, "sasl.username": "alice", "sasl.password": USERS["alice"]}
-    own = tokens.SessionTokens(parse_client(given), Surroundings(), 24 * 3_600_000)
+    process = parse_client(given)
+    own = tokens.SessionTokens(process, process, Surroundings(), 24 * 3_600_000)
     with ClusterClient(parse_client(of_alice)) as client:
         token = client.run(delegation_tokens.create([Principal(USER_TYPE, "web")]))
         assert await own.renewed(token) == token
