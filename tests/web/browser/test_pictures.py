@@ -62,7 +62,7 @@ def page() -> Iterator[Page]:
 @pytest.mark.parametrize(
     ("name", "path", "shown"),
     [
-        ("web-topic", "/ui/topics/orders", "Records written"),
+        ("web-group", "/ui/groups/billing", "orders"),
         ("web-messages", SEARCH, "Lyon"),
     ],
 )

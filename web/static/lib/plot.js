@@ -4,7 +4,8 @@
 import { html, useState } from "../vendor/preact.js";
 import { timeText } from "./format.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP] = [640, 160, 64, 22, 8];
+const [WIDTH, HEIGHT, BOTTOM, TOP] = [400, 140, 22, 8];
+const CHARACTER = 6.8;
 const STEPS = 4;
 const DASHES = [null, "6 3", "2 3", "9 3 2 3", "14 4", "1 4"];
 
@@ -19,7 +20,9 @@ export function Plot({ title, times, lines, format, note = "" }) {
     return html`<figure class="plot"><figcaption>${title}</figcaption><p class="muted">${note || "There are no figures yet: the first come within half a minute."}</p></figure>`;
   }
   const top = roundUp(Math.max(...known));
-  const x = (index) => LEFT + ((times[index] - times[0]) / (times.at(-1) - times[0])) * (WIDTH - LEFT - 4);
+  const steps = stepsOf(top, format);
+  const left = 10 + CHARACTER * Math.max(...steps.map((value) => format(value).length));
+  const x = (index) => left + ((times[index] - times[0]) / (times.at(-1) - times[0])) * (WIDTH - left - 4);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - BOTTOM - TOP);
   const point = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -39,13 +42,13 @@ export function Plot({ title, times, lines, format, note = "" }) {
       <figcaption>${title}</figcaption>
       <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" tabindex="0" aria-label=${spoken(title, lines, format)}
         onPointerMove=${point} onPointerLeave=${leave} onKeyDown=${step} onBlur=${leave}>
-        ${stepsOf(top, format).map(
+        ${steps.map(
           (value) => html`
-            <line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(value)} y2=${y(value)} />
-            <text class="axis" x=${LEFT - 6} y=${y(value) + 4} text-anchor="end">${format(value)}</text>
+            <line class="grid" x1=${left} x2=${WIDTH} y1=${y(value)} y2=${y(value)} />
+            <text class="axis" x=${left - 6} y=${y(value) + 4} text-anchor="end">${format(value)}</text>
           `,
         )}
-        <text class="axis" x=${LEFT} y=${HEIGHT - 4}>${timeText(wholeSecond(times[0]))}</text>
+        <text class="axis" x=${left} y=${HEIGHT - 4}>${timeText(wholeSecond(times[0]))}</text>
         <text class="axis" x=${WIDTH} y=${HEIGHT - 4} text-anchor="end">${timeText(wholeSecond(times.at(-1)))}</text>
         ${lines.map((line, index) => html`<path class="line line-${index % 6}" stroke-dasharray=${DASHES[index % 6]} d=${pathOf(line.values, x, y)} />`)}
         ${at !== null && html`<line class="at" x1=${x(shown)} x2=${x(shown)} y1=${TOP} y2=${HEIGHT - BOTTOM} />`}
