@@ -1,9 +1,9 @@
 """The HTTP server: uvicorn with limits, for clients that send slowly, read slowly, or never end what they have begun.
 
-Rules: a connection is closed when it is one too many, when its request's headers are too long, and when its client lets the
-server wait: for headers or the next part of a body, or for room to write an answer. What waits for the application, or for its
-back-pressure, has no limit here. At a stop, streams of events end at once, since browsers ask for them again, and other answers
-have STOP_S.
+Rules: a connection is closed when it is one too many, when its request's headers are too long, when it sends ever more requests
+before it has its answers, and when its client lets the server wait: for headers or the next part of a body, or for room to
+write an answer. What waits for the application, or for its back-pressure, has no limit here. At a stop, streams of events end
+at once, since browsers ask for them again, and other answers have STOP_S.
 Source: uvicorn's protocol on httptools, which has none of these limits.
 """
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from config.web import WebSettings
 
 HEADERS_MAX_BYTES: Final = 64 * 1024
+PIPELINED_MAX: Final = 20
+"""Requests of one connection that wait for the answer to the one before; clients of today send none."""
 STOP_S: Final = 5
 _TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _EVENTS: Final = b"text/event-stream"
@@ -109,6 +111,8 @@ class LimitedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
         super().on_headers_complete()
+        if len(self.pipeline) > PIPELINED_MAX:  # uvicorn would read on with every answer, faster than it answers
+            raise ValueError("too many requests are waiting")  # which the parser makes an invalid request of
         self._expect(self._pause_s())
 
     def on_body(self, body: bytes) -> None:

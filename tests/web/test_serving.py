@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from web.serving import HEADERS_MAX_BYTES, ConnectionLimits, LimitedHttp, WebServer
+from web.serving import HEADERS_MAX_BYTES, PIPELINED_MAX, ConnectionLimits, LimitedHttp, WebServer
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n"
 SHORT = ConnectionLimits(3, 0.05, 0.05)
@@ -124,6 +124,19 @@ async def test_headers_without_end_are_refused(header: bytes) -> None:
         reader, writer = await web.connect()
         writer.write(GET + header)
         assert (await rest_of(reader)).startswith(b"HTTP/1.1 431 ")
+        writer.close()
+
+
+async def test_requests_that_do_not_wait_for_answers_are_few() -> None:
+    async with running(LONG) as web:
+        slow, quick = (f"GET {path} HTTP/1.1\r\nHost: h\r\n\r\n".encode() for path in ("/slow", "/"))
+        reader, writer = await web.connect()
+        writer.write(slow + quick * PIPELINED_MAX)
+        got = b""
+        while got.count(b"HTTP/1.1 200") <= PIPELINED_MAX:
+            got += await asyncio.wait_for(reader.read(1 << 16), PATIENCE_S)
+        writer.write(slow + quick * 10_000)
+        assert (await rest_of(reader)).count(b"HTTP/1.1 200") <= 1
         writer.close()
 
 
