@@ -221,5 +221,7 @@ class ProducerCore(Generic[W]):
 
 def size_of(record: Record) -> int:
     """Return the most that a record takes in a batch without compression, in bytes."""
-    headers = sum(len(name.encode()) + len(value or b"") + 10 for name, value in record.headers)
-    return RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
+    size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size_bytes += len(name.encode()) + len(value or b"") + 10
+    return size_bytes

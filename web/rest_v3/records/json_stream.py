@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,14 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is too large")
+    return value
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number, parse_float=_float)
 
 
 class JsonStream:

@@ -9,9 +9,10 @@ Source: the OpenAPI description that Confluent publishes, ProduceRequest and Pro
 from __future__ import annotations
 
 import binascii
-import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from pydantic_core import to_json
 
 from web.errors import HttpProblem
 from web.rest_v3.errors import BAD_REQUEST, EMPTY_PAYLOAD, UNKNOWN_PARTITION
@@ -44,8 +45,10 @@ class NewRecord(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """The size of key, value and headers."""
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
-        return len(self.key or b"") + len(self.value or b"") + headers
+        size_bytes = len(self.key or b"") + len(self.value or b"")
+        for name, value in self.headers:
+            size_bytes += len(name) + len(value or b"")
+        return size_bytes
 
 
 def new_record(fields: dict[str, Any]) -> NewRecord:
@@ -118,7 +121,7 @@ def _part(part: Any, name: str) -> tuple[bytes | None, PartType | None]:
             return None if data is None else _text(data).encode(), kind
         if kind == "JSON":
             return None if data is None else _json(data), kind
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _refused(f"data of {name} is no {kind}: {error}") from error
     raise _refused(f"type of {name} can be BINARY, JSON or STRING")
 
@@ -137,8 +140,8 @@ def _text(data: Any) -> str:
 
 
 def _json(data: Any) -> bytes:
-    """Raises ValueError, RecursionError."""
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    """Raises ValueError."""
+    return to_json(data)
 
 
 def _header(header: Any) -> tuple[str, bytes | None]:

@@ -70,7 +70,6 @@ def test_times_far_away() -> None:
         (binary(1), 400),
         ({"value": {"type": "STRING", "data": 1}}, 400),
         ({"value": {"type": "STRING", "data": "\ud800"}}, 400),
-        ({"value": {"type": "JSON", "data": float("inf")}}, 400),
         ({"value": {"type": "JSON", "data": "\ud800"}}, 400),
         ({"value": {"type": "XML", "data": ""}}, 400),
         ({"value": {"type": 1}}, 400),
