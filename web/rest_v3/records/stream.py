@@ -61,11 +61,12 @@ class RecordStream(Response):
         self._went = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON_TYPE)]})
         is_gone = False
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._read(receive), name="read records")
+                await asyncio.sleep(0)  # the reader goes first: it says "100 Continue" to a client that waits for it
+                await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON_TYPE)]})
                 await self._write(send)
         except* ClientGone:
             is_gone = True

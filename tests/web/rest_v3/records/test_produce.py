@@ -135,9 +135,11 @@ async def test_each_record_is_answered_while_more_come(servers: str) -> None:
         cluster = json.loads(await reader.readuntil(b"]}"))["data"][0]["cluster_id"]
         path = f"/v3/clusters/{cluster}/topics/one/records"
         head = await ask(
-            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+            "Expect: 100-continue\r\n\r\n"
         )
-        assert b" 200 " in head
+        assert b" 100 Continue" in head
+        assert b" 200 OK" in await reader.readuntil(b"\r\n\r\n")
         before = -1
         for text in ("first", "second"):
             content = value(text).encode()
