@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 ARTEFACTS = os.environ.get("BARNABAS_ARTEFACTS")
@@ -23,6 +23,7 @@ WIDTH, HEIGHT = 1400, 900
 # A refused request is an answer, which the page tells; Chromium writes it to the console all the same.
 _ANSWERS = "Failed to load resource: the server responded with a status of"
 _SERIOUS = ("serious", "critical")
+expect.set_options(timeout=PATIENCE_MS)
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 

@@ -18,13 +18,15 @@ export function Typed({ value, onValue, ...rest }) {
   const [text, setText] = useState(value);
   const timer = useRef(null);
   const told = useRef(value);
+  const latest = useRef(onValue);
+  latest.current = onValue; // what is told later is told to the component as it is then
   useEffect(() => {
     if (value !== told.current) setText((told.current = value));
   }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const tell = (next) => {
     clearTimeout(timer.current);
-    if (next !== told.current) onValue((told.current = next));
+    if (next !== told.current) latest.current((told.current = next));
   };
   const onInput = ({ target }) => {
     setText(target.value);
