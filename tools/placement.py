@@ -24,7 +24,7 @@ def described(topics: Collection[str] = ()) -> Steps[list[MetadataResponseTopic]
     rows = []
     for name, result in sorted((yield from topic_steps.describe(topics)).items()):
         if isinstance(result, KafkaError):
-            raise Failure(f"topic {name}: {told(result)}")
+            raise Failure(f"topic {name}: {told(result)}") from result
         rows.append(result)
     return rows
 

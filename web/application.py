@@ -154,7 +154,7 @@ def _add_errors(application: FastAPI) -> None:
 
     @application.exception_handler(Failure)
     async def refused(request: Request, error: Failure) -> Response:
-        return HttpProblem(409, error.message, code="REFUSED").response(request.url.path)
+        return HttpProblem.of_tools(error).response(request.url.path)
 
     @application.exception_handler(OSError)
     async def unreachable(request: Request, error: OSError) -> Response:

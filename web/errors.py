@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 
 from client.errors import NotAuthenticated
 from protocol.errors import ErrorCode, KafkaError
+from runtime.command_line.failure import Failure
 from tools.failures import hint_of
 
 if TYPE_CHECKING:
@@ -90,6 +91,15 @@ class HttpProblem(Exception):
         code = error.code
         status = _STATUSES.get(code, 503 if code.retriable else 500)
         return cls(status, error.message or code.message, code=code.name, next_step=hint_of(code.name))
+
+    @classmethod
+    def of_tools(cls, failure: Failure) -> HttpProblem:
+        """Return what `tools` refuses or cannot do, with the status of the cluster's error where one is the cause."""
+        cause = failure.__cause__
+        if isinstance(cause, KafkaError):
+            found = cls.of(cause)
+            return cls(found.status, failure.message, code=found.code)
+        return cls(409, failure.message, code="REFUSED")
 
     def body(self, path: str) -> dict[str, Any]:
         """Return the answer in the form of the interface that `path` belongs to."""

@@ -75,7 +75,7 @@ def places(brokers: Iterable[int], keys: Iterable[Key] | None = None) -> Steps[d
         if isinstance(answer, KafkaError):
             if may_pass(answer):
                 raise Unanswered(f"broker {broker} does not tell its log directories: {answer}")
-            raise Failure(f"log directories of broker {broker}: {told(answer)}")
+            raise Failure(f"log directories of broker {broker}: {told(answer)}") from answer
         for directory in answer.results:
             _read_directory(directory, broker, found, future_paths)
     return {

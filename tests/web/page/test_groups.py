@@ -99,6 +99,6 @@ async def test_what_is_refused() -> None:
             assert (await page.refused("groups/offsets", {"group": "g", "to": "latest"}, 422))[1].endswith("topic")
             assert (
                 "UNKNOWN_TOPIC"
-                in (await page.refused("groups/offsets", {"group": "g", "to": "latest", "topics": ["none"]}, 409))[1]
+                in (await page.refused("groups/offsets", {"group": "g", "to": "latest", "topics": ["none"]}, 404))[1]
             )
             assert (await page.refused("groups/delete", {"group": "g", "more": 1}, 422))[0] == "INVALID"

@@ -56,4 +56,4 @@ async def test_what_a_balance_refuses(servers: str) -> None:
         assert "no broker 9" in (await page.refused("balance/plan", {"drain": [9], "sample_s": 0}, 409))[1]
         assert "no topic none-*" in (await page.refused("balance/plan", {"topics": ["none-*"], "sample_s": 0}, 409))[1]
         moved = {"partitions": [{"topic": "none", "partition": 0, "replicas": [0]}]}
-        assert "UNKNOWN_TOPIC" in (await page.refused("reassignments", moved, 409))[1]
+        assert "UNKNOWN_TOPIC" in (await page.refused("reassignments", moved, 404))[1]
