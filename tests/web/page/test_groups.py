@@ -16,10 +16,10 @@ ODD = 'billing/é"<b>'
 
 
 @contextmanager
-def member(servers: str, group: str) -> Iterator[Consumer]:
+def member(servers: str, group: str, **others: str) -> Iterator[Consumer]:
     """A member of a group that has read two records of "t" and committed them."""
     settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": "<i>"}
-    consumer = Consumer({"bootstrap.servers": servers, **settings})
+    consumer = Consumer({"bootstrap.servers": servers, **settings, **others})
     try:
         consumer.subscribe(["t"])
         messages = consumer.consume(2, TIMEOUT_S)
@@ -75,6 +75,21 @@ async def test_a_group_is_shown_reset_and_deleted() -> None:
             await page.post("groups/delete", {"group": ODD})
             assert (await page.get("groups"))["groups"] == []
             assert (await page.get("groups/details", 404, group=ODD))["error"]["code"] == "GROUP_ID_NOT_FOUND"
+
+
+async def test_a_group_of_the_consumer_protocol_has_epochs() -> None:
+    with EmbeddedBroker({"t": 1}) as broker:
+        servers = broker.bootstrap_servers
+        written(servers, 3)
+        async with page_client(servers) as page:
+            with member(servers, "g", **{"group.protocol": "consumer"}):
+                [row] = (await page.get("groups"))["groups"]
+                assert (row["kind"], row["members_count"], row["lag"]) == ("consumer", 1, 1)
+                found = await page.get("groups/details", group="g")
+                assert found["group_epoch"] >= found["assignment_epoch"] >= 1
+                [one] = found["members"]
+                assert one["member_epoch"] >= 1
+                assert one["partitions"] == one["target_partitions"] == ["t-0"]
 
 
 async def test_a_member_is_removed() -> None:
