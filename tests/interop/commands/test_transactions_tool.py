@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from protocol.messages.init_producer_id import InitProducerIdRequest
-from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.differential.batches import MARCH, batch
-from tests.differential.wire import Wire
+from tests.differential.batches import MARCH
+from tests.differential.hanging_transaction import hang
 from tests.interop.conftest import need_java
 from tests.interop.retried_requests import end_of
 from tests.interop.transactions.clients.servers import Topic, created, server
@@ -114,7 +111,7 @@ def test_a_hanging_transaction_is_found_and_aborted(bootstrap: str, topic: Topic
     """Its records came past the coordinator, 15 minutes ago and more."""
     younger = transactional(bootstrap, f"{mark}-open")
     begun(younger, topic)
-    producer_id = hang(bootstrap, topic)
+    producer_id = hang(bootstrap, topic.name)
     at = ["--topic", topic.name, "--partition", "0"]
     rows = run(bootstrap, "describe-producers", *at)
     opened = {row["CurrentTransactionStartOffset"]: row for row in rows}
@@ -151,22 +148,3 @@ def test_a_hanging_transaction_is_found_and_aborted(bootstrap: str, topic: Topic
 
 def hanging(bootstrap: str, topic: Topic, where: Sequence[str]) -> list[Row]:
     return [row for row in run(bootstrap, "find-hanging", *where) if row["Topic"] == topic.name]
-
-
-def hang(bootstrap: str, topic: Topic) -> int:
-    """Write one record of a transaction that no coordinator knows; the id of its producer."""
-    host, port = bootstrap.split(":")
-    wire = Wire(host, int(port))
-    try:
-        answer: Any = wire.ask(
-            InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4, TIMEOUT_S
-        )
-        assert answer.error_code == 0, answer
-        records = batch(b"hangs", attributes=0x10, producer_id=answer.producer_id, producer_epoch=0, base_sequence=0)
-        data = TopicProduceData(name=topic.name, partition_data=[PartitionProduceData(index=0, records=records)])
-        request = ProduceRequest(transactional_id="unknown", acks=-1, timeout_ms=10_000, topic_data=[data])
-        written: Any = wire.ask(request, 9, TIMEOUT_S)
-        assert written.responses[0].partition_responses[0].error_code == 0, written
-        return int(answer.producer_id)
-    finally:
-        wire.close()

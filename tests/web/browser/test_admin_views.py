@@ -7,9 +7,11 @@ from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Locator, Page, expect
 
 from barnabas.embedded import EmbeddedBroker
+from tests.differential.hanging_transaction import hang
 from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
 from tests.web.running import WRITES, running_web
 
@@ -17,11 +19,12 @@ pytestmark = [needs_chromium, pytest.mark.timeout(180)]
 TIMEOUT_S = 30
 HOSTILE = "<img src=x onerror=alert(1)>/&"
 AUTHORIZER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+HANGS = {"transaction.partition.verification.enable": "false"}
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with EmbeddedBroker({"orders": 2, "payments": 1}, AUTHORIZER, brokers=2) as broker:
+    with EmbeddedBroker({"orders": 2, "payments": 1}, AUTHORIZER | HANGS, brokers=2) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for number in range(10):
             producer.produce("orders", b"value", partition=number % 2)
@@ -138,6 +141,12 @@ def test_transactions_are_shown_and_those_that_hang_are_looked_for(page: Page, u
     expect(row).to_contain_text("Ongoing")
     expect(row).to_contain_text("payments-0")
     page.get_by_role("button", name="Find them").click()
+    expect(page.get_by_text("No transaction hangs.")).to_be_visible()
+    leader = AdminClient({"bootstrap.servers": servers}).list_topics("payments").topics["payments"].partitions[0].leader
+    hang(servers.split(",")[leader], "payments")
+    page.get_by_role("button", name="Find them").click()
+    box = dialog(page, "Abort…")
+    box.get_by_role("button", name="Abort it").click()
     expect(page.get_by_text("No transaction hangs.")).to_be_visible()
     producer.abort_transaction(TIMEOUT_S)
     expect(page.get_by_text("No transaction is open.")).to_be_visible()

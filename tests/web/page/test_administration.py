@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from barnabas.embedded import EmbeddedBroker
+from tests.differential.hanging_transaction import hang
 from tests.web.page.asking import page_client
 
 TIMEOUT_S = 30
@@ -81,6 +82,23 @@ async def test_transactions(servers: str) -> None:
         assert (await page.refused("transactions/abort", nothing, 404))[0] == "NO_SUCH_TRANSACTION"
         producer.abort_transaction(TIMEOUT_S)
         await page.when("transactions", lambda found: [row["is_open"] for row in found["transactions"]] == [False])
+
+
+async def test_a_transaction_that_hangs_is_found_and_aborted() -> None:
+    with EmbeddedBroker({"t": 1}, {"transaction.partition.verification.enable": "false"}) as broker:
+        producer_id = hang(broker.bootstrap_servers, "t")
+        async with page_client(broker.bootstrap_servers) as page:
+            [row] = (await page.get("transactions/hanging"))["producers"]
+            assert (row["topic"], row["partition"], row["producer_id"], row["open_since_offset"]) == (
+                "t",
+                0,
+                producer_id,
+                0,
+            )
+            named = {"topic": "t", "partition": 0, "producer_id": producer_id, "start_offset": 0}
+            await page.post("transactions/abort", named)
+            assert (await page.get("transactions/hanging", quiet_minutes=0))["producers"] == []
+            assert (await page.refused("transactions/abort", named, 404))[0] == "NO_SUCH_TRANSACTION"
 
 
 async def test_leaders_and_replicas_of_one_broker(servers: str) -> None:
