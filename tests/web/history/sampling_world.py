@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from barnabas.embedded import EmbeddedBroker
 from client.settings.command_line import DEFAULTS
@@ -47,9 +47,15 @@ class World:
         return self.history.latest(measure, subject, part)
 
 
+def world_of(broker: EmbeddedBroker, *, has_own: bool = True) -> AbstractAsyncContextManager[World]:
+    """A world over a broker of ours."""
+    return opened(broker.client_settings(), has_own=has_own)
+
+
 @asynccontextmanager
-async def world_of(broker: EmbeddedBroker, *, has_own: bool = True) -> AsyncIterator[World]:
-    world = World(parse_client(broker.client_settings(), DEFAULTS), has_own=has_own)
+async def opened(client: Mapping[str, str], *, has_own: bool = True) -> AsyncIterator[World]:
+    """A world over the cluster that a client's settings name."""
+    world = World(parse_client(client, DEFAULTS), has_own=has_own)
     try:
         yield world
     finally:
