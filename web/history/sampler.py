@@ -47,6 +47,8 @@ T = TypeVar("T")
 WORK_PART: Final = 10
 """One in so many parts of the time is spent on looking."""
 PAUSE_MAX_MS: Final = 60_000
+ALONE_MS: Final = 1_000
+"""How often it looks whether a user has come."""
 ANSWER_MS: Final = 5_000
 """How long a broker may take."""
 USER_IDLE_MS: Final = 1_800_000
@@ -84,6 +86,8 @@ class Sampler:
         """Whether an answer has disproved what is known of topics."""
         self._lost: set[int] = set()
         """Brokers that have not answered in this round."""
+        self._is_alone = False
+        """Whether there was nobody to look as."""
         self.problem = "no round of sampling has ended yet"
         self.groups_left_out = 0
 
@@ -93,12 +97,16 @@ class Sampler:
             started_ms = self._clock.monotonic_ms()
             await self.look()
             spent_ms = self._clock.monotonic_ms() - started_ms
+            if self._is_alone:
+                await asyncio.sleep(min(self._history.interval_ms, ALONE_MS) / 1000)
+                continue
             pause_ms = max(self._history.interval_ms - spent_ms, min(spent_ms * (WORK_PART - 1), PAUSE_MAX_MS))
             await asyncio.sleep(pause_ms / 1000)
 
     async def look(self) -> None:
         """Make one round."""
         cluster = self._cluster()
+        self._is_alone = cluster is None
         if cluster is None:
             self.problem = (
                 "plots begin when somebody logs in: barnabas.web.sampling.* names a principal that samples always"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KNOWN_MS: Final = 30_000
 USERS_MAX: Final = 32
-ANSWER_MS: Final = 10_000
+ANSWER_MS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)

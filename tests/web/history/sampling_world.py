@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import httpx
 
 from barnabas.embedded import EmbeddedBroker
 from client.settings.command_line import DEFAULTS
@@ -19,6 +22,9 @@ from web.surroundings import Surroundings
 
 INTERVAL_MS = 10_000
 MiB = 1024 * 1024
+
+
+_COUNT = re.compile(r'^kafka_network_requestmetrics_totaltimems_count\{request="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
 class World:
@@ -62,3 +68,9 @@ async def opened(client: Mapping[str, str], *, has_own: bool = True) -> AsyncIte
         await world.users.close()
         await world.own.close()
         await world.surroundings.close()
+
+
+def requests_of(broker: EmbeddedBroker) -> dict[str, int]:
+    """How many requests of each API a broker has answered, by its metrics."""
+    text = httpx.get(f"http://{broker.http}/metrics").text
+    return {name: int(float(value)) for name, value in _COUNT.findall(text)}

@@ -8,7 +8,7 @@ from barnabas.embedded import EmbeddedBroker
 from client.admin import groups as group_steps
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
-from tests.web.history.sampling_world import world_of
+from tests.web.history.sampling_world import requests_of, world_of
 from web.history import sampler
 from web.history.history import Measure
 from web.history.reading import HistoryReading
@@ -111,3 +111,54 @@ async def test_a_user_sees_what_their_describe_allows() -> None:
             assert "new" not in (await visibility.view(world.own)).topics
             world.clock.now_ms += KNOWN_MS
             assert "new" in (await visibility.view(world.own)).topics
+
+
+async def test_long_answers_are_asked_for_in_batches_and_the_more_seldom_the_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, size in (("PARTITIONS_PER_REQUEST", 4), ("PARTITIONS_PER_ROUND", 5), ("GROUPS_PER_REQUEST", 2)):
+        monkeypatch.setattr(sampler, name, size)
+    with EmbeddedBroker({"orders": 6}, settings={"barnabas.http.port": 0}) as broker:
+        async with world_of(broker) as world:
+            for group in ("a", "b", "c"):
+                await world.own.run(group_steps.commit_offsets(group, {("orders", 0): 0}))
+            await world.look()
+            before = requests_of(broker)
+            for _ in range(3):  # of 10 partitions, 4 are those of __consumer_offsets: each third round is a long one
+                await world.look()
+            asked = {name: each - before.get(name, 0) for name, each in requests_of(broker).items()}
+            assert {name: each for name, each in asked.items() if each} == {
+                "ListOffsets": 3 * 3,
+                "ListGroups": 3,
+                "OffsetFetch": 3 * 2,
+                "Metadata": 3 + 1,
+                "DescribeLogDirs": 2,
+            }
+
+
+async def test_offsets_of_groups_are_bounded_and_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "GROUPS_PER_REQUEST", 1)
+    monkeypatch.setattr(sampler, "COMMITS_MAX", 3)
+    with EmbeddedBroker({"orders": 2}) as broker:
+        async with world_of(broker) as world:
+            for group in ("a", "b", "c", "d"):
+                await world.own.run(group_steps.commit_offsets(group, {("orders", each): 0 for each in range(2)}))
+            await world.look()
+            assert len(list(world.history.subjects(Measure.LAG))) == 2
+            assert world.sampler.groups_left_out == 2
+
+
+async def test_a_broker_that_does_not_answer_is_asked_for_one_thing_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "ANSWER_MS", 300)
+    monkeypatch.setattr(sampler, "PARTITIONS_PER_REQUEST", 1)
+    with EmbeddedBroker({"orders": 8}, settings={"barnabas.http.port": 0}) as broker:
+        async with world_of(broker) as world:
+            await world.look()
+            before = requests_of(broker)["ListOffsets"]
+            broker.inject("ListOffsets", disconnect=True, times=None)
+            await world.look()
+            assert requests_of(broker)["ListOffsets"] - before <= 1
+            assert world.latest(Measure.RECORDS, "orders") is None
+            broker.clear_faults()
+            await world.look()
+            assert world.latest(Measure.RECORDS, "orders") == 0.0
