@@ -53,10 +53,12 @@ _STATUSES: Final[Mapping[ErrorCode, int]] = {
     ErrorCode.UNSUPPORTED_VERSION: 501,
 }
 
+_NUMBERS: Final[Mapping[int, int]] = {401: 40101, 403: 40301}
+
 
 class HttpProblem(Exception):
     """An answer that is an error. `code` is a name for the page, `number` the error code of Confluent's interfaces, by default
-    the status with two zeros behind it. `headers` go with it."""
+    the status, or what they have for logins and rights. `headers` go with it."""
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class HttpProblem(Exception):
         self.status = status
         self.message = message
         self.code = code or f"HTTP_{status}"
-        self.number = status if number is None else number
+        self.number = _NUMBERS.get(status, status) if number is None else number
         self.next_step = next_step
         self.headers = dict(headers or {})
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
-from client.errors import LoginRefused
+from client.errors import LoginRefused, NotAuthenticated
 from protocol.errors import ErrorCode, KafkaError
 from web.errors import HttpProblem
 
@@ -57,26 +57,17 @@ _NUMBERS: Final[Mapping[ErrorCode, tuple[int, int]]] = {
     _E.THROTTLING_QUOTA_EXCEEDED: (429, THROTTLED),
     _E.BROKER_NOT_AVAILABLE: (503, NO_BROKER),
 }  # fmt: skip
-_OF_STATUS: Final = {401: NOT_AUTHENTICATED, 403: NOT_AUTHORIZED}
 
 
 def problem_of(error: Exception) -> HttpProblem:
     """Return an error of the client, or of a request's form, as REST v3 tells it. Any other is raised again."""
     if isinstance(error, HttpProblem):
-        number = _OF_STATUS.get(error.status, error.number) if error.number == error.status else error.number
-        return HttpProblem(
-            error.status,
-            error.message,
-            code=error.code,
-            number=number,
-            next_step=error.next_step,
-            headers=error.headers,
-        )
+        return error
     if isinstance(error, KafkaError):
         status, number = _NUMBERS.get(error.code, (500, MAY_PASS if error.code.retriable else FAILED))
         return HttpProblem(status, error.message or error.code.message, code=error.code.name, number=number)
-    if isinstance(error, LoginRefused):
-        return HttpProblem(401, str(error), number=NOT_AUTHENTICATED)
+    if isinstance(error, (LoginRefused, NotAuthenticated)):
+        return HttpProblem(401, f"the cluster does not accept this login: {error}")
     if isinstance(error, OSError):
         return HttpProblem(503, f"no broker answers: {error}", number=MAY_PASS)
     if isinstance(error, RequestValidationError):
@@ -100,7 +91,7 @@ class V3Route(APIRoute):
         async def handled(request: Request) -> Response:
             try:
                 return await handler(request)
-            except (HttpProblem, KafkaError, LoginRefused, OSError, RequestValidationError) as error:
+            except (KafkaError, LoginRefused, OSError, RequestValidationError) as error:
                 raise problem_of(error) from error
 
         return handled
