@@ -13,8 +13,7 @@ import logging
 import os
 import signal
 import socket
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import uvicorn
 import uvloop
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from config.web import WebSettings
 
 NO_DESCRIPTOR: Final = -1
-BACKLOG: Final = 1024
 # An event loop that is blocked this long is considered hung, and the process ends so that it can be restarted.
 HANG_MS: Final = 60_000
 logger = logging.getLogger(__name__)
@@ -91,18 +89,22 @@ class _Process:
         application = create_application(self._settings, self._client, Surroundings(), base_uri)
         config = uvicorn.Config(
             application,
-            http=cast("Any", partial(LimitedHttp, ConnectionLimits.of(self._settings))),
+            http=LimitedHttp,
             ws="none",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=BACKLOG,
             timeout_keep_alive=self._settings.barnabas_web_connections_max_idle_ms // 1000,
             timeout_graceful_shutdown=STOP_S,
-            ssl_context_factory=None if self._certificates is None else self._context,
         )
-        self._server = server = WebServer(config, lambda: self._tell(address, base_uri))
+        self._server = server = WebServer(
+            config,
+            lambda: self._tell(address, base_uri),
+            limits=ConnectionLimits.of(self._settings),
+            context=None if self._certificates is None else self._certificates.context,
+            tasks=self._tasks,
+        )
         StopSignals(
             SystemClock(),
             on_stop=self._on_stop_signal,
@@ -129,10 +131,6 @@ class _Process:
                 manager.close()
         logger.info("web process stopped")
         return self._exit_code
-
-    def _context(self, *_: object) -> Any:
-        assert self._certificates is not None
-        return self._certificates.context
 
     def _tell(self, address: str, base_uri: str) -> None:
         logger.info("web process ready: base_uri=%s", base_uri)

@@ -12,26 +12,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from runtime.error_texts import reason_of
 from runtime.log_forms import LEVELS
 
 if TYPE_CHECKING:
     import socket
+    import ssl
 
     from config.web import WebSettings
+    from runtime.tasks import TaskScope
 
 HEADERS_MAX_BYTES: Final = 64 * 1024
 PIPELINED_MAX: Final = 20
 """Requests of one connection that wait for the answer to the one before; clients of today send none."""
+HANDSHAKE_S: Final = 10
+BACKLOG: Final = 1024
 STOP_S: Final = 5
 _TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_ACCEPT_PAUSE_S: Final = 0.1
 _EVENTS: Final = b"text/event-stream"
 _STREAM_OF_RECORDS: Final = re.compile(r"/v3/clusters/[^/]+/topics/[^/]+/records/?")
 
@@ -51,7 +59,19 @@ class ConnectionLimits:
     connections_max: int
     wait_s: float
     idle_s: float
+    handshakes: int = field(default=0, init=False)
+    """Connections that have been accepted, and are not in use yet."""
     is_full: bool = field(default=False, init=False)
+
+    def admits(self, count: int) -> bool:
+        """Return whether there may be `count` connections."""
+        if count > self.connections_max:
+            if not self.is_full:
+                logger.warning("connections are refused, there are too many: connections=%d", count - 1)
+            self.is_full = True
+            return False
+        self.is_full = self.is_full and count > self.connections_max * 9 // 10
+        return True
 
     @classmethod
     def of(cls, settings: WebSettings) -> ConnectionLimits:
@@ -75,15 +95,7 @@ class LimitedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        limits, count = self._limits, len(self.connections)
-        if count > limits.connections_max:
-            if not limits.is_full:
-                logger.warning("connections are refused, there are too many: connections=%d", count - 1)
-            limits.is_full = True
-            transport.abort()
-            return
-        limits.is_full = limits.is_full and count > limits.connections_max * 9 // 10
-        self._expect(limits.wait_s)
+        self._expect(self._limits.wait_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._reading, self._writing):
@@ -164,16 +176,95 @@ class LimitedHttp(HttpToolsProtocol):
             self.transport.abort()
 
 
+class Acceptor:
+    """Accepts connections, and counts them before their TLS handshake: uvicorn's own server would let any number of them in.
+    `context` None is for no TLS, `make` makes what answers on a connection, `tasks` are those of the process."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make: Callable[[], LimitedHttp],
+        limits: ConnectionLimits,
+        context: ssl.SSLContext | None,
+        tasks: TaskScope,
+    ) -> None:
+        self._listener = listener
+        self._make = make
+        self._limits = limits
+        self._context = context
+        self._tasks = tasks
+        listener.setblocking(False)
+        listener.listen(BACKLOG)
+        self._accepting = tasks.spawn(self._accept(), name="accept connections")
+
+    def close(self) -> None:
+        self._accepting.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.wait((self._accepting,))
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as error:  # no descriptor is left
+                logger.warning("connection not accepted: error=%s", reason_of(error))
+                await asyncio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            http = self._make()
+            if self._limits.admits(len(http.connections) + self._limits.handshakes + 1):
+                self._limits.handshakes += 1
+                self._tasks.spawn(self._connect(connection, http), name="new connection")
+            else:
+                connection.close()
+
+    async def _connect(self, connection: socket.socket, http: LimitedHttp) -> None:
+        wait_s = None if self._context is None else min(self._limits.wait_s, HANDSHAKE_S)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: http, connection, ssl=self._context, ssl_handshake_timeout=wait_s
+            )
+        except OSError:  # it is no client of TLS, or takes too long, or has gone meanwhile
+            connection.close()
+        finally:
+            self._limits.handshakes -= 1
+
+
 class WebServer(uvicorn.Server):
     """`on_started` is called when connections are accepted. Signals are the caller's."""
 
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_started: Callable[[], None],
+        *,
+        limits: ConnectionLimits,
+        context: ssl.SSLContext | None,
+        tasks: TaskScope,
+    ) -> None:
         super().__init__(config)
         self._on_started = on_started
+        self._limits = limits
+        self._context = context
+        self._tasks = tasks
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Accept connections on `sockets`, where uvicorn would make servers of the event loop."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        self.servers = [
+            cast("Any", Acceptor(each, self._connection, self._limits, self._context, self._tasks))
+            for each in sockets or ()
+        ]
+        self.started = True
         self._on_started()
+
+    def _connection(self) -> LimitedHttp:
+        return LimitedHttp(
+            self._limits, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import uvicorn
 
+from runtime.tasks import TaskScope
+from runtime.tls.context import server_context
+from tests.tls_certificates import authority, material
 from web.serving import HEADERS_MAX_BYTES, PIPELINED_MAX, ConnectionLimits, LimitedHttp, WebServer
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n"
@@ -54,12 +58,14 @@ class Running:
 
 
 @asynccontextmanager
-async def running(limits: ConnectionLimits) -> AsyncIterator[Running]:
+async def running(limits: ConnectionLimits, context: ssl.SSLContext | None = None) -> AsyncIterator[Running]:
     listener = socket.create_server(("127.0.0.1", 0))
     started = asyncio.Event()
-    http: Any = partial(LimitedHttp, limits)
-    config = uvicorn.Config(application, http=http, ws="none", log_config=None, lifespan="off", timeout_keep_alive=1)
-    server = WebServer(config, started.set)
+    tasks = TaskScope("connections")
+    config = uvicorn.Config(
+        application, http=LimitedHttp, ws="none", log_config=None, lifespan="off", timeout_keep_alive=1
+    )
+    server = WebServer(config, started.set, limits=limits, context=context, tasks=tasks)
     served = asyncio.ensure_future(server.serve([listener]))
     await started.wait()
     try:
@@ -67,6 +73,7 @@ async def running(limits: ConnectionLimits) -> AsyncIterator[Running]:
     finally:
         server.should_exit = True
         await asyncio.wait_for(served, PATIENCE_S)
+        await tasks.close()
 
 
 async def rest_of(reader: asyncio.StreamReader) -> bytes:
@@ -165,6 +172,31 @@ async def test_a_stop_ends_events_at_once_and_lets_others_end() -> None:
         await asyncio.wait_for(web.served, PATIENCE_S)
         for each in (events[1], other[1]):
             each.close()
+
+
+async def test_connections_count_before_their_handshake_and_end_without_one() -> None:
+    context = server_context(replace(material("page", "localhost"), trusted=None), ssl.CERT_NONE)
+    trusting = ssl.create_default_context(cadata=authority().certificate)
+    limits = ConnectionLimits(3, 60, 60)
+    async with running(limits, context) as web:
+        silent = [await web.connect() for _ in range(3)]
+        await until(lambda: limits.handshakes == 3)
+        reader, writer = await web.connect()
+        assert await rest_of(reader) == b""
+        writer.close()
+        silent[0][1].close()
+        silent[1][1].write(GET + b"\r\n")
+        await rest_of(silent[1][0])
+        await until(lambda: limits.handshakes == 1)
+        reader, writer = await asyncio.open_connection("localhost", web.port, ssl=trusting)
+        writer.write(GET + b"Connection: close\r\n\r\n")
+        assert (await rest_of(reader)).startswith(b"HTTP/1.1 200 OK\r\n")
+        for _, each in (*silent, (reader, writer)):
+            each.close()
+    async with running(SHORT, context) as web:
+        reader, writer = await web.connect()
+        assert await rest_of(reader) == b""
+        writer.close()
 
 
 async def until(is_true: Callable[[], bool]) -> None:
