@@ -280,12 +280,14 @@ def _member(found: CoordinatedGroup, member: DescribedGroupMember) -> dict[str, 
 
 
 def _listed_row(each: ListedGroup, coordinator: int) -> GroupRow:
+    kind = each.group_type.lower() or CLASSIC
     return GroupRow(
         group=each.group_id,
-        kind=each.group_type.lower() or CLASSIC,
+        kind=kind,
         protocol_type=each.protocol_type,
         state=each.group_state,
         coordinator=coordinator,
+        error=None if kind in _KNOWN_KINDS else f"groups of the kind {kind} are only listed here",
     )
 
 
