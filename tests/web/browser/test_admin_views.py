@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from playwright.sync_api import Locator, Page, expect
 
 from barnabas.embedded import EmbeddedBroker
 from tests.differential.hanging_transaction import hang
+from tests.interop.conftest import need_java
+from tests.oracle.cluster import KAFKA, Cluster
 from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
 from tests.web.running import WRITES, running_web
 
@@ -19,17 +21,51 @@ pytestmark = [needs_chromium, pytest.mark.timeout(180)]
 TIMEOUT_S = 30
 HOSTILE = "<img src=x onerror=alert(1)>/&"
 AUTHORIZER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
+TWO_BROKERS = {
+    "default.replication.factor": "2",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "2",
+}
+TOPICS = {"orders": 2, "payments": 1}
 HANGS = {"transaction.partition.verification.enable": "false"}
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    with EmbeddedBroker({"orders": 2, "payments": 1}, AUTHORIZER | HANGS, brokers=2) as broker:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+@contextmanager
+def apache_kafka(topics: Mapping[str, int], settings: Mapping[str, str]) -> Iterator[str]:
+    """Two brokers of Apache Kafka with these topics; their addresses."""
+    need_java()
+    cluster = Cluster((), settings={**settings, **TWO_BROKERS})
+    for number in range(2):
+        cluster.add(number, KAFKA)
+    with cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        for future in admin.create_topics([NewTopic(name, count, 2) for name, count in topics.items()]).values():
+            future.result(TIMEOUT_S)
+        yield cluster.bootstrap_servers
+
+
+@contextmanager
+def embedded(topics: Mapping[str, int], settings: Mapping[str, str]) -> Iterator[str]:
+    with EmbeddedBroker(topics, settings, brokers=2) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        embedded,
+        pytest.param(apache_kafka, marks=[pytest.mark.long, pytest.mark.oracle, pytest.mark.interop]),
+    ],
+)
+def servers(request: pytest.FixtureRequest) -> Iterator[str]:
+    with request.param(TOPICS, AUTHORIZER | HANGS) as servers:
+        producer = Producer({"bootstrap.servers": servers})
         for number in range(10):
             producer.produce("orders", b"value", partition=number % 2)
         assert producer.flush(TIMEOUT_S) == 0
-        yield broker.bootstrap_servers
+        yield servers
 
 
 @pytest.fixture(scope="module")
@@ -184,13 +220,20 @@ def test_replicas_move_by_a_plan_and_back_by_a_balance(page: Page, url: str) -> 
     assert_accessible(page)
 
 
-def test_features_and_health_are_told(page: Page, url: str) -> None:
+def test_features_and_health_are_told(page: Page, url: str, request: pytest.FixtureRequest) -> None:
     seen(page, f"{url}/features", "Features", "features")
+    if apache_kafka in request.node.callspec.params.values():
+        expect(page.get_by_text("The brokers tell no features.")).to_be_visible()
+    else:
+        lower_a_level(page)
+    seen(page, f"{url}/health", "Health", "health")
+    expect(page.locator(".health-state")).to_contain_text("healthy")
+    expect(page.get_by_role("button", name="Check again")).to_be_enabled()
+
+
+def lower_a_level(page: Page) -> None:
     expect(page.get_by_role("cell", name="group.version", exact=True)).to_be_visible()
     box = dialog(page, "Change group.version")
     box.get_by_label("Level").fill("0")
     box.get_by_role("button", name="Set the level").click()
     expect(page.get_by_role("row").filter(has_text="group.version")).to_contain_text("0 to 1")
-    seen(page, f"{url}/health", "Health", "health")
-    expect(page.locator(".health-state")).to_contain_text("healthy")
-    expect(page.get_by_role("button", name="Check again")).to_be_enabled()
