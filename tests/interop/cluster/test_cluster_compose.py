@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.interop, pytest.mark.spark, pytest
 
 BOOTSTRAP_SERVERS = "localhost:19092,localhost:29092,localhost:39092"
 READY = {1: "http://localhost:18080/ready", 2: "http://localhost:28080/ready", 3: "http://localhost:38080/ready"}
+PAGE, SECURED_PAGE = "http://localhost:18082", "http://localhost:18083"
 PROMETHEUS, GRAFANA = "http://localhost:19090", "http://localhost:13000"
 SECURED_SERVERS = "localhost:19093,localhost:29093,localhost:39093"
 TOPIC = "orders"
@@ -155,6 +156,8 @@ def test_brokers_in_containers_fail_under_clients_and_a_spark_job(tmp_path: Path
     archive = Archive(tmp_path)
     with Compose() as compose:
         compose.create()
+        assert wait_until(lambda: _answers(f"{PAGE}/ui/"), 90, 0.5)
+        assert _json(f"{PAGE}/v3/clusters")["data"]
         with Load(BOOTSTRAP_SERVERS, TOPIC, PARTITIONS, rate=500) as load, archive.running():
             for verb in ("kill", "stop", "kill"):
                 victim = compose.leader(0)
@@ -193,7 +196,7 @@ def test_the_profile_secure_has_users_and_acls(tmp_path: Path) -> None:
         return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
 
     try:
-        compose.do(*secured, "up", "--build", "--detach", "secure1", "secure2", "secure3")
+        compose.do(*secured, "up", "--build", "--detach", "secure1", "secure2", "secure3", "secure-web")
         assert wait_until(lambda: barnabas("admin", "brokers", "list").stdout.count("yes") == 1, 180, 1)
         assert wait_until(
             lambda: barnabas("admin", "topics", "create", TOPIC, "--if-not-exists").returncode == 0, 60, 1
@@ -201,6 +204,8 @@ def test_the_profile_secure_has_users_and_acls(tmp_path: Path) -> None:
         denied = barnabas("alice", "consume", TOPIC, "--until-end")
         assert denied.returncode == 1
         assert "AUTHORIZATION_FAILED" in denied.stderr
+        assert wait_until(lambda: _answers(f"{SECURED_PAGE}/ui/"), 90, 0.5)
+        assert _json(f"{SECURED_PAGE}/api/session")["wants_login"]
         granted = barnabas(
             "admin", "acls", "add", "--topic", TOPIC, "--allow-principal", "User:alice", "--operation", "read"
         )
