@@ -13,10 +13,10 @@ from fastapi.responses import Response
 from web.errors import HttpProblem
 from web.requests import WRITING, Parts
 from web.rest_v3.asked import V3, answer, v3_router
-from web.rest_v3.errors import EMPTY_PAYLOAD
+from web.rest_v3.errors import EMPTY_PAYLOAD, MAY_PASS
 from web.rest_v3.records.json_stream import JsonStream, JsonStreamError
 from web.rest_v3.records.record import success_of
-from web.rest_v3.records.sending import RecordSender, Sent, error_data
+from web.rest_v3.records.sending import SENDING_S, RecordSender, Sent, error_data
 from web.rest_v3.records.stream import RecordStream
 from web.rest_v3.resources import BatchReport, ErrorData, ProduceReport
 
@@ -103,7 +103,11 @@ async def produce_batch(request: Request, v3: V3, parts: Parts, topic_name: str)
     sender = RecordSender(v3, topic_name)
     await sender.check_topic()
     entries = await _entries(request, parts.settings.barnabas_web_request_max_bytes)
-    sent = [(each.pop("id"), await sender.send(each)) for each in entries]
+    try:
+        async with asyncio.timeout(SENDING_S):
+            sent = [(each.pop("id"), await sender.send(each)) for each in entries]
+    except TimeoutError as error:
+        raise HttpProblem(500, "the cluster is too slow; some of the records may be stored", number=MAY_PASS) from error
     deliveries = [each.delivery for _, each in sent if isinstance(each, Sent)]
     if deliveries:
         await asyncio.wait(deliveries)

@@ -6,7 +6,7 @@ nothing any more is replaced for the records that follow. Nothing is created by 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from web.rest_v3.resources import ErrorData, ProduceReport
 
 
+MAX_AGE_MS: Final = 2_000
+"""How old may be what is known of a topic when a request begins."""
+SENDING_S: Final = 60.0
+"""How long records may wait to be taken by the producer: deliveries take half of it."""
+
+
 class Sent(NamedTuple):
     """A record whose delivery is under way."""
 
@@ -38,13 +44,11 @@ class RecordSender:
         self._v3 = v3
         self._topic = topic
         self._producer: AsyncProducer | None = None
+        self._partitions_count = 0
 
     async def check_topic(self) -> None:
         """Raises KafkaError when the topic is not there, or may not be described."""
-        if self._partitions_count() == 0:
-            await self._v3.user.topics([self._topic])
-            if self._partitions_count() == 0:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self._partitions_count = await self._count(MAX_AGE_MS)
 
     async def send(self, fields: dict[str, Any]) -> Sent | HttpProblem:
         """Take a record; return when there is memory for it."""
@@ -83,16 +87,23 @@ class RecordSender:
         found = self.outcome(sent) if isinstance(sent, Sent) else sent
         return to_json(error_data(found) if isinstance(found, HttpProblem) else found) + b"\n"
 
-    def _partitions_count(self) -> int:
-        topic = self._v3.user.client.view.topics.get(self._topic)
-        return 0 if topic is None else len(topic.partitions)
-
     async def _check_partition(self, partition: int) -> None:
         """Raises KafkaError for a partition that is not there, also when a broker is asked again."""
-        if partition >= self._partitions_count():
-            await self._v3.user.topics([self._topic])
-            if partition >= self._partitions_count():
+        if partition >= self._partitions_count:
+            self._partitions_count = await self._count(0)
+            if partition >= self._partitions_count:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _count(self, max_age_ms: int) -> int:
+        """Return how many partitions the topic has. Raises KafkaError when it is not there."""
+
+        async def ask() -> int:
+            found = await self._v3.user.topics([self._topic])
+            if self._topic not in found:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return len(found[self._topic].partitions)
+
+        return await self._v3.user.recent.get(("partitions", self._topic), max_age_ms, ask)
 
 
 def error_data(problem: HttpProblem) -> ErrorData:

@@ -20,7 +20,7 @@ from web.errors import HttpProblem
 from web.rest_v3.errors import MAY_PASS
 from web.rest_v3.records.json_stream import JsonStream, JsonStreamError
 from web.rest_v3.records.large import SMALL_CHARS, STALLED_S
-from web.rest_v3.records.sending import Sent
+from web.rest_v3.records.sending import SENDING_S, Sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 PENDING_COUNT: Final = 2_000
 PENDING_BYTES: Final = 1 << 20
 REPORTS_AT_ONCE: Final = 500
-SENDING_S: Final = 60.0
-"""How long the records of one chunk of the request may wait for memory; their deliveries take less."""
 JSON_TYPE: Final = b"application/json"
 
 

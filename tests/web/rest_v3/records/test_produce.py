@@ -118,37 +118,65 @@ async def test_a_batch(servers: str) -> None:
             assert refused["error_code"] == 42206
 
 
+class OpenStream:
+    """A connection over which records are produced for as long as it is open."""
+
+    @classmethod
+    async def open(cls, url: str, topic: str) -> OpenStream:
+        host, port = url.removeprefix("http://").split(":")
+        self = cls()
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        await self._ask("GET /v3/clusters HTTP/1.1")
+        cluster = json.loads(await self._reader.readuntil(b"]}"))["data"][0]["cluster_id"]
+        path = f"/v3/clusters/{cluster}/topics/{topic}/records"
+        kind = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue"
+        assert b" 100 Continue" in await self._ask(f"POST {path} HTTP/1.1\r\n{kind}")
+        assert b" 200 OK" in await self._reader.readuntil(b"\r\n\r\n")
+        return self
+
+    async def _ask(self, head: str) -> bytes:
+        line, _, rest = head.partition("\r\n")
+        self._writer.write(f"{line}\r\nHost: localhost\r\n{rest}{rest and chr(13) + chr(10)}\r\n".encode())
+        return await self._reader.readuntil(b"\r\n\r\n")
+
+    async def answer(self) -> bytes:
+        size = int(await self._reader.readline(), 16)
+        return (await self._reader.readexactly(size + 2))[:-2]
+
+    def say(self, content: bytes) -> None:
+        self._writer.write(b"%x\r\n%s\r\n" % (len(content), content))
+
+    async def close(self) -> None:
+        """End the request, and see the answer end."""
+        self.say(b"")
+        assert await self.answer() == b""
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
 async def test_each_record_is_answered_while_more_come(servers: str) -> None:
     with running_web(servers, WRITES) as web:
-        host, port = web.url.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-
-        async def ask(head: str) -> bytes:
-            writer.write(head.encode())
-            return await reader.readuntil(b"\r\n\r\n")
-
-        async def chunk() -> bytes:
-            size = int(await reader.readline(), 16)
-            return (await reader.readexactly(size + 2))[:-2]
-
-        await ask("GET /v3/clusters HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        cluster = json.loads(await reader.readuntil(b"]}"))["data"][0]["cluster_id"]
-        path = f"/v3/clusters/{cluster}/topics/one/records"
-        head = await ask(
-            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
-            "Expect: 100-continue\r\n\r\n"
-        )
-        assert b" 100 Continue" in head
-        assert b" 200 OK" in await reader.readuntil(b"\r\n\r\n")
-        before = -1
+        stream = await OpenStream.open(web.url, "one")
+        offsets = []
         for text in ("first", "second"):
             content = value(text).encode()
-            for part in (content[:10], content[10:]):
-                writer.write(b"%x\r\n%s\r\n" % (len(part), part))
-            report = json.loads(await chunk())
-            assert report["error_code"] == 200 and report["offset"] > before
-            before = report["offset"]
-        writer.write(b"0\r\n\r\n")
-        assert await chunk() == b""
-        writer.close()
-        await writer.wait_closed()
+            stream.say(content[:10])
+            stream.say(content[10:])
+            report = json.loads(await stream.answer())
+            assert report["error_code"] == 200
+            offsets.append(report["offset"])
+        assert offsets[1] == offsets[0] + 1
+        await stream.close()
+
+
+async def test_a_stream_goes_on_when_the_broker_has_been_away() -> None:
+    with EmbeddedBroker(["away"]) as broker, running_web(broker.bootstrap_servers, WRITES) as web:
+        stream = await OpenStream.open(web.url, "away")
+        stream.say(value("before").encode())
+        assert json.loads(await stream.answer())["offset"] == 0
+        broker.kill()
+        stream.say(value("meanwhile").encode())
+        broker.restart()
+        report = json.loads(await stream.answer())
+        assert (report["error_code"], report["offset"]) == (200, 1)
+        await stream.close()
