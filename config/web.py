@@ -98,7 +98,7 @@ class WebSettings(SettingTable):
         doc="How long the process waits between two looks, in milliseconds. It waits longer in a cluster that answers slowly: "
         "looking takes at most a tenth of the time.")  # fmt: skip
     barnabas_web_history_max_bytes: int = setting(
-        "barnabas.web.history.max.bytes", LONG, 64 * MiB, at_least(MiB),
+        "barnabas.web.history.max.bytes", LONG, 80 * MiB, at_least(MiB),
         doc="How much memory the plots of the last hour may take. What does not fit is left out, which the page "
         "says.")  # fmt: skip
     barnabas_web_host: str = setting(

@@ -5,8 +5,9 @@
     history.rounds.times_ms()                     the times that all series share
     history.parts(Measure.LAG, "group")           series by topic
 
-Rules: bounded: each measure has an equal part of the memory, so that many groups leave room for topics. Beyond it, what is new
-is left out, and counted, until the subjects of older series have been gone for as long as anything is kept.
+Rules: bounded: each measure of topics and groups has an equal part of the memory, so that many groups leave room for topics.
+Beyond it, what is new is left out, and counted, until the subjects of older series have been gone for as long as anything is
+kept. Response times have as much room as topics: there are as many as the settings name brokers.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Final
 from web.history.series import NAN, Rounds, Series, Values
 
 KEPT_MS: Final = 3_600_000
+PARTS: Final = 4
+"""Of the memory: records, bytes, sizes and lags."""
 
 
 class Measure(Enum):
@@ -39,7 +42,7 @@ class History:
         kept = kept_ms // interval_ms + 1
         self.rounds = Rounds(kept, kept_ms)
         self.interval_ms = interval_ms
-        self.series_max = max(max_bytes // Series.bytes_of(kept) // len(Measure), 1)
+        self.series_max = max(max_bytes // Series.bytes_of(kept) // PARTS, 1)
         """Of each measure."""
         self._series: dict[Measure, dict[str, dict[str, Series]]] = {measure: {} for measure in Measure}
         self._counts = dict.fromkeys(Measure, 0)

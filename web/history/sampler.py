@@ -155,7 +155,7 @@ class Sampler:
                 self._history.hold(Measure.SIZE)
             else:
                 await self._put_growth(self._bytes, Measure.BYTES, sizes, sizes_ms, slices)
-                for topic, sum_of in _by_topic(sizes).items():
+                async for topic, sum_of in slices.over(_by_topic(sizes).items()):
                     self._history.put(Measure.SIZE, sum(sum_of.values()), topic)
 
     # --- what the cluster says ---

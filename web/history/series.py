@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from operator import add
 from typing import Final
 
@@ -32,7 +31,7 @@ class Rounds:
         """One more than are kept: the round that is under way has a place of its own."""
         self.count = 0
         """How many rounds have ended; the one that is under way has this number."""
-        self._times_ms = array("q", repeat(0, self.slots))
+        self._times_ms = array("q", [0]) * self.slots
 
     def begin(self, now_ms: int) -> None:
         """Begin a round. The time does not go back."""
@@ -59,7 +58,7 @@ class Series:
 
     def __init__(self, rounds: Rounds) -> None:
         self._rounds = rounds
-        self._values = array("f", repeat(NAN, rounds.slots))
+        self._values = array("f", [NAN]) * rounds.slots
         self._written = rounds.count - 1
 
     @staticmethod
@@ -98,7 +97,7 @@ class Series:
         found += self._values[: count - len(found)]
         unwritten = min(max(end - 1 - self._written, 0), count)
         if unwritten:
-            found[count - unwritten :] = array("f", repeat(NAN, unwritten))
+            found[count - unwritten :] = array("f", [NAN]) * unwritten
         return found
 
 
@@ -106,8 +105,9 @@ def added(total: list[float], values: Values) -> list[float]:
     """Return the sum by round. What is not known does not count; where nothing is known the sum is NaN."""
     if math.isfinite(sum(values)) and math.isfinite(sum(total)):
         return list(map(add, total, values))
+    # NaN is not equal to itself, which is quicker to ask than `math.isnan`.
     return [
-        right if math.isnan(left) else left if math.isnan(right) else left + right
+        (left + right if right == right else left) if left == left else right
         for left, right in zip(total, values, strict=True)
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from web.history.history import History, Measure, plain
+from web.history.history import PARTS, History, Measure, plain
 from web.history.series import NAN, Series
 
 INTERVAL_MS = 10_000
@@ -13,7 +13,7 @@ INTERVAL_MS = 10_000
 def small_history(series_max: int) -> History:
     kept_ms = 50_000
     size = Series.bytes_of(kept_ms // INTERVAL_MS + 1)
-    return History(INTERVAL_MS, size * series_max * len(Measure), kept_ms)
+    return History(INTERVAL_MS, size * series_max * PARTS, kept_ms)
 
 
 def put_round(history: History, number: int, values: dict[str, float]) -> None:
