@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from barnabas.embedded import EmbeddedBroker
 from tests.web.page.asking import PageClient, page_client
+
+TIMEOUT_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +21,9 @@ def servers() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-async def placed(page: PageClient) -> dict[int, list[int]]:
-    """Return the replicas of each partition of "t"."""
-    moves = (await page.post("reassignments/plan", {"topics": ["t"], "brokers": [0, 1, 2], "replication_factor": 3}))[
+async def placed(page: PageClient, topic: str = "t") -> dict[int, list[int]]:
+    """Return the replicas of each partition."""
+    moves = (await page.post("reassignments/plan", {"topics": [topic], "brokers": [0, 1, 2], "replication_factor": 3}))[
         "moves"
     ]
     return {each["partition"]: each["before"] for each in moves}
@@ -57,3 +62,28 @@ async def test_what_a_balance_refuses(servers: str) -> None:
         assert "no topic none-*" in (await page.refused("balance/plan", {"topics": ["none-*"], "sample_s": 0}, 409))[1]
         moved = {"partitions": [{"topic": "none", "partition": 0, "replicas": [0]}]}
         assert "UNKNOWN_TOPIC" in (await page.refused("reassignments", moved, 404))[1]
+
+
+async def test_a_move_shows_how_far_it_has_come_and_is_cancelled(servers: str) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    async with page_client(servers) as page:
+        admin = AdminClient({"bootstrap.servers": servers})
+        assert admin.create_topics([NewTopic("large", 1, 1)])["large"].result(TIMEOUT_S) is None
+        for _ in range(200):
+            producer.produce("large", os.urandom(10_000), partition=0)
+        assert producer.flush(TIMEOUT_S) == 0
+        [source] = (await placed(page, "large"))[0]
+        target = (source + 1) % 3
+        moved = {"partitions": [{"topic": "large", "partition": 0, "replicas": [target]}], "throttle_bytes_per_s": 1}
+        assert (await page.post("reassignments", moved))["partitions"] == ["large-0"]
+        found = await page.when("reassignments", lambda found: found["moving"] and found["moving"][0]["total_bytes"])
+        [row] = found["moving"]
+        assert (row["adding"], row["removing"], found["unknown"]) == ([target], [source], None)
+        assert 0 <= row["copied_bytes"] < row["total_bytes"]
+        assert (await page.refused("reassignments", moved, 409))[0] == "REASSIGNMENT_IN_PROGRESS"
+        assert "being moved" in (await page.refused("balance/plan", {"sample_s": 0}, 409))[1]
+        cancelled = await page.post("reassignments/cancel", {"partitions": [{"topic": "large", "partition": 0}]})
+        assert cancelled["partitions"] == ["large-0"]
+        assert cancelled["notes"] == ["throttles are removed from brokers 0,1,2 and topics large"]
+        await page.when("reassignments", lambda found: found["moving"] == [])
+        assert await placed(page, "large") == {0: [source]}
