@@ -11,13 +11,14 @@ import yaml
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
 from config.web import WebSettings
+from tests.web.running import app_client
 from web.command import settings_given
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("service", "protocol"), [("web", "PLAINTEXT"), ("secure-web", "SASL_SSL")])
-def test_it_is_reached_through_docker_on_this_machine_alone(
+async def test_it_is_reached_through_docker_on_this_machine_alone(
     monkeypatch: pytest.MonkeyPatch, service: str, protocol: str
 ) -> None:
     found = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"][service]
@@ -32,3 +33,7 @@ def test_it_is_reached_through_docker_on_this_machine_alone(
     ]
     assert given.get("security.protocol", "PLAINTEXT") == protocol
     assert len(parse_client(given, DEFAULTS, needs_user=False).servers) == 3
+    names = {"Host": settings.base_uri(0).removeprefix("http://")}
+    for peer, status in (("172.18.0.1", 200), ("203.0.113.7", 403)):
+        async with app_client("127.0.0.1:1", given | {"bootstrap.servers": "127.0.0.1:1"}, peer=peer) as client:
+            assert (await client.get("/ui/", headers=names)).status_code == status
