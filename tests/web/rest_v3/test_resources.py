@@ -25,6 +25,7 @@ async def test_the_cluster_and_its_brokers(servers: str) -> None:
     async with v3_client(servers) as v3:
         here = f"{BASE_URI}/v3/clusters/{v3.cluster_id}"
         cluster = await v3.get("")
+        assert (await v3.http.get("/v3/clusters/")).json()["data"] == [cluster]
         assert cluster["controller"] == {"related": f"{here}/brokers/0"}
         assert cluster["metadata"] == {"self": here, "resource_name": f"crn:///kafka={v3.cluster_id}"}
         listed = await v3.get("/brokers")
