@@ -32,3 +32,23 @@ def test_a_topic_has_its_throughput(page: Page) -> None:
     expect(page.get_by_role("figure", name="Size of the logs")).to_be_visible()
     assert_accessible(page)
     screenshot(page, "topic-plots")
+
+
+def test_a_time_in_which_nobody_looked_is_a_gap(page: Page) -> None:
+    minutes = (0, 1, 2, 30, 31, 32)
+    line = {"measure": "records", "unit": "records/s", "name": "", "values": [1, 2, 3, 4, None, 5]}
+    answer = {
+        "interval_ms": 10_000,
+        "times_ms": [1_700_000_000_000 + each * 60_000 for each in minutes],
+        "lines": [line],
+        "problem": "",
+        "left_out": 2,
+    }
+    page.route("**/api/history**", lambda route: route.fulfill(json=answer))
+    page.reload()
+    plot = page.get_by_role("img", name="Records written. orders: now 5/s, at most 5/s")
+    expect(plot).to_be_visible()
+    drawn = plot.locator("path.line").get_attribute("d") or ""
+    pieces = [piece.count("L") for piece in drawn.split("M")[1:]]
+    assert pieces == [2, 0, 0]
+    expect(page.get_by_text("Not everything is sampled: 2 topics or groups")).to_be_visible()

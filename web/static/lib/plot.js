@@ -76,15 +76,18 @@ function stepsOf(top, format) {
   return steps.filter((value, index) => index === 0 || format(value) !== format(steps[index - 1]));
 }
 
+const isUnknown = (value) => value === null || value === undefined;
+
 function pathOf(values, x, y) {
   let path = "";
   let isDrawing = false;
   for (const [index, value] of values.entries()) {
-    if (value === null || value === undefined) {
+    if (isUnknown(value)) {
       isDrawing = false;
       continue;
     }
     path += `${isDrawing ? "L" : "M"}${x(index).toFixed(1)} ${y(value).toFixed(1)}`;
+    if (!isDrawing && isUnknown(values[index + 1])) path += "h1"; // alone it is a dot
     isDrawing = true;
   }
   return path;

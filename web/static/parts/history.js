@@ -6,6 +6,8 @@ import { Polled, usePolled } from "../lib/poll.js";
 
 const EVERY_MS = 10_000;
 const SOON_MS = 2_000; // until there is something to draw
+const LONGEST_PAUSE_MS = 60_000; // between two looks at a cluster that answers slowly
+const NOTHING = { lag: "The group has committed no offset in a topic that you may see." };
 const FEW_SECONDS = "There are no figures yet: a plot begins with the second look at the cluster, some seconds after the first.";
 
 /** How each measure is drawn, in this order. */
@@ -31,16 +33,16 @@ export function LastHour({ query, measures, linesOf }) {
     <section class="last-hour" aria-label="The last hour">
       <h2>The last hour</h2>
       <${Polled} of=${history}>
-        ${(data) => html`
+        ${(found) => withGaps(found, (data) => html`
           <div class="plots">
             ${shownMeasures(data, measures).map((measure) => html`
               <${Plot} key=${measure} title=${MEASURES[measure].title} times=${data.times_ms} format=${MEASURES[measure].format}
-                lines=${linesOf(data.lines.filter((line) => line.measure === measure))} note=${noteOf(data)} />
+                lines=${linesOf(data.lines.filter((line) => line.measure === measure))} note=${noteOf(data, measure)} />
             `)}
           </div>
           ${data.left_out > 0 && html`<p class="note">Not everything is sampled: ${data.left_out} topics or groups are too many.
             What helps: barnabas.web.history.max.bytes.</p>`}
-        `}
+        `)}
       </>
     </section>
   `;
@@ -51,7 +53,22 @@ function shownMeasures(data, wanted) {
   return Object.keys(MEASURES).filter((measure) => there.has(measure) || wanted.includes(measure));
 }
 
-function noteOf({ problem, times_ms: times }) {
+function noteOf({ problem, times_ms: times, lines }, measure) {
   if (problem) return `Nothing new: ${problem}.`;
-  return times.length < 2 ? FEW_SECONDS : "";
+  if (times.length < 2) return FEW_SECONDS;
+  return lines.some((line) => line.measure === measure) ? "" : (NOTHING[measure] ?? FEW_SECONDS);
+}
+
+/** Show data with a point that is not known wherever nobody has looked for a while, so that no line leads over it. */
+function withGaps(data, show) {
+  const gapMs = LONGEST_PAUSE_MS + 2 * data.interval_ms;
+  const from = (index) => data.times_ms[index - 1] ?? data.times_ms[index];
+  const gaps = data.times_ms.map((time, index) => (time - from(index) > gapMs ? index : -1)).filter((index) => index >= 0);
+  if (!gaps.length) return show(data);
+  const filled = (values, valueOf) => values.flatMap((value, index) => (gaps.includes(index) ? [valueOf(index), value] : [value]));
+  return show({
+    ...data,
+    times_ms: filled(data.times_ms, (index) => (data.times_ms[index - 1] + data.times_ms[index]) / 2),
+    lines: data.lines.map((line) => ({ ...line, values: filled(line.values, () => null) })),
+  });
 }
