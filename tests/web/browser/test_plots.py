@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from barnabas.embedded import EmbeddedBroker
 from tests.web.browser.chromium import PATIENCE_MS, assert_accessible, chromium, needs_chromium, opened, screenshot
@@ -16,13 +16,20 @@ OFTEN = {"barnabas.web.history.interval.ms": "200"}
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with (
-        EmbeddedBroker({"orders": 3}) as broker,
-        running_web(broker.bootstrap_servers, OFTEN) as web,
-        chromium() as browser,
-        opened(browser, f"{web.url}/ui/topics/orders") as page,
-    ):
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with EmbeddedBroker({"orders": 3}) as broker, running_web(broker.bootstrap_servers, OFTEN) as web:
+        yield web.url
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Iterator[Page]:
+    with opened(browser, f"{url}/ui/topics/orders") as page:
         yield page
 
 
