@@ -201,6 +201,8 @@ class Access:
             await self.look_after()
 
     async def _close(self, session: Session) -> None:
+        for end in list(session.under_way.values()):
+            await end()
         if not self.sessions.is_used(session.identity):
             self._verification.forget(session.identity.login)
             await self._users.forget(session.identity.login)

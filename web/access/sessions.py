@@ -3,9 +3,9 @@
 A session is found by an id that nobody can guess; the browser has it in a cookie. What changes something also needs the
 session's second secret, `csrf`, which only a script of the page itself can read.
 
-Rules: a session ends `idle_ms` after its last use, and `lifetime_ms` after its begin in any case. Each login begins a new one,
-with a new id: an id that was known before is worth nothing. Bounded: beyond `user_limit` sessions of one user that user's
-oldest ends; beyond `limit` none begins.
+Rules: a session ends `idle_ms` after its last use, unless something goes on in its name, and `lifetime_ms` after its begin in
+any case. Each login begins a new one, with a new id: an id that was known before is worth nothing. Bounded: beyond `user_limit`
+sessions of one user that user's oldest ends; beyond `limit` none begins.
 Invariant: the secrets are in no repr.
 """
 
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from client.admin.delegation_tokens import Token
     from runtime.randomness import Randomness
     from web.access.held_tokens import HeldTokens
@@ -31,7 +33,8 @@ class TooManySessions(Exception):
 @dataclass(slots=True, eq=False)
 class Session:
     """`begun_ms` and `used_ms` are of a monotonic clock. `token` is the delegation token that is its login, if it is one,
-    `held` the tokens of a provider if they are."""
+    `held` the tokens of a provider if they are. `under_way` is what goes on in its name: while something does the session is in
+    use, and each is called, to end in order, before the login ends."""
 
     identity: Identity
     begun_ms: int
@@ -40,6 +43,7 @@ class Session:
     csrf: str = field(repr=False)
     token: Token | None = None
     held: HeldTokens | None = None
+    under_way: dict[object, Callable[[], Awaitable[None]]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,8 @@ class Sessions:
 
     def _has_ended(self, session: Session, now_ms: int) -> bool:
         limits = self.limits
-        return now_ms - session.used_ms >= limits.idle_ms or now_ms - session.begun_ms >= limits.lifetime_ms
+        is_idle = not session.under_way and now_ms - session.used_ms >= limits.idle_ms
+        return is_idle or now_ms - session.begun_ms >= limits.lifetime_ms
 
 
 def new_secret(randomness: Randomness) -> str:

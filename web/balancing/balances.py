@@ -1,9 +1,9 @@
 """Balances of the cluster: plans that wait for somebody to start them, and the one that runs.
 
 Rules: one balance runs at a time: two would move what the other has planned. It runs as the user who has started it, over
-connections of its own, whether or not that user's page is open. Plans are kept for their users, the youngest PLANS of them; a
-plan is started once, by the user who has made it. When the process ends, a balance that runs takes back what is moving, and
-removes its throttles.
+connections of its own, whether or not that user's page is open; the session does not end meanwhile for being idle. Plans are
+kept for their users, the youngest PLANS of them; a plan is started once, by the user who has made it. When the session or the
+process ends, a balance that runs takes back what is moving, and removes its throttles, while its login still holds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from web.errors import HttpProblem
 if TYPE_CHECKING:
     from client.settings.values import ClientSettings
     from tools.balance.planning import BalancePlan
+    from web.access.sessions import Session
     from web.surroundings import Surroundings
 
 PLANS: Final = 20
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 State = Literal["running", "stopping", "done", "stopped", "failed"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class BalanceRun:
     """A plan that is carried out, or was. It is the report of its own work."""
 
@@ -87,9 +88,16 @@ class Balances:
         return name
 
     def start(
-        self, name: str, settings: ClientSettings, user: str, throttle_bytes_per_s: int | None, batch_size: int
+        self,
+        name: str,
+        cluster: UserCluster,
+        throttle_bytes_per_s: int | None,
+        batch_size: int,
+        session: Session | None = None,
     ) -> BalanceRun:
-        """Begin to carry a plan out. Raises HttpProblem where another runs, or there is no such plan of this user."""
+        """Begin to carry a plan out as the user of `cluster`, in a session if there is one. Raises HttpProblem where another
+        runs, or there is no such plan of this user."""
+        user, settings = cluster.name, cluster.settings
         if self.current is not None and not self.current.is_over:
             raise HttpProblem(
                 409,
@@ -104,7 +112,9 @@ class Balances:
         run = BalanceRun(user, plan, throttle_bytes_per_s, self._surroundings.clock.wall_ms())
         run.execution = Execution(run, settings.bootstrap_servers, plan.moves, throttle_bytes_per_s, batch_size)
         self.current = run
-        self._task = self._tasks.spawn(self._carry_out(run, run.execution, settings), name="balance")
+        self._task = self._tasks.spawn(self._carry_out(run, run.execution, settings, session), name="balance")
+        if session is not None:
+            session.under_way[run] = self.end
         return run
 
     def stop(self) -> BalanceRun:
@@ -115,13 +125,19 @@ class Balances:
         self.current.stop.set()
         return self.current
 
-    async def close(self) -> None:
+    async def end(self) -> None:
+        """Stop the balance that runs, if one does, and wait for its end."""
         if self.current is not None and not self.current.is_over and self._task is not None:
             self.stop()
             await asyncio.wait([self._task], timeout=END_S)
+
+    async def close(self) -> None:
+        await self.end()
         await self._tasks.close()
 
-    async def _carry_out(self, run: BalanceRun, execution: Execution, settings: ClientSettings) -> None:
+    async def _carry_out(
+        self, run: BalanceRun, execution: Execution, settings: ClientSettings, session: Session | None
+    ) -> None:
         cluster = UserCluster(settings, self._surroundings, run.user)
         try:
             is_whole = await carry_out(execution.work(), cluster, run.stop)
@@ -134,4 +150,6 @@ class Balances:
         finally:
             run.moving_count = 0
             run.ended_ms = self._surroundings.clock.wall_ms()
+            if session is not None:
+                session.under_way.pop(run, None)
             await cluster.close()

@@ -16,7 +16,7 @@ from web.balancing.balances import State
 from web.cluster.long_work import carry_out
 from web.errors import HttpProblem
 from web.page.routing import Asked, page_router
-from web.requests import WRITING, Cluster, Parts
+from web.requests import WRITING, Asking, Cluster, Parts
 
 if TYPE_CHECKING:
     from tools.balance.planning import BalancePlan
@@ -108,10 +108,10 @@ async def plan(cluster: Cluster, parts: Parts, body: PlanOptions) -> PlanAnswer:
 
 
 @router.post("/balance/start", dependencies=[WRITING])
-async def start(cluster: Cluster, parts: Parts, body: StartRequest) -> RunAnswer:
+async def start(cluster: Cluster, parts: Parts, asking: Asking, body: StartRequest) -> RunAnswer:
     """Begin to carry a plan out."""
     return _run_answer(
-        parts.balances.start(body.plan_id, cluster.settings, cluster.name, body.throttle_bytes_per_s, body.batch_size)
+        parts.balances.start(body.plan_id, cluster, body.throttle_bytes_per_s, body.batch_size, asking.session)
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,8 +17,11 @@ from tools.balance.planning import BalancePlan, plan_balance
 from tools.balance.survey import Survey
 from tools.reassignment import execution
 from tools.reassignment.moves import Reassignment
+from web.access.identity import ANONYMOUS
+from web.access.sessions import SessionLimits, Sessions
 from web.balancing import balances
 from web.balancing.balances import PLANS, Balances
+from web.cluster.user_cluster import UserCluster
 from web.errors import HttpProblem
 from web.surroundings import Surroundings
 
@@ -72,6 +76,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
+def as_user(name: str) -> UserCluster:
+    return cast("UserCluster", SimpleNamespace(name=name, settings=SETTINGS))
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not is_so():  # noqa: ASYNC110  a balance tells nobody
@@ -82,20 +90,25 @@ async def test_one_runs_at_a_time_and_a_stop_takes_back(asked: list[Any]) -> Non
     surroundings = Surroundings(clock=ManualClock())
     rooms = Balances(surroundings)
     try:
+        sessions = Sessions(surroundings.randomness, SessionLimits())
+        session, _ = sessions.begin(ANONYMOUS, 0)
         mine, other = rooms.keep("alice", plan()), rooms.keep("bob", plan())
         with pytest.raises(HttpProblem, match="no such plan"):
-            rooms.start(mine, SETTINGS, "bob", None, 5)
-        run = rooms.start(mine, SETTINGS, "alice", None, 5)
+            rooms.start(mine, as_user("bob"), None, 5)
+        run = rooms.start(mine, as_user("alice"), None, 5, session)
         with pytest.raises(HttpProblem, match="a balance of alice is running"):
-            rooms.start(other, SETTINGS, "bob", None, 5)
+            rooms.start(other, as_user("bob"), None, 5)
         await until(lambda: bool(asked))
+        assert list(session.under_way) == [run]
+        assert sessions.end_old(SessionLimits().idle_ms) == [], "what goes on in its name uses it"
         rooms.stop()
         assert run.state == "stopping"
         await until(lambda: asked[-1] == "closed")
         assert (run.state, run.failure, run.done_count) == ("stopped", None, 0)
         assert None in asked[1].values(), "what was moving is taken back"
+        assert not session.under_way
         assert any(note.startswith("taken back") for note in run.notes)
-        assert rooms.start(other, SETTINGS, "bob", None, 5).user == "bob"
+        assert rooms.start(other, as_user("bob"), None, 5).user == "bob"
     finally:
         await rooms.close()
         await surroundings.close()
@@ -110,6 +123,6 @@ async def test_plans_are_bounded() -> None:
     for _ in range(PLANS):
         rooms.keep("alice", plan())
     with pytest.raises(HttpProblem, match="no such plan"):
-        rooms.start(first, SETTINGS, "alice", None, 5)
+        rooms.start(first, as_user("alice"), None, 5)
     await rooms.close()
     await surroundings.close()
