@@ -8,7 +8,7 @@ async def things(cluster: Cluster) -> ...          the caller's connections, unt
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
 
@@ -19,6 +19,8 @@ from web.access.gate import Caller
 from web.cluster.user_cluster import UserCluster
 from web.errors import HttpProblem
 from web.parts import WebParts
+
+READING: Final = ("GET", "HEAD")
 
 
 def parts_of(request: Request) -> WebParts:
@@ -40,6 +42,8 @@ async def cluster_of(request: Request) -> AsyncIterator[UserCluster]:
     try:
         async with parts.users.lease(identity.login, identity.name) as cluster:
             yield cluster
+            if request.method not in READING:
+                cluster.recent.forget()  # the page shows what it has changed
     except (NotAuthenticated, KafkaError) as error:
         if isinstance(error, NotAuthenticated) or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
             await parts.access.doubt(identity, caller.session)

@@ -1,7 +1,8 @@
 """Answers that cost the brokers much, kept for some seconds: many open pages of one user ask the brokers once.
 
 Rules: one question at a time for each key; who asks meanwhile gets its answer. An answer that failed is kept for nobody else.
-Who goes away does not end a question that others wait for. Bounded: LIMIT keys, the oldest goes first.
+Who goes away does not end a question that others wait for. Bounded: LIMIT keys, the oldest goes first. After a change of the
+user nothing from before it is given: `forget`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class RecentAnswers:
     async def close(self) -> None:
         await self._tasks.close()
 
+    def forget(self) -> None:
+        """Let the next questions be asked anew; who waits for an answer gets it."""
+        self._kept.clear()
+
     async def get(self, key: Hashable, max_age_ms: int, ask: Callable[[], Awaitable[T]]) -> T:
         """Return the answer that is at most so old, or ask. Raises what `ask` raises."""
         found = self._kept.get(key)
@@ -48,11 +53,15 @@ class RecentAnswers:
         except Exception as error:  # noqa: BLE001  whoever asked gets it
             answer.set_exception(error)
             answer.exception()  # nobody may wait any more
-            if self._kept.get(key, (None,))[0] is answer:
+            if self._is_kept(key, answer):
                 del self._kept[key]
         except BaseException:
             answer.cancel()
             raise
         else:
             answer.set_result(value)
-            self._kept[key] = answer, self._clock.monotonic_ms()
+            if self._is_kept(key, answer):
+                self._kept[key] = answer, self._clock.monotonic_ms()
+
+    def _is_kept(self, key: Hashable, answer: asyncio.Future[T]) -> bool:
+        return self._kept.get(key, (None,))[0] is answer

@@ -42,7 +42,11 @@ def chromium() -> Iterator[Browser]:
 @contextmanager
 def opened(browser: Browser, url: str, *, scheme: str = "light") -> Iterator[Page]:
     """A page in a context of its own, at `url`. Raises AssertionError at its end for what it has complained of."""
-    context = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(
+        viewport={"width": WIDTH, "height": HEIGHT},
+        color_scheme=scheme,  # type: ignore[arg-type]
+        reduced_motion="reduce",  # what fades in has no contrast meanwhile
+    )
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     complaints: list[str] = []

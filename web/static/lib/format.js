@@ -38,6 +38,12 @@ export function rate(value, of = "count") {
   return `${Number(value) < 10 ? Number(value).toFixed(1).replace(/\.0$/, "") : shortCount(value)}/s`;
 }
 
+/** 0.425 is 43 %. */
+export const percent = (value) => (isKnown(value) ? `${Math.round(value * 100)} %` : NONE);
+
+/** "1 topic", "2 topics". */
+export const plural = (value, one, many = `${one}s`) => `${count(value)} ${Number(value) === 1 ? one : many}`;
+
 /** 350 ms, 4.2 s, 3 min, 2 h 5 min, 4 d */
 export function duration(ms) {
   if (!isKnown(ms)) return NONE;

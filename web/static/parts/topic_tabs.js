@@ -3,7 +3,8 @@ import { html } from "../vendor/preact.js";
 import { pageUrl } from "../lib/router.js";
 
 const TABS = [
-  ["topic", "Partitions and settings", ""],
+  ["topic", "Partitions", ""],
+  ["settings", "Settings", "settings"],
   ["messages", "Messages", "messages"],
 ];
 

@@ -12,16 +12,23 @@ import { Messages } from "./messages.js";
 import { Quotas } from "./quotas.js";
 import { Replicas } from "./replicas.js";
 import { Topics } from "./topics.js";
-import { Topic } from "./topic.js";
 import { Transactions } from "./transactions.js";
 import { Users } from "./users.js";
+import { Broker } from "./broker.js";
+import { Brokers } from "./brokers.js";
+import { Overview } from "./overview.js";
+import { Topic, TopicSettings } from "./topic.js";
 
 /** The parts of the navigation, from top to bottom; the first is where a view without one stands. */
 export const PARTS = ["Cluster", "Data", "Clients", "Access"];
 
 export const VIEWS = [
+  { path: "/", title: () => "Overview", view: Overview, nav: "Overview", part: "Cluster", key: "o" },
+  { path: "/brokers", title: () => "Brokers", view: Brokers, nav: "Brokers", part: "Cluster", key: "b" },
+  { path: "/brokers/:broker", title: ({ broker }) => `Broker ${broker}`, view: Broker },
   { path: "/topics", title: () => "Topics", view: Topics, nav: "Topics", part: "Data", key: "t" },
   { path: "/topics/:topic", title: ({ topic }) => `Topic ${topic}`, view: Topic },
+  { path: "/topics/:topic/settings", title: ({ topic }) => `Settings of ${topic}`, view: TopicSettings },
   { path: "/topics/:topic/messages", title: ({ topic }) => `Messages of ${topic}`, view: Messages },
   { path: "/groups", title: () => "Groups", view: Groups, nav: "Groups", part: "Clients", key: "g" },
   { path: "/groups/:group", title: ({ group }) => `Group ${group}`, view: Group },
