@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -15,24 +16,69 @@ from client.admin.acls import AclWords
 from client.admin.brokers import checked
 from client.blocking.cluster_client import ClusterClient
 from client.settings.parsing import parse_client
+from protocol.messages.create_topics import CreatableTopic
+from tests.interop.conftest import need_java
+from tests.oracle.kafka import ApacheKafka
+from tests.oracle.ports import lasting_port
 from tests.web.access.secured import ACLS, SETTINGS, USERS
 from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
 from tests.web.running import running_web
 
 pytestmark = [pytest.mark.interop, needs_chromium, pytest.mark.timeout(240)]
 OFTEN = {"barnabas.web.history.interval.ms": "200"}
-PATIENCE_MS = 15_000
+PATIENCE_MS = 30_000
 LIMIT_MS = 30_000
+RIGHT = AclWords("topic", "orders", "literal", "User:alice", "*", "describe", "allow")
+
+
+@dataclass
+class Cluster:
+    """One broker, on which alice may describe the topic "orders". `servers` are for users who log in, `administration` are a
+    client's settings of who may do everything."""
+
+    servers: str
+    administration: Mapping[str, str]
+    kill: Callable[[], None]
+    restart: Callable[[], None]
+
+
+@contextmanager
+def barnabas() -> Iterator[Cluster]:
+    with EmbeddedBroker(["orders", "secrets"], security="sasl_plaintext", users=USERS, acls=ACLS) as broker:
+        yield Cluster(broker.bootstrap_servers, broker.client_settings(), broker.kill, broker.restart)
+
+
+@contextmanager
+def apache_kafka() -> Iterator[Cluster]:
+    plain, secured = lasting_port(), lasting_port()
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured}",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{module} required user_alice="{USERS["alice"]}";',
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with ApacheKafka(settings, port=plain) as kafka:
+        administration = {"bootstrap.servers": f"127.0.0.1:{plain}"}
+        with ClusterClient(parse_client(administration)) as cluster:
+            create_topic(cluster)
+            cluster.run(acl_steps.create([RIGHT]))
+        yield Cluster(f"127.0.0.1:{secured}", administration, kafka.kill, kafka.start)
+
+
+def create_topic(cluster: ClusterClient) -> None:
+    wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    checked(cluster.run(topic_steps.create({"orders": wanted}, LIMIT_MS, validate_only=False)))
 
 
 @dataclass
 class World:
-    broker: EmbeddedBroker
+    cluster: Cluster
     page: Page
-    url: str
 
     def administration(self) -> ClusterClient:
-        return ClusterClient(parse_client(self.broker.client_settings()))
+        return ClusterClient(parse_client(self.cluster.administration))
 
     @property
     def last_hour(self) -> Locator:
@@ -43,19 +89,21 @@ class World:
         self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+@pytest.fixture(scope="module", params=["barnabas", "kafka"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """Alice, who may describe one topic, has its view open."""
+    if request.param == "kafka":
+        need_java()
     with (
-        EmbeddedBroker(["orders", "secrets"], security="sasl_plaintext", users=USERS, acls=ACLS) as broker,
-        running_web(broker.bootstrap_servers, {**SETTINGS, **OFTEN}) as web,
+        (apache_kafka if request.param == "kafka" else barnabas)() as cluster,
+        running_web(cluster.servers, {**SETTINGS, **OFTEN}) as web,
         chromium() as browser,
         opened(browser, f"{web.url}/ui/topics/orders") as page,
     ):
         page.get_by_label("User").fill("alice")
         page.get_by_label("Password").fill(USERS["alice"])
         page.get_by_role("button", name="Log in").click()
-        world = World(broker, page, web.url)
+        world = World(cluster, page)
         expect_plot(world)
         yield world
 
@@ -67,7 +115,7 @@ def expect_plot(world: World) -> None:
 
 
 def test_a_broker_is_killed_and_comes_back(world: World) -> None:
-    world.broker.kill()
+    world.cluster.kill()
     world.look_again()
     alert = world.last_hour.get_by_role("alert")
     expect(alert).to_contain_text("Not reached since", timeout=PATIENCE_MS)
@@ -75,20 +123,19 @@ def test_a_broker_is_killed_and_comes_back(world: World) -> None:
     expect(world.last_hour.get_by_role("img")).to_be_visible()
     assert_accessible(world.page)
     screenshot(world.page, "broker-killed")
-    world.broker.restart()
+    world.cluster.restart()
     expect_plot(world)
 
 
 def test_rights_are_taken_away_and_given_back(world: World) -> None:
-    acl = AclWords("topic", "orders", "literal", "User:alice", "*", "describe", "allow")
     with world.administration() as cluster:
-        assert cluster.run(acl_steps.delete(acl)) == [acl]
+        assert cluster.run(acl_steps.delete(RIGHT)) == [RIGHT]
     world.look_again()
     alert = world.last_hour.get_by_role("alert")
     expect(alert).to_contain_text("Topic authorization failed", timeout=PATIENCE_MS)
     screenshot(world.page, "rights-taken")
     with world.administration() as cluster:
-        cluster.run(acl_steps.create([acl]))
+        cluster.run(acl_steps.create([RIGHT]))
     world.look_again()
     expect_plot(world)
 
@@ -100,6 +147,7 @@ def test_a_topic_is_deleted_and_made_again(world: World) -> None:
     alert = world.last_hour.get_by_role("alert")
     expect(alert).to_contain_text("does not host this topic", timeout=PATIENCE_MS)
     screenshot(world.page, "topic-deleted")
-    world.broker.create_topic("orders")
+    with world.administration() as cluster:
+        create_topic(cluster)
     world.look_again()
     expect_plot(world)
