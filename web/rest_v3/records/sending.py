@@ -1,7 +1,8 @@
 """Gives records to the producer of the user, and says what became of each.
 
 Rules: a partition that the topic does not have is refused here, as the producer would wait for it. A producer that may do
-nothing any more is replaced for the records that follow. Nothing is created by a record: the topic exists.
+nothing any more is replaced for the records that follow. Nothing is created by a record: the topic exists, and one that is
+deleted while a stream is open is refused from then on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_AGE_MS: Final = 2_000
-"""How old may be what is known of a topic when a request begins."""
+"""How old may be what is known of a topic."""
 SENDING_S: Final = 60.0
 """How long records may wait to be taken by the producer: deliveries take half of it."""
 
@@ -45,15 +46,19 @@ class RecordSender:
         self._topic = topic
         self._producer: AsyncProducer | None = None
         self._partitions_count = 0
+        self._checked_ms = 0
 
     async def check_topic(self) -> None:
         """Raises KafkaError when the topic is not there, or may not be described."""
         self._partitions_count = await self._count(MAX_AGE_MS)
+        self._checked_ms = self._v3.clock.monotonic_ms()
 
     async def send(self, fields: dict[str, Any]) -> Sent | HttpProblem:
         """Take a record; return when there is memory for it."""
         try:
             record = new_record(fields)
+            if self._v3.clock.monotonic_ms() - self._checked_ms > MAX_AGE_MS:
+                await self.check_topic()  # it may have been deleted while the stream was open
             if record.partition is not None:
                 await self._check_partition(record.partition)
             if self._producer is None:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 from barnabas.embedded import EmbeddedBroker
 from tests.web.rest_v3.v3_client import V3Client, v3_client
 from tests.web.running import WRITES, running_web
+from web.rest_v3.records import sending
 
 TEXT = {"content-type": "application/json"}
 
@@ -104,6 +105,19 @@ async def test_records_as_large_as_the_topic_and_the_process_allow(servers: str)
         [report] = await produce(v3, "one", value("x" * (11 << 20)))
         assert report["error_code"] == 413 and str(10 << 20) in report["message"]
     assert len(stored(servers, "one", 0, reports[2]["offset"]).value()) == 7 << 20
+
+
+async def test_a_topic_that_is_deleted_while_a_stream_is_open(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "MAX_AGE_MS", -1)
+    async with v3_client(servers) as v3:
+        await v3.ask("POST", "/topics", 201, json={"topic_name": "short"})
+
+        async def chunks() -> AsyncIterator[bytes]:
+            yield b" "
+            await v3.ask("DELETE", "/topics/short", 204)
+            yield value("behind").encode()
+
+        assert [each["error_code"] for each in await produce(v3, "short", chunks())] == [40403]
 
 
 async def test_a_batch(servers: str) -> None:
