@@ -57,6 +57,11 @@ class UserCluster:
         self.recent = RecentAnswers(surroundings.clock)
         self._producer: tuple[AsyncClusterClient, AsyncProducer] | None = None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether its user has gone."""
+        return self._is_closed
+
     async def close(self) -> None:
         await self.recent.close()
         await self._close_producer()

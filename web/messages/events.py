@@ -95,10 +95,23 @@ class BrokenOff(Exception):
     """A file cannot be finished."""
 
 
-def problem_event(error: KafkaError | OSError | InvalidBatch, cursor: str) -> Event:
-    """Return the last event of a stream that cannot go on now, with where it may be gone on."""
-    found = KafkaError(error.code, str(error)) if isinstance(error, InvalidBatch) else error
-    return Event("problem", {**HttpProblem.of(found).body(API), "cursor": cursor, "is_final": True}, cursor)
+STREAM_ERRORS: Final = (HttpProblem, InvalidBatch, KafkaError, OSError)
+"""What ends reading."""
+
+
+def problem_event(error: Exception, cursor: str) -> Event:
+    """Return the last event of a stream that one of STREAM_ERRORS ends, with where it may be gone on."""
+    return Event("problem", {**problem_of(error).body(API), "cursor": cursor, "is_final": True}, cursor)
+
+
+def problem_of(error: Exception) -> HttpProblem:
+    """Return what one of STREAM_ERRORS is to who has asked."""
+    if isinstance(error, HttpProblem):
+        return error
+    if isinstance(error, InvalidBatch):
+        return HttpProblem.of(KafkaError(error.code, str(error)))
+    assert isinstance(error, (KafkaError, OSError))
+    return HttpProblem.of(error)
 
 
 async def in_pieces(data: bytes) -> AsyncGenerator[bytes, None]:

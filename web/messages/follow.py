@@ -10,10 +10,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from protocol.errors import KafkaError
-from protocol.records.invalid import InvalidBatch
 from web.messages.cursors import MAX_POSITIONS, Cursor, CursorKind
-from web.messages.events import Event, problem_event
+from web.messages.events import STREAM_ERRORS, Event, problem_event
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -58,7 +56,7 @@ class Follow:
                             async for event in events:
                                 yield event
                     yield self._due_progress()
-        except (KafkaError, OSError, InvalidBatch) as error:
+        except STREAM_ERRORS as error:
             yield problem_event(error, self._cursor())
 
     async def _of_fetch(self, fetched: FetchedBatches) -> AsyncGenerator[Event | None, None]:

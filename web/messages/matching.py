@@ -76,6 +76,7 @@ class Matching:
                         yield match
             except InvalidBatch as error:
                 row.note = f"the records from {header.base_offset} to {header.last_offset} cannot be read: {error}"
+                row.has_gaps = True
             row.pass_to(header.last_offset + 1)
         row.pass_to(fetched.next_offset)
 

@@ -24,6 +24,8 @@ class PartitionRange:
     note: str = ""
     is_continued: bool = False
     """Whether an earlier reading has come to `start`."""
+    has_gaps: bool = False
+    """Whether records were passed over that could not be looked at; `note` says which."""
     at: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from client.committing import OffsetAndMetadata
 from client.reading.positions import Reset
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import EARLIEST, LATEST
+from web.errors import HttpProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,7 +87,10 @@ class RangeReading:
         self._progress = progress
 
     async def poll(self, timeout_ms: int) -> list[FetchedBatches]:
-        """Return what has come, or nothing when the time is over. Raises KafkaError, InvalidBatch."""
+        """Return what has come, or nothing when the time is over. Raises KafkaError, InvalidBatch, HttpProblem when the
+        user has logged out meanwhile."""
+        if self._cluster.is_closed:
+            raise HttpProblem(401, "the user has logged out", code="NOT_LOGGED_IN", next_step="log in again")
         reader = await self._moved_window()
         if not self._window:
             return []
@@ -148,14 +152,14 @@ class RangeReading:
     def _hear(self, fetched: Iterable[FetchedBatches]) -> None:
         for each in fetched:
             row = self._progress.ranges[each.partition]
-            if each.partition in self._waiting:
+            if each.partition in self._waiting and not row.has_gaps:
                 self._waiting.discard(each.partition)
                 row.note = ""
             if row.end is None:
                 self._progress.last_seen[each.partition] = each.end_offset
             elif not each.batches and each.next_offset >= each.end_offset >= 0 and each.end_offset < row.end:
                 row.note = f"the log ends at {each.end_offset}, and not any more at {row.end}"
-                row.end = max(each.end_offset, row.at)
+                row.end, row.has_gaps = max(each.end_offset, row.at), True
 
     async def _relocate(self) -> None:
         """Go on where the logs begin or end now. Raises KafkaError, OSError."""
@@ -167,10 +171,10 @@ class RangeReading:
             row = self._progress.ranges[partition]
             if first > row.at:
                 row.note = f"the records from {row.at} to {first - 1} were deleted meanwhile"
-                row.at = first if row.end is None else min(first, row.end)
+                row.at, row.has_gaps = (first if row.end is None else min(first, row.end)), True
             elif NO_OFFSET < end < row.at:
                 row.note = f"the log ends at {end}, and records from there on are lost"
-                row.at, row.end = end, None if row.end is None else end
+                row.at, row.end, row.has_gaps = end, None if row.end is None else end, True
         self._window.clear()
 
     async def _offsets(self, partitions: Iterable[int], time: int) -> dict[int, int]:
@@ -193,6 +197,6 @@ class RangeReading:
             leaders = {each: row.leader_id >= 0 for each, row in topics[self._topic].partitions.items()}
         for partition in self._window:
             row = self._progress.ranges[partition]
-            if row.end is not None:
+            if row.end is not None and not row.has_gaps:
                 row.note = NO_ANSWER if leaders.get(partition, True) else NO_LEADER
                 self._waiting.add(partition)

@@ -14,10 +14,11 @@ from web.errors import HttpProblem
 from web.messages.browse import Browsing
 from web.messages.cursors import CursorKind
 from web.messages.decoding import RecordDecoding
+from web.messages.downloads import Download
 from web.messages.events import ByteStream, Events, EventStream, attachment, in_pieces
 from web.messages.follow import Follow
 from web.messages.matching import Match, Matching
-from web.messages.models import Details, Page
+from web.messages.models import Copy, Details, NewRecord, Page, Written
 from web.messages.one_record import OneRecord, details_of
 from web.messages.progress import PartitionRange, Progress
 from web.messages.reading import RangeReading
@@ -26,8 +27,9 @@ from web.messages.selection import Query as MessageQuery
 from web.messages.selection import Selection, Start
 from web.messages.shown import DETAIL_BYTES, DETAIL_HEADERS, RecordForm
 from web.messages.starts import bounds, page_ranges, ranges
+from web.messages.writing import write_copy, write_new
 from web.parts import WebParts
-from web.requests import Cluster, Parts
+from web.requests import WRITING, Cluster, Parts
 
 router = APIRouter(prefix="/api/topics/{topic}/messages", tags=["messages"])
 PAGE_LIMIT, MAX_PAGE_LIMIT = 50, 500
@@ -175,6 +177,40 @@ async def search(
     return _event_stream(parts, made.events())
 
 
+@router.get("/download", response_class=Response, dependencies=[Depends(_search_place)])
+async def download(
+    topic: str,
+    query: Selected,
+    parts: Parts,
+    cluster: Cluster,
+    form: Annotated[Literal["jsonl", "csv"], Query(alias="format")] = "jsonl",
+) -> Response:
+    """Records as a file: one of JSON in each line, or CSV."""
+    selection = Selection.of(
+        topic,
+        query,
+        Start.BEGINNING,
+        (Start.BEGINNING, Start.OFFSET, Start.TIME),
+        (),
+        default_limit=None,
+        max_limit=None,
+    )
+    found = await bounds(cluster, selection)
+    if found.failed:
+        partition, reason = next(iter(found.failed.items()))
+        raise HttpProblem(503, f"partition {partition} cannot be read now: {reason}", code="LEADER_NOT_AVAILABLE")
+    progress = Progress(await ranges(cluster, selection, found), parts.surroundings.clock.monotonic_ms())
+    made = Download(
+        _matching(parts, selection),
+        _reading(parts, cluster, selection, progress),
+        progress,
+        selection.limit,
+        form == "csv",
+    )
+    media_type = "text/csv; charset=utf-8" if form == "csv" else "application/jsonl"
+    return ByteStream(made.parts(), media_type, attachment(f"{topic}.{form}"))
+
+
 async def _one(
     parts: WebParts, cluster: UserCluster, topic: str, partition: int, offset: int, query: MessageQuery
 ) -> tuple[Selection, Match, Matching]:
@@ -199,6 +235,20 @@ async def _one(
     reading = _reading(parts, cluster, selection, Progress((), clock.monotonic_ms()))
     found = await bounds(cluster, selection)
     return selection, await OneRecord(matching, reading, clock).read(found, partition, offset), matching
+
+
+@router.post("", status_code=201, dependencies=[WRITING])
+async def produce(topic: str, record: NewRecord, cluster: Cluster) -> Written:
+    """Write one record."""
+    return await write_new(cluster, topic, record)
+
+
+@router.post("/copy", status_code=201, dependencies=[WRITING, Depends(_large_place)])
+async def copy(topic: str, asked: Copy, parts: Parts, cluster: Cluster) -> Written:
+    """Write a record again, to this topic."""
+    source = asked.from_
+    _, match, _ = await _one(parts, cluster, source.topic, source.partition, source.offset, MessageQuery())
+    return await write_copy(cluster, topic, match.record, asked.partition, keeps_timestamp=asked.keep_timestamp)
 
 
 @router.get("/{partition}/{offset}", response_model=Details, dependencies=[Depends(_large_place)])

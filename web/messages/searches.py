@@ -10,10 +10,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from protocol.errors import KafkaError
-from protocol.records.invalid import InvalidBatch
 from web.messages.cursors import MAX_POSITIONS, Cursor, CursorKind
-from web.messages.events import Event, problem_event
+from web.messages.events import STREAM_ERRORS, Event, problem_event
 from web.messages.reading import WINDOW, RangeReading
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ class Search:
                     yield event
                     if event is not None and event.name == "paused":
                         return
-        except (KafkaError, OSError, InvalidBatch) as error:
+        except STREAM_ERRORS as error:
             yield problem_event(error, self._cursor())
             return
         yield self._progress()
@@ -104,7 +102,10 @@ class Search:
                 "partitions", f"{len(self.failed)} partitions could not be read: {texts}. Go on to try again."
             )
         left_out = self.matching.left_out
+        gaps = [str(each.partition) for each in self.progress if each.has_gaps]
         message = "Every record up to the end was looked at."
+        if gaps:
+            message = f"Every record that could be read was looked at; see partitions {', '.join(gaps[:20])}."
         if left_out:
             message += f" {left_out} values larger than 1 MiB were not looked at as JSON."
         return Event("end", {"reason": "complete", "message": message})

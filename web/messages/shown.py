@@ -74,7 +74,7 @@ def shown(data: bytes, wanted: Format, max_bytes: int, decoded: Decoded | None =
     note = ""
     if decoded is not None and wanted in (Format.AUTO, Format.SCHEMA, Format.INTERNAL):
         if decoded.text is not None:
-            text = decoded.text[:max_bytes]
+            text = decoded.text[:max_bytes].encode("utf-8", "replace").decode()  # JSON may have half a character
             return Shown(decoded.kind, text, len(data), len(text) < len(decoded.text), decoded.schema_id, decoded.note)
         note = decoded.note
     elif wanted in (Format.SCHEMA, Format.INTERNAL):

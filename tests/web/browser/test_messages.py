@@ -143,6 +143,27 @@ def test_one_message_has_an_address_and_every_form(page: Page, place: Place) -> 
     expect(rows(page).get_by_role("link")).to_be_focused()
 
 
+def test_a_message_is_produced_and_sent_again(page: Page, place: Place) -> None:
+    page.goto(place.of("written"))
+    page.get_by_role("button", name="Produce…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Key as").select_option("Text")
+    dialog.get_by_label("Key", exact=True).fill("k")
+    dialog.get_by_label("Value", exact=True).fill("v")
+    dialog.get_by_role("button", name="Add a header").click()
+    dialog.get_by_label("Name of header 1").fill("source")
+    dialog.get_by_label("Value of header 1").fill("page")
+    assert_accessible(page)
+    dialog.get_by_role("button", name="Produce", exact=True).click()
+    expect(page.get_by_text("Written to written, partition 0, offset 0.")).to_be_visible()
+    page.goto(place.of("written", "?record=0-0"))
+    page.get_by_role("button", name="Send again…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Send again", exact=True).click()
+    expect(page.get_by_text("Written to written, partition 0, offset 1.")).to_be_visible()
+    page.goto(place.of("written", "?record=0-1"))
+    expect(page.get_by_role("complementary").get_by_role("row", name="source")).to_contain_text("page")
+
+
 def test_an_empty_topic_says_the_next_command(page: Page, place: Place) -> None:
     page.goto(place.of("empty"))
     expect(page.get_by_text("barnabas produce empty")).to_be_visible()
@@ -156,3 +177,10 @@ def test_markup_in_a_message_is_text(page: Page, place: Place) -> None:
     expect(rows(page)).to_have_count(1)
     expect(page).to_have_title("Messages of markup · Barnabas")
     assert page.locator("main img, main script").count() == 0
+
+
+def test_messages_are_downloaded(page: Page, place: Place) -> None:
+    page.goto(place.of("orders", "?find=order-17"))
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download what fits as JSON lines").click()
+    assert '"order-17"' in started.value.path().read_text()
