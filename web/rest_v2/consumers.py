@@ -49,9 +49,11 @@ _RECORDS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def instance_of(cluster: Cluster, parts: Parts, group: str, instance: str) -> ConsumerInstance:
+async def instance_of(cluster: Cluster, parts: Parts, group: str, instance: str) -> ConsumerInstance:
     """Return the user's instance of this name. Raises HttpProblem."""
-    return parts.consumers.find(cluster, group, instance)
+    found = parts.consumers.find(cluster, group, instance)
+    await found.use(cluster)
+    return found
 
 
 Instance = Annotated[ConsumerInstance, Depends(instance_of)]

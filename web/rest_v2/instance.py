@@ -50,6 +50,8 @@ FETCH_BYTES: Final = 1 << 20
 AUTO_COMMIT_MS: Final = 5_000
 AUTO_COMMIT_S: Final = 5.0
 """How long a commit that nobody has asked for may take."""
+LEAVE_S: Final = 3.0
+"""How long a coordinator may take to hear that a member leaves: without it the session ends by itself."""
 PATTERN_MS: Final = 300_000
 """How often the topics that a pattern matches are looked up, at a read."""
 EXCLUSIVE: Final = "Subscription to topics, partitions and pattern are mutually exclusive"
@@ -73,11 +75,7 @@ class ConsumerInstance:
         self._randomness = randomness
         self._render = render
         self._timeout_s = cluster.settings.api_timeout_ms / 1000
-        self._coordination = cluster.new_client()
-        self._records = cluster.new_client()
-        self._reader = PartitionReader(
-            self._records, randomness, Positions(settings.reset, is_committed=False), max_bytes=FETCH_BYTES
-        )
+        self._connect(cluster)
         self._queue = RecordQueue()
         self._turn = asyncio.Lock()
         self._member: GroupMember | None = None
@@ -105,10 +103,39 @@ class ConsumerInstance:
     async def close(self) -> None:
         """Leave the group."""
         async with self._turn:
+            try:
+                await self._let_go()
+            finally:  # also when whoever closes it is in a hurry
+                await self._disconnect()
+
+    async def use(self, cluster: UserCluster) -> None:
+        """Go on with the login that the user has now, such as a bearer token in place of one that ends. A member joins its
+        group anew."""
+        if cluster.settings.login == self._login:
+            return
+        async with self._turn:
+            topics, matches, is_member = self._topics, self._matches, self._member is not None
+            partitions, positions = list(self._partitions), self._positions(self._partitions)
             await self._let_go()
-            await self._reader.close()
-            await self._records.close()
-            await self._coordination.close()
+            await self._disconnect()
+            self._connect(cluster)
+            if is_member or matches is not None:
+                await self._join(topics, matches)
+            else:
+                await self.assigned(partitions)
+                self._seek({key: each.offset for key, each in positions.items()})
+
+    def _connect(self, cluster: UserCluster) -> None:
+        self._login = cluster.settings.login
+        self._coordination = cluster.new_client()
+        self._records = cluster.new_client()
+        positions = Positions(self.settings.reset, is_committed=False)
+        self._reader = PartitionReader(self._records, self._randomness, positions, max_bytes=FETCH_BYTES)
+
+    async def _disconnect(self) -> None:
+        await self._reader.close()
+        await self._records.close()
+        await self._coordination.close()
 
     # --- what is read ---
 
@@ -150,12 +177,22 @@ class ConsumerInstance:
 
     async def _let_go(self) -> None:
         """Read nothing any more, and be no member."""
-        await self._commit_by_itself()
-        member, self._member = self._member, None
-        if member is not None:
-            await member.close()
+        try:
+            await self._commit_by_itself()
+        finally:
+            member, self._member = self._member, None
+            if member is not None:
+                await self._leave(member)
         self._drop(list(self._partitions))
         self._topics, self._matches = [], None
+
+    @staticmethod
+    async def _leave(member: GroupMember) -> None:
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await member.close()
+        except TimeoutError:
+            logger.info("a group was not told that a consumer has left: group=%s", member.core.group_id)
 
     async def _matching(self, matches: Matches) -> list[str]:
         found = await self._records.topics()

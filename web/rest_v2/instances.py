@@ -19,7 +19,6 @@ from web.rest_v2.instance import ConsumerInstance
 
 if TYPE_CHECKING:
     from client.reading.positions import ReadRecord
-    from client.settings.values import LoginSettings
     from config.web import WebSettings
     from web.cluster.user_cluster import UserCluster
     from web.rest_v2.instance_settings import InstanceSettings
@@ -32,7 +31,8 @@ CLOSE_S: Final = 3.0
 """How long the end of this process waits for groups to be left."""
 logger = logging.getLogger(__name__)
 
-_Key = tuple["LoginSettings | None", str, str]
+_Key = tuple[str, str, str]
+"""The user, the group, the name."""
 
 
 class ConsumerInstances:
@@ -54,7 +54,7 @@ class ConsumerInstances:
 
     def create(self, cluster: UserCluster, settings: InstanceSettings) -> ConsumerInstance:
         """Raises HttpProblem for one that there is already, and when there are too many."""
-        key = (cluster.settings.login, settings.group, settings.name)
+        key = (cluster.name, settings.group, settings.name)
         if key in self._instances:
             text = "Consumer with specified consumer ID already exists in the specified consumer group."
             raise HttpProblem(409, text, number=INSTANCE_EXISTS)
@@ -74,7 +74,7 @@ class ConsumerInstances:
 
     def find(self, cluster: UserCluster, group: str, name: str) -> ConsumerInstance:
         """Return the user's instance, which counts as used. Raises HttpProblem."""
-        found = self._instances.get((cluster.settings.login, group, name))
+        found = self._instances.get((cluster.name, group, name))
         if found is None:
             raise HttpProblem(404, "Consumer instance not found.", number=INSTANCE_NOT_FOUND)
         found.used_ms = self._surroundings.clock.monotonic_ms()
@@ -83,7 +83,7 @@ class ConsumerInstances:
     async def delete(self, cluster: UserCluster, group: str, name: str) -> None:
         """Raises HttpProblem."""
         self.find(cluster, group, name)
-        await self._instances.pop((cluster.settings.login, group, name)).close()
+        await self._instances.pop((cluster.name, group, name)).close()
 
     async def close_idle(self) -> None:
         """Close what nobody has used for too long."""

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from barnabas.embedded import EmbeddedBroker
-from client.reading.positions import FetchedBatches
+from client.reading.positions import FetchedBatches, ReadRecord, Reset
+from client.settings.parsing import addresses
+from client.settings.values import BearerSettings, ClientSettings, LoginSettings
 from protocol.records.any_format import iter_any_headers
 from protocol.records.compression import Compression
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record, encode_batch
 from tests.web.access.secured import SETTINGS, basic
 from tests.web.running import WRITES, app_client
+from web.cluster.user_cluster import UserCluster
 from web.rest_v2 import record_queue
+from web.rest_v2.forms import EmbeddedFormat
+from web.rest_v2.instance import ConsumerInstance
+from web.rest_v2.instance_settings import InstanceSettings
 from web.rest_v2.record_queue import RecordQueue
+from web.surroundings import Surroundings
 
 V2 = {"content-type": "application/vnd.kafka.v2+json"}
 BINARY = {"content-type": "application/vnd.kafka.binary.v2+json"}
@@ -79,6 +87,50 @@ async def test_a_consumer_goes_on_once_its_broker_is_back() -> None:
             broker.restart()
             await client.post("/topics/t", json=RECORDS, headers=BINARY)
             assert (await read(1))[-1] == 1
+
+
+async def test_a_consumer_goes_on_with_another_login_of_its_user() -> None:
+    with EmbeddedBroker(["t"], security="sasl_plaintext", users={"alice": "secret"}) as broker:
+        surroundings, login = Surroundings(), LoginSettings("PLAIN", "alice", "secret")
+        clusters = [
+            UserCluster(
+                ClientSettings(
+                    addresses("bootstrap.servers", broker.bootstrap_servers),
+                    login=login,
+                ),
+                surroundings,
+                "alice",
+            )
+            for each in (login, replace(login, bearer=BearerSettings()))  # the same to brokers, another one here
+        ]
+        producer = await clusters[0].producer()
+        for value in (b"a", b"b", b"c", b"d"):
+            await (await producer.send("t", value))
+        for is_member in (True, False):
+            settings = InstanceSettings(
+                group="g", name="n", form=EmbeddedFormat.BINARY, reset=Reset.EARLIEST, commits_by_itself=True, min_bytes=0,
+                timeout_ms=1_000, max_bytes=1,
+            )  # fmt: skip
+            reader = ConsumerInstance(settings, clusters[0], surroundings.clock, surroundings.randomness, offset_of)
+            if is_member:
+                await reader.subscribe(["t"])
+            else:
+                await reader.assign([("t", 0)])
+            found: list[bytes] = []
+            for cluster in clusters:
+                await reader.use(cluster)
+                before = len(found)
+                while len(found) == before:
+                    found += await reader.read(None, None)
+            await reader.close()
+            assert found == ([b"0", b"1"] if is_member else [b"2", b"3"])
+        for cluster in clusters:
+            await cluster.close()
+        await surroundings.close()
+
+
+async def offset_of(record: ReadRecord) -> bytes:
+    return b"%d" % record.record.offset
 
 
 def batch(value: bytes, offset: int, compression: Compression = Compression.NONE) -> bytes:
