@@ -60,5 +60,4 @@ def test_users_see_what_they_may_after_their_login_and_nothing_after_their_logou
     expect(page.get_by_role("link", name="orders")).to_have_count(0)
     page.context.clear_cookies()  # as if the session had ended
     page.get_by_role("link", name="secrets").click()
-    page.get_by_role("link", name="Topics").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
