@@ -75,7 +75,10 @@ def page(web: WebProcess) -> Iterator[Page]:
 @pytest.mark.parametrize(
     ("path", "what"),
     [
+        ("/ui/", "10,004"),
+        ("/ui/brokers", "10,004"),
         ("/ui/topics", topic_name(0)),
+        (f"/ui/topics/{topic_name(0)}", f"Partitions of {topic_name(0)}"),
         ("/ui/groups", "group-0000"),
     ],
 )

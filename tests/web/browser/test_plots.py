@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page, expect
 
 from barnabas.embedded import EmbeddedBroker
@@ -23,8 +24,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with EmbeddedBroker({"orders": 3}) as broker, running_web(broker.bootstrap_servers, OFTEN) as web:
-        yield web.url
+    with EmbeddedBroker({"orders": 3}, {"barnabas.http.port": 0}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("orders", b"value")
+        assert producer.flush(30) == 0
+        metrics = {"barnabas.web.metrics.urls": f"http://{broker.http}/metrics"}
+        with running_web(broker.bootstrap_servers, {**OFTEN, **metrics}) as web:
+            yield web.url
 
 
 @pytest.fixture
@@ -39,6 +45,15 @@ def test_a_topic_has_its_throughput(page: Page) -> None:
     expect(page.get_by_role("figure", name="Size of the logs")).to_be_visible()
     assert_accessible(page)
     screenshot(page, "topic-plots")
+
+
+def test_the_cluster_has_its_throughput_and_the_response_times_of_brokers(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/")
+    for title in ("Records written. all topics: now", "Response times of brokers, 99th percentile. localhost"):
+        expect(page.get_by_role("img", name=title)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("figure", name="Response times")).to_contain_text("Produce")
+    assert_accessible(page)
+    screenshot(page, "overview-plots")
 
 
 def test_a_time_in_which_nobody_looked_is_a_gap(page: Page) -> None:
