@@ -70,3 +70,17 @@ async def test_what_is_kept_is_bounded() -> None:
     assert await answers.get(LIMIT, 1_000, asked) == LIMIT + 1
     assert await answers.get(0, 1_000, asked) == LIMIT + 2
     await answers.close()
+
+
+async def test_after_a_change_nothing_from_before_it_is_given() -> None:
+    asked = Asked()
+    answers = RecentAnswers(ManualClock())
+    before = asyncio.ensure_future(answers.get("k", 1_000, asked))
+    await asyncio.sleep(0)
+    answers.forget()
+    after = asyncio.ensure_future(answers.get("k", 1_000, asked))
+    await asyncio.sleep(0)
+    asked.go.set()
+    await asyncio.gather(before, after)
+    assert asked.count == 2
+    await answers.close()

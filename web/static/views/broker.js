@@ -26,9 +26,9 @@ export function Broker({ broker, session }) {
   const clusterUrl = useClusterUrl();
   return html`
     <p class="above"><a href=${pageUrl("/brokers")}>All brokers</a></p>
-    <${Polled} of=${brokers}>
+    <div><${Polled} of=${brokers}>
       ${(data) => html`<${State} row=${data.brokers.find((each) => String(each.id) === broker)} notes=${data.notes} />`}
-    </>
+    </></div>
     <h2>Settings</h2>
     <${Settings} path=${clusterUrl && clusterUrl("brokers", broker, "configs")} of="broker ${broker}" session=${session} />
   `;

@@ -11,11 +11,12 @@ const EVERY_MS = 5000;
 
 export function Overview() {
   const brokers = usePolled("/api/brokers", EVERY_MS);
+  // What comes later is within an element that is there from the beginning, so that it stays in its place.
   return html`
-    ${brokers.data && html`<p class="above muted">Cluster <code>${brokers.data.cluster_id ?? "without an id"}</code></p>`}
+    <p class="above muted">Cluster <code>${brokers.data?.cluster_id ?? "…"}</code></p>
     <${HealthSummary} />
-    <${Polled} of=${brokers}>${(data) => html`<${Figures} data=${data} />`}</>
-    <${Throughput} />
+    <div><${Polled} of=${brokers}>${(data) => html`<${Figures} data=${data} />`}</></div>
+    <div><${Throughput} /></div>
   `;
 }
 

@@ -66,8 +66,8 @@ export function Topic({ topic, session }) {
   `;
   return html`
     <${TopicTabs} topic=${topic} current="topic" />
-    <${Polled} of=${detail}>${(data) => html`<${Partitions} data=${data} actions=${actions} />`}</>
-    <${Throughput} topic=${topic} />
+    <div><${Polled} of=${detail}>${(data) => html`<${Partitions} data=${data} actions=${actions} />`}</></div>
+    <div><${Throughput} topic=${topic} /></div>
     ${open === "grow" && html`<${GrowTopic} ...${{ clusterUrl, topic, partitions }} onDone=${detail.refresh} onClose=${close} />`}
     ${open === "delete" && html`<${DeleteTopic} ...${{ clusterUrl, topic }} onClose=${close} />`}
   `;
