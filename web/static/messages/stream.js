@@ -111,7 +111,7 @@ class Found {
     this.cursor = cursor;
     this.keys = new Set(before.records.map(keyOf));
     for (const each of before.progress?.partitions ?? []) this.partitions.set(each.partition, each);
-    return { ...before, status: "running", mode: this.mode, error: null, message: "" };
+    return { ...before, status: "loading", mode: this.mode, error: null, message: "" };
   }
 
   take({ type, data, id }) {
