@@ -63,6 +63,8 @@ def page() -> Iterator[Page]:
     ("name", "path", "shown"),
     [
         ("web-group", "/ui/groups/billing", "orders"),
+        ("web-overview", "/ui/", "healthy"),
+        ("web-topic", "/ui/topics/orders", "Records written"),
         ("web-messages", SEARCH, "Lyon"),
     ],
 )

@@ -43,6 +43,8 @@ def test_a_topic_has_its_throughput(page: Page) -> None:
     plot = page.get_by_role("img", name="Records written. orders: now 0/s, at most 0/s")
     expect(plot).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("figure", name="Size of the logs")).to_be_visible()
+    tab, drawn = page.get_by_role("link", name="Messages").bounding_box(), plot.bounding_box()
+    assert tab is not None and drawn is not None and tab["y"] < drawn["y"], "parts keep their places as they load"
     assert_accessible(page)
     screenshot(page, "topic-plots")
 

@@ -74,6 +74,11 @@ function poll(path, everyMs, tell) {
  * `html`<${Polled} of=${topics}>${(data) => ...}</>``
  */
 export function Polled({ of, children }) {
+  // One element in every state: siblings keep their places when it changes what is in it.
+  return html`<div class="polled">${stateOf(of, children)}</div>`;
+}
+
+function stateOf(of, children) {
   if (of.data === null) {
     return of.error
       ? html`<${Problem} error=${of.error} retry=${of.refresh} />`
