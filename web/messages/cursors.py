@@ -63,7 +63,7 @@ class Cursor:
             positions = {_number(partition): (_number(at), _number(end)) for partition, at, end in content.get("p", ())}
             done = frozenset(parse_partitions(content["d"]) if "d" in content else ())
             checksum = content["a"]
-        except (ValueError, TypeError, KeyError, zlib.error) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, zlib.error) as error:
             raise InvalidCursor("this is no cursor of an earlier answer") from error
         if kind not in kinds or len(positions) > MAX_POSITIONS:
             raise InvalidCursor("the cursor is one of another kind of reading")

@@ -129,6 +129,8 @@ class Search:
     def _cursor(self) -> str:
         """Return where the search goes on. Of partitions that were not begun, it begins where it would have."""
         begun = [each for each in self.progress if not each.is_done and each.is_begun]
-        done = self.done.union(each.partition for each in self.progress if each.is_done)
+        # partitions are read in their order: those behind have nothing to be kept, so that the cursor stays short
+        last = max((each.partition for each in self.progress if each.is_begun), default=-1)
+        done = self.done.union(each.partition for each in self.progress if each.is_done and each.partition <= last)
         positions = {each.partition: (each.at, each.end or 0) for each in begun[:MAX_POSITIONS]}
         return Cursor(CursorKind.SEARCH, positions, done).text(self.about)

@@ -50,7 +50,7 @@ def test_no_cell_is_a_formula(text: str) -> None:
     assert row[4] == f"'{text}" and row[2] == "-1"
 
 
-async def test_a_file_that_cannot_be_finished_is_broken_off(broker: EmbeddedBroker) -> None:
+async def test_what_is_refused(broker: EmbeddedBroker) -> None:
     topic = make_topic(broker, "broken-off")
     write(broker, topic, [Row(b"a")])
     async with app_client(broker.bootstrap_servers) as client:
