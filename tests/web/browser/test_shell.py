@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from barnabas.embedded import EmbeddedBroker
-from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
+from tests.web.browser.chromium import PATIENCE_MS, assert_accessible, chromium, needs_chromium, opened, screenshot
 from tests.web.running import running_web
 
 pytestmark = [needs_chromium, pytest.mark.timeout(120)]
@@ -71,3 +71,27 @@ def test_light_and_dark_are_readable(page: Page, url: str) -> None:
 def test_an_address_without_a_view_says_where_to_begin(page: Page, url: str) -> None:
     page.goto(f"{url}/ui/nothing/here")
     expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+
+
+def test_every_view_has_a_key_a_heading_and_is_readable_in_the_dark(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/topics")
+    page.get_by_label("Colours").select_option("dark")
+    views = page.evaluate("import('/static/views/index.js').then(({VIEWS}) => VIEWS.map(({nav, key}) => [nav, key]))")
+    views = [[name, key] for name, key in views if name]
+    assert len(views) > 10
+    for name, key in views:
+        page.locator("main").focus()
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        expect(page.locator("h1")).to_have_text([name])
+        expect(page.get_by_role("navigation", name="Views").locator("[aria-current]")).to_have_text([name])
+        expect(page.locator(".loading")).to_have_count(0, timeout=PATIENCE_MS)
+        assert_accessible(page)
+    page.get_by_label("Colours").select_option("auto")
+
+
+def test_a_page_that_only_reads_says_what_allows_changes(page: Page, url: str) -> None:
+    page.goto(f"{url}/ui/topics")
+    create = page.get_by_role("button", name="Create a topic")
+    expect(create).to_be_disabled()
+    expect(create).to_have_attribute("title", re.compile("barnabas.web.write.enable=true"))
