@@ -29,10 +29,10 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not in
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """A browser, which takes a second to start: one for a module."""
+def chromium(*options: str) -> Iterator[Browser]:
+    """A browser with these options, which takes a second to start: one for a module."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *options])
         try:
             yield browser
         finally:
