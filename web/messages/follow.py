@@ -77,7 +77,7 @@ class Follow:
         """Go on at the end when this partition is too far behind it."""
         behind = fetched.end_offset - fetched.next_offset
         if behind > MAX_BEHIND:
-            self.skipped += behind
+            self.skipped += fetched.end_offset - self.progress.ranges[fetched.partition].at
             self.reading.move(fetched.partition, fetched.end_offset)
 
     def _has_room(self) -> bool:
