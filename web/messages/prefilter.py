@@ -2,7 +2,8 @@
 by it. Pure.
 
 Invariant: it never passes over a record that fulfils the conditions. So a text of JSON, which may be written with
-escapes, has those as an alternative; numbers, which may be written in several ways, are not looked for; nor is
+escapes, has those as an alternative; regular expressions are looked for without what they say about what is before and
+behind, since that is another here; numbers, which may be written in several ways, are not looked for; nor is
 anything in keys and values that are decoded.
 """
 
@@ -15,8 +16,11 @@ from typing import Final
 import re2
 
 from web.messages.conditions import Check, Condition, Conditions, Kind, Target
+from web.messages.patterns import InvalidPattern, compiled
 
-_ASSERTIONS: Final = re.compile(r"[\\^$]|\(\?")
+_WORD_OF_PATTERN: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.", re.DOTALL)
+_ASSERTIONS: Final = frozenset({"^", "$", r"\A", r"\b", r"\B", r"\z"})
+_NOTHING: Final = "(?:)"
 _JSON_NAME: Final = re.compile(r"[A-Za-z0-9_ .:-]+")
 _JSON_TEXT: Final = re.compile(r"[A-Za-z0-9_ -]*[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ_][A-Za-z0-9_ -]*")
 """A text with a letter that no number has, also not infinity and `NaN`."""
@@ -54,9 +58,8 @@ class Prefilter:
                     patterns.append(each.check.pattern)
                 else:
                     literals.append((each.check.data,))
-            elif each.check.kind is Kind.MATCHES and not _ASSERTIONS.search(each.check.text):
-                assert each.check.pattern is not None
-                patterns.append(each.check.pattern)
+            elif each.check.kind is Kind.MATCHES and (wider := _without_assertions(each.check)) is not None:
+                patterns.append(wider)
         return cls(tuple(sorted(literals, key=len)), tuple(patterns))
 
     @property
@@ -81,6 +84,20 @@ class Prefilter:
 
 def _is_comparison(check: Check) -> bool:
     return check.kind in (Kind.IS, Kind.CONTAINS, Kind.STARTS) and bool(check.text)
+
+
+def _without_assertions(check: Check) -> re2._Regexp | None:
+    """Return an expression that is found wherever that of a check is, whatever is before and behind; None for one that is
+    found everywhere."""
+    words = _WORD_OF_PATTERN.findall(check.text)
+    if r"\Q" in words:
+        return None
+    changed = [_NOTHING if each in _ASSERTIONS else each for each in words]
+    try:
+        found = compiled("".join(changed), ignores_case=check.ignores_case)
+    except InvalidPattern:  # it is longer now
+        return None
+    return None if found.search(b"") is not None else found
 
 
 def _json_literals(condition: Condition) -> list[tuple[bytes, ...]]:

@@ -36,7 +36,10 @@ COMPARISONS = ("is", "is~", "contains", "contains~", "starts", "starts~")
 WHERE = st.builds(
     "{}:{}{}:{}".format, st.sampled_from(TARGETS), st.sampled_from(["", "!"]), st.sampled_from(COMPARISONS), TEXTS
 )
-EXPRESSIONS = ("^a", "a$", "[^a]", "a.", "(?i)A0", r"\d\b", "1|e")
+EXPRESSIONS = (
+    "^a", "a$", "[^a]", "a.", "(?i)A0", r"\d\b", "1|e", r"\ba+$", r"a^{0}a",
+    r"a\b{2}", r"\Q^a\E", r"\^|\$", r"[$^]a", r"\\b", r"\p{^L}e",
+)  # fmt: skip
 PATTERNS = st.builds("{}:matches:{}".format, st.sampled_from(["value", "any"]), st.sampled_from(EXPRESSIONS))
 CODECS = st.sampled_from([Compression.NONE, Compression.LZ4])
 NO_END = 1 << 60
