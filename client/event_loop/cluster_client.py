@@ -92,6 +92,7 @@ class AsyncClusterClient:
         self._failures = 0
 
     async def close(self) -> None:
+        """End everything that waits for an answer, with ConnectionError; what is asked later fails the same way."""
         for client in self._clients.values():
             client.close()
         await self._tasks.close()
@@ -140,6 +141,7 @@ class AsyncClusterClient:
         self, step: AskAny, times: AttemptTimes | None
     ) -> list[tuple[Request, Response]] | KafkaError:
         while True:
+            self._check_open()
             reasons: list[str] = []
             failure: OSError = ConnectionError("no broker is known")
             for broker_id in self._candidates():
@@ -356,7 +358,13 @@ class AsyncClusterClient:
         address = self._address(broker_id)
         return f"broker {broker_id}" if address is None else str(address)
 
+    def _check_open(self) -> None:
+        """Raises ConnectionError once this client is closed: nobody would close a connection that is opened now."""
+        if self._tasks.is_closed:
+            raise ConnectionError("the client was closed")
+
     def _client(self, broker_id: int, lane: int = FIRST_LANE) -> BrokerClient:
+        self._check_open()
         client = self._clients.get((broker_id, lane))
         if client is None:
             client = BrokerClient(

@@ -231,3 +231,16 @@ async def test_attempts_end_when_the_time_is_over(world: World) -> None:
     found = (await client.run(offsets.offsets({A: LATEST})))[A]
     assert isinstance(found, KafkaError) and found.code is ErrorCode.OFFSET_NOT_AVAILABLE
     await client.close()
+
+
+@simulated(1)
+async def test_a_closed_client_opens_no_connection(world: World) -> None:
+    client = world.client()
+    await client.topics()
+    await client.close()
+    with pytest.raises(OSError, match="the client was closed"):
+        await client.send_to_any(ApiVersionsRequest(), ApiVersionsResponse)
+    began_s = now_s()
+    with pytest.raises(OSError, match="the client was closed"):
+        await client.topics()
+    assert now_s() == began_s
