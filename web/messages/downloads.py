@@ -9,14 +9,14 @@ apostrophe before it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import csv
-import io
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from web.messages.conditions import Contents, is_slow_for
 from web.messages.events import PIECE_BYTES, STREAM_ERRORS, BrokenOff
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _POLL_MS: Final = 250
 _COLUMNS: Final = (
     "partition", "offset", "timestamp", "headers", "key", "key_base64", "value", "value_base64",
 )  # fmt: skip
+_QUOTED: Final = (",", '"', "\r", "\n")
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -46,25 +47,37 @@ class Download:
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         """Return the file in pieces. Raises BrokenOff when it cannot be finished."""
-        line: Callable[[dict[str, Any]], bytes] = csv_line if self.is_csv else json_line
         pieces = [",".join(_COLUMNS).encode() + b"\r\n"] if self.is_csv else []
         size_bytes = 0
         try:
             async with self.reading, aclosing(self._rows()) as rows:
                 async for row in rows:
                     if row is not None:
-                        pieces.append(line(row))
+                        pieces.append(await self._line(*row))
                         size_bytes += len(pieces[-1])
                     if size_bytes >= PIECE_BYTES:
-                        yield b"".join(pieces)
+                        data = b"".join(pieces)
                         pieces.clear()
                         size_bytes = 0
+                        for at in range(0, len(data), PIECE_BYTES):  # a server keeps what it is given in one piece
+                            yield data[at : at + PIECE_BYTES]
+                        data = b""
         except STREAM_ERRORS as error:
             raise BrokenOff(str(error)) from error
         yield b"".join(pieces)
 
-    async def _rows(self) -> AsyncGenerator[dict[str, Any] | None, None]:
-        """Iterate over records. Raises STREAM_ERRORS, BrokenOff for a batch that cannot be read."""
+    async def _line(self, partition: int, match: Match) -> bytes:
+        """Return a record as a line, that of a large one made in a thread."""
+        line: Callable[[dict[str, Any]], bytes] = csv_line if self.is_csv else json_line
+        record = match.record
+        if not is_slow_for(Contents(record.key, record.value, record.headers)):
+            return line(_fields(partition, match))
+        return await asyncio.get_running_loop().run_in_executor(
+            self.matching.threads, lambda: line(_fields(partition, match))
+        )
+
+    async def _rows(self) -> AsyncGenerator[tuple[int, Match] | None, None]:
+        """Iterate over records and their partitions. Raises STREAM_ERRORS, BrokenOff for a batch that cannot be read."""
         count = 0
         while not self.progress.is_done:
             for fetched in await self.reading.poll(_POLL_MS):
@@ -74,7 +87,7 @@ class Download:
                         if match is None:
                             yield None
                             continue
-                        yield _fields(fetched.partition, match)
+                        yield fetched.partition, match
                         count += 1
                         if count == self.max_records:
                             return
@@ -91,17 +104,17 @@ def csv_line(fields: dict[str, Any]) -> bytes:
     """Return a line of CSV that no spreadsheet calculates."""
     cells = dict(fields)
     cells["headers"] = json.dumps(fields["headers"], ensure_ascii=False, separators=(",", ":"))
-    text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_MINIMAL, lineterminator="\r\n").writerow(
-        [_cell(cells.get(column)) for column in _COLUMNS]
-    )
-    return text.getvalue().encode("utf-8", "replace")
+    return (",".join([_cell(cells.get(column)) for column in _COLUMNS]) + "\r\n").encode("utf-8", "replace")
 
 
-def _cell(value: object) -> object:
-    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA_STARTS):
-        return f"'{value}"
-    return value
+def _cell(value: str | int | None) -> str:
+    """Return a cell as RFC 4180 has it. The library's writer takes four bytes of memory for each character, twice."""
+    text = "" if value is None else str(value)
+    if isinstance(value, str) and text.lstrip(" ").startswith(_FORMULA_STARTS):
+        text = f"'{text}"
+    if any(each in text for each in _QUOTED):
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 def _fields(partition: int, match: Match) -> dict[str, Any]:
