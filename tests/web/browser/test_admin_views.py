@@ -2,65 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Locator, Page, expect
 
-from barnabas.embedded import EmbeddedBroker
 from tests.differential.hanging_transaction import hang
-from tests.interop.conftest import need_java
-from tests.oracle.cluster import KAFKA, Cluster
 from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
+from tests.web.browser.clusters import BOTH_KINDS, apache_kafka
 from tests.web.running import WRITES, running_web
 
 pytestmark = [needs_chromium, pytest.mark.timeout(180)]
 TIMEOUT_S = 30
 HOSTILE = "<img src=x onerror=alert(1)>/&"
 AUTHORIZER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer", "super.users": "User:ANONYMOUS"}
-TWO_BROKERS = {
-    "default.replication.factor": "2",
-    "min.insync.replicas": "1",
-    "offsets.topic.replication.factor": "2",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.replication.factor": "2",
-}
 TOPICS = {"orders": 2, "payments": 1}
 HANGS = {"transaction.partition.verification.enable": "false"}
 
 
-@contextmanager
-def apache_kafka(topics: Mapping[str, int], settings: Mapping[str, str]) -> Iterator[str]:
-    """Two brokers of Apache Kafka with these topics; their addresses."""
-    need_java()
-    cluster = Cluster((), settings={**settings, **TWO_BROKERS})
-    for number in range(2):
-        cluster.add(number, KAFKA)
-    with cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        for future in admin.create_topics([NewTopic(name, count, 2) for name, count in topics.items()]).values():
-            future.result(TIMEOUT_S)
-        yield cluster.bootstrap_servers
-
-
-@contextmanager
-def embedded(topics: Mapping[str, int], settings: Mapping[str, str]) -> Iterator[str]:
-    with EmbeddedBroker(topics, settings, brokers=2) as broker:
-        yield broker.bootstrap_servers
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        embedded,
-        pytest.param(apache_kafka, marks=[pytest.mark.long, pytest.mark.oracle, pytest.mark.interop]),
-    ],
-)
+@pytest.fixture(scope="module", params=BOTH_KINDS)
 def servers(request: pytest.FixtureRequest) -> Iterator[str]:
-    with request.param(TOPICS, AUTHORIZER | HANGS) as servers:
+    with request.param(TOPICS, AUTHORIZER | HANGS, brokers=2) as servers:
         producer = Producer({"bootstrap.servers": servers})
         for number in range(10):
             producer.produce("orders", b"value", partition=number % 2)

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from barnabas.embedded import EmbeddedBroker
 from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
+from tests.web.browser.clusters import BOTH_KINDS
 from tests.web.running import WRITES, running_web
 
 pytestmark = [needs_chromium, pytest.mark.timeout(120)]
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with EmbeddedBroker({"orders": 3, "payments": 1}) as broker, running_web(broker.bootstrap_servers, WRITES) as web:
+@pytest.fixture(scope="module", params=BOTH_KINDS)
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    with request.param({"orders": 3, "payments": 1}, {}) as servers, running_web(servers, WRITES) as web:
         yield web.url
 
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
-from barnabas.embedded import EmbeddedBroker
 from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
+from tests.web.browser.clusters import BOTH_KINDS
 from tests.web.running import WRITES, running_web
 
 pytestmark = [needs_chromium, pytest.mark.timeout(180)]
@@ -38,11 +38,11 @@ class Place:
         assert self.producer.flush(30) == 0
 
 
-@pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+@pytest.fixture(scope="module", params=BOTH_KINDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     topics = {"orders": 3, "empty": 1, "markup": 1, "live": 1, "written": 1}
-    with EmbeddedBroker(topics) as broker, running_web(broker.bootstrap_servers, WRITES) as web:
-        place = Place(broker.bootstrap_servers, web.url)
+    with request.param(topics, {}) as servers, running_web(servers, WRITES) as web:
+        place = Place(servers, web.url)
         for number in range(ORDERS):
             place.producer.produce(
                 "orders", f'{{"id": {number}, "state": "{"paid" if number % 10 else "open"}"}}', f"order-{number}"
