@@ -25,7 +25,7 @@ from protocol.messages.list_offsets import EARLIEST, LATEST
 from web.errors import HttpProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Set
     from types import TracebackType
 
     from client.event_loop.reader import PartitionReader
@@ -44,7 +44,7 @@ NO_ANSWER: Final = "waits for its leader's answer"
 
 
 class RangeReading:
-    """`clock` tells how long nothing has come."""
+    """`clock` tells how long brokers are waited for."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class RangeReading:
         self._reader: PartitionReader | None = None
         self._window: set[int] = set()
         self._waiting: set[int] = set()
-        self._heard_ms = clock.monotonic_ms()
+        # Silence is counted in time in which brokers were waited for: who reads slowly makes none of them silent.
+        self._waited_ms = 0
+        self._checked_ms = 0
+        self._heard_ms: dict[int, int] = {}  # by partition
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,6 +87,7 @@ class RangeReading:
             self._reader.drop((self._topic, each) for each in self._window)
         self._window.clear()
         self._waiting.clear()
+        self._heard_ms.clear()
         self._progress = progress
 
     async def poll(self, timeout_ms: int) -> list[FetchedBatches]:
@@ -94,6 +98,7 @@ class RangeReading:
         reader = await self._moved_window()
         if not self._window:
             return []
+        since_ms = self._clock.monotonic_ms()
         try:
             fetched = await reader.poll_batches(timeout_ms)
         except KafkaError as error:
@@ -101,12 +106,12 @@ class RangeReading:
                 raise
             await self._relocate()
             return []
-        if fetched:
-            self._heard_ms = self._clock.monotonic_ms()
-            self._hear(fetched)
-        elif self._clock.monotonic_ms() - self._heard_ms >= _CHECK_MS:
-            await self._check_topic()
-            self._heard_ms = self._clock.monotonic_ms()
+        self._waited_ms += self._clock.monotonic_ms() - since_ms
+        self._hear(fetched)
+        silent = {each for each in self._window if self._waited_ms - self._heard_ms[each] >= _CHECK_MS}
+        if silent and self._waited_ms - self._checked_ms >= _CHECK_MS:
+            await self._check_topic(silent)
+            self._checked_ms = self._waited_ms
         size_bytes = sum(len(each.buffer) for each in fetched)
         self._progress.bytes_read += size_bytes
         await self._budget.take(size_bytes)
@@ -147,11 +152,13 @@ class RangeReading:
             if not each.is_done and each.partition not in self._window:
                 new.append(each)
         self._window.update(each.partition for each in new)
+        self._heard_ms.update((each.partition, self._waited_ms) for each in new)
         reader.assign({(self._topic, each.partition): OffsetAndMetadata(each.at) for each in new})
 
     def _hear(self, fetched: Iterable[FetchedBatches]) -> None:
         for each in fetched:
             row = self._progress.ranges[each.partition]
+            self._heard_ms[each.partition] = self._waited_ms
             if each.partition in self._waiting and not row.has_gaps:
                 self._waiting.discard(each.partition)
                 row.note = ""
@@ -183,20 +190,23 @@ class RangeReading:
         )
         return {key[1]: each for key, each in found.items() if not isinstance(each, KafkaError)}
 
-    async def _check_topic(self) -> None:
-        """Look why nothing comes. Raises KafkaError when the topic is gone."""
+    async def _check_topic(self, silent: Set[int]) -> None:
+        """Look why nothing comes of these partitions. Raises KafkaError when the topic is gone."""
+        leaders: dict[int, int] = {}
         try:
             topics = await self._cluster.topics([self._topic])
         except OSError:
-            leaders: dict[int, bool] = {}
+            pass  # no broker answers, which is what the notes say
         else:
             if self._topic not in topics:
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {self._topic} does not exist any more"
                 )
-            leaders = {each: row.leader_id >= 0 for each, row in topics[self._topic].partitions.items()}
-        for partition in self._window:
-            row = self._progress.ranges[partition]
-            if row.end is not None and not row.has_gaps:
-                row.note = NO_ANSWER if leaders.get(partition, True) else NO_LEADER
-                self._waiting.add(partition)
+            leaders = {each: row.leader_id for each, row in topics[self._topic].partitions.items()}
+        answering = {leaders.get(each) for each in self._window - silent}
+        for partition in silent:
+            row, leader = self._progress.ranges[partition], leaders.get(partition)
+            if row.has_gaps or (leader is not None and leader in answering):
+                continue  # it comes after others of its leader
+            row.note = NO_LEADER if leader is not None and leader < 0 else NO_ANSWER
+            self._waiting.add(partition)

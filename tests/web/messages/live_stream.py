@@ -69,11 +69,15 @@ async def live(
     """A request to the application of `client`, which its reader leaves at the end."""
     transport = client._transport
     assert isinstance(transport, httpx.ASGITransport)
-    headers = [(b"host", b"127.0.0.1:8082"), (b"last-event-id", last_event_id.encode())]
+    headers = [(b"host", b"127.0.0.1:8082")]
+    if client.cookies:
+        headers.append((b"cookie", "; ".join(f"{name}={value}" for name, value in client.cookies.items()).encode()))
+    if last_event_id:
+        headers.append((b"last-event-id", last_event_id.encode()))
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http", "path": path,
         "raw_path": path.encode(), "query_string": urlencode(query or {}).encode(), "root_path": "",
-        "headers": headers if last_event_id else headers[:1], "server": ("127.0.0.1", 8082), "client": ("127.0.0.1", 9),
+        "headers": headers, "server": ("127.0.0.1", 8082), "client": ("127.0.0.1", 9),
     }  # fmt: skip
     stream = LiveStream()
     task = asyncio.ensure_future(transport.app(scope, stream.receive, stream.send))  # type: ignore[arg-type]

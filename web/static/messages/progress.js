@@ -3,6 +3,7 @@ import { html } from "../vendor/preact.js";
 import { bytes, count, duration } from "../lib/format.js";
 import { Problem } from "../lib/problem.js";
 
+const NAMED_COUNT = 5;
 const STATES = {
   loading: "Loading…",
   running: "Searching…",
@@ -20,6 +21,7 @@ export function Progress({ messages }) {
         ${progress && html`<span class="muted">${summary(messages)}</span>`}
       </p>
       ${mode === "search" && progress && html`<${Whole} progress=${progress} />`}
+      ${status === "running" && progress && html`<${Remarks} partitions=${progress.partitions} />`}
       ${error && html`<${Problem} error=${error} />`}
       <p class="actions">
         ${status === "running" && html`<button type="button" onClick=${messages.stop}>Stop</button>`}
@@ -63,6 +65,19 @@ function Whole({ progress }) {
       <span>${percent} % of ${count(all)} offsets in ${count(progress.partitions.length)} partitions</span>
     </p>
   `;
+}
+
+/** What is said of partitions that are not done, such as that nothing comes of them; each remark once. */
+function Remarks({ partitions }) {
+  const byNote = new Map();
+  for (const { partition, is_done, note } of partitions) {
+    if (note && !is_done) byNote.set(note, [...(byNote.get(note) ?? []), partition]);
+  }
+  return [...byNote].map(([note, numbers]) => {
+    const more = numbers.length > NAMED_COUNT ? ` and ${count(numbers.length - NAMED_COUNT)} more` : "";
+    const names = `${numbers.length > 1 ? "Partitions" : "Partition"} ${numbers.slice(0, NAMED_COUNT).join(", ")}${more}`;
+    return html`<p class="note" key=${note}>${names}: ${note}.</p>`;
+  });
 }
 
 function Partitions({ partitions }) {
