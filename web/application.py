@@ -7,7 +7,8 @@
     /static/...                 the page's files
 
 Rules: an error has the form of the interface that was asked. What is not caught by anything is logged, and answered without
-its text.
+its text. REST v2 and v3 serve an address with a slash at its end as without it, as Confluent's examples write it; nobody is
+redirected to an address that is made of the request's Host.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ from web.schemas.registry import registry_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from starlette.types import Receive, Scope, Send
+
     from client.settings.values import ClientSettings
     from config.web import WebSettings
     from web.surroundings import Surroundings
@@ -71,6 +74,8 @@ ROUTERS: Final = (
     transactions.router,
     user_routes.router,
 )
+PUBLISHED: Final = ("/v3/", "/brokers/", "/consumers/", "/topics/")
+"""How addresses of Confluent's interfaces begin."""
 STATIC: Final = Path(__file__).parent / "static"
 logger = logging.getLogger(__name__)
 
@@ -120,6 +125,7 @@ def create_application(
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        redirect_slashes=False,
         max_body_size=settings.barnabas_web_request_max_bytes,
     )
     application.state.parts = parts
@@ -128,13 +134,30 @@ def create_application(
     for each in ROUTERS:
         application.include_router(each)
     _add_page(application)
+    _serve_with_slash(application)
     return application
+
+
+def _serve_with_slash(application: FastAPI) -> None:
+    """Serve addresses of Confluent's interfaces with a slash at the end, too, where none of their own has it."""
+    router = application.router
+    not_found = router.default
+
+    async def without_slash(scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        if path.endswith("/") and path.startswith(PUBLISHED):
+            await router.app({**scope, "path": path.rstrip("/")}, receive, send)
+        else:
+            await not_found(scope, receive, send)
+
+    router.default = without_slash
 
 
 def _add_page(application: FastAPI) -> None:
     application.mount("/static", StaticFiles(directory=STATIC), name="static")
 
     @application.get("/", include_in_schema=False)
+    @application.get("/ui", include_in_schema=False)
     def root() -> RedirectResponse:
         return RedirectResponse("/ui/")
 

@@ -33,7 +33,7 @@ from runtime.tasks import TaskScope
 from runtime.watchdog import Watchdog
 from web.application import create_application
 from web.certificates import Certificates
-from web.serving import STOP_S, ConnectionLimits, LimitedHttp, WebServer, quiet_server_log
+from web.serving import STOP_S, ConnectionLimits, LimitedHttp, WebServer, quiet_libraries
 from web.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(settings: WebSettings, client: ClientSettings, ready_fd: int = NO_DESCRI
     output."""
     fill_standard_descriptors()
     log_lines(settings.barnabas_log_level, settings.barnabas_log_format)
-    quiet_server_log()
+    quiet_libraries()
     raise_open_files_limit()
     try:
         listener = _listen(settings.barnabas_web_host, settings.barnabas_web_port)

@@ -37,6 +37,13 @@ PIPELINED_MAX: Final = 20
 """Requests of one connection that wait for the answer to the one before; clients of today send none."""
 HANDSHAKE_S: Final = 10
 BACKLOG: Final = 1024
+QUIET_LOGGERS: Final = {
+    "httpcore": "WARN",
+    "httpx": "WARN",
+    "uvicorn.access": "FATAL",
+    "uvicorn.error": "ERROR",
+}
+"""The least level that the loggers of libraries log."""
 STOP_S: Final = 5
 _TOO_LONG: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _ACCEPT_PAUSE_S: Final = 0.1
@@ -271,8 +278,9 @@ class WebServer(uvicorn.Server):
         yield
 
 
-def quiet_server_log() -> None:
-    """Leave out what uvicorn logs of every stop, and of every client that sends no HTTP."""
-    for name in ("uvicorn.error", "uvicorn.access"):
+def quiet_libraries() -> None:
+    """Leave out what uvicorn logs of every stop, and of every client that sends no HTTP, and httpx of every request with its
+    address, whose query may have what nobody else should read. A level in `barnabas.log.level` holds."""
+    for name, level in QUIET_LOGGERS.items():
         if logging.getLogger(name).level == logging.NOTSET:
-            logging.getLogger(name).setLevel(LEVELS["FATAL"] if name.endswith("access") else LEVELS["ERROR"])
+            logging.getLogger(name).setLevel(LEVELS[level])

@@ -278,14 +278,13 @@ class AsyncClusterClient:
         return -1 if partition is None else partition.leader_epoch
 
     async def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has, when a broker has said it. Raises KafkaError, where that may not pass."""
-        while True:
-            self._topics[topic] = None
-            if topic in self.view.topics:
-                return len(self.view.topics[topic].partitions)
-            await self.refresh()
-            if topic not in self.view.topics:
-                self._raise_for(topic)
+        """Return how many partitions a topic has, when a broker has said it. Raises KafkaError, where that may not pass, or has
+        not passed in the client's time for operations: UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist;
+        ClusterUnavailable, when no broker has answered the last question in this time."""
+        self._topics[topic] = None
+        if topic not in self.view.topics:
+            await self._find(topic)
+        return len(self.view.topics[topic].partitions)
 
     def watch_topics(self, topics: Iterable[str]) -> None:
         """Ask about these, too, whenever brokers are asked about topics, which is done now when the last answer is old."""
@@ -302,6 +301,34 @@ class AsyncClusterClient:
 
     def forget_coordinator(self, kind: KeyKind, key: str) -> None:
         self.view.forget_coordinators(int(kind.value), [key])
+
+    async def _find(self, topic: str) -> None:
+        """Return when a broker has told of the topic. Raises KafkaError, ClusterUnavailable, and stops asking about it."""
+        try:
+            async with asyncio.timeout(self._api_timeout_ms / 1000):
+                while topic not in self.view.topics:
+                    self._topics[topic] = None
+                    await self.refresh()
+                    if topic not in self.view.topics:
+                        self._raise_for(topic)
+        except TimeoutError:
+            self._topics.pop(topic, None)
+            raise self._not_found(topic) from None
+        except KafkaError:
+            self._topics.pop(topic, None)
+            raise
+
+    def _not_found(self, topic: str) -> KafkaError | ClusterUnavailable:
+        """Return why a topic was not found in time."""
+        waited = f"after {self._api_timeout_ms / 1000:g} s of attempts"
+        if self._failures or self._refreshed_s == float("-inf"):
+            return ClusterUnavailable(f"no broker tells of topic {topic}, {waited}")
+        try:
+            self.view.leader((topic, 0))
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return KafkaError(error.code, f"{error.message}, {waited}")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} does not exist, {waited}")
 
     def _raise_for(self, topic: str) -> None:
         try:

@@ -10,6 +10,9 @@ from fastapi import APIRouter, Request
 from barnabas.embedded import EmbeddedBroker
 from tests.web.running import WRITES, app_client, running_web
 
+PLAIN = {"content-type": "application/octet-stream"}
+V2 = {"content-type": "application/vnd.kafka.v2+json"}
+
 
 async def test_it_says_who_asks_and_what_is_allowed() -> None:
     with EmbeddedBroker() as broker:
@@ -27,15 +30,30 @@ async def test_an_error_has_the_form_of_its_interface() -> None:
         assert (await client.get("/v3/nothing")).json() == {"error_code": 404, "message": "Not Found"}
 
 
+async def test_addresses_of_published_interfaces_may_end_with_a_slash_and_nobody_is_sent_to_a_host_of_the_request() -> (
+    None
+):
+    settings = WRITES | {"barnabas.web.allowed.hosts": "other.example"}
+    with EmbeddedBroker(topics={"orders": 1}) as broker:
+        async with app_client(broker.bootstrap_servers, settings) as client:
+            for path in ("/topics", "/topics/orders", "/brokers", "/v3/clusters"):
+                bare, slash = await client.get(path), await client.get(f"{path}/")
+                assert (bare.status_code, bare.content) == (slash.status_code, slash.content), path
+                assert bare.is_success, path
+            created = await client.post("/consumers/readers/", json={"name": "one"}, headers=V2)
+            assert created.json()["instance_id"] == "one"
+            for path, status in {"/v3/nothing/": 404, "/api/session/": 404, "/static": 404, "/ui": 307}.items():
+                response = await client.get(path, headers={"host": "other.example"})
+                assert response.status_code == status, path
+                assert response.headers.get("location", "/ui/") == "/ui/", path
+
+
 def test_a_process_serves_until_it_is_told_to_stop() -> None:
     with EmbeddedBroker() as broker:
         with running_web(broker.bootstrap_servers) as web:
             assert httpx.get(f"{web.url}/", follow_redirects=True).url.path == "/ui/"
             assert httpx.get(f"{web.url}/api/session").json()["user"] == "ANONYMOUS"
         assert web.process.returncode == 0
-
-
-PLAIN = {"content-type": "application/octet-stream"}
 
 
 async def test_a_body_that_is_too_long_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -10,13 +11,22 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 import uvicorn
 
 from runtime.tasks import TaskScope
 from runtime.tls.context import server_context
 from tests.tls_certificates import authority, material
-from web.serving import HEADERS_MAX_BYTES, PIPELINED_MAX, ConnectionLimits, LimitedHttp, WebServer
+from web.serving import (
+    HEADERS_MAX_BYTES,
+    PIPELINED_MAX,
+    QUIET_LOGGERS,
+    ConnectionLimits,
+    LimitedHttp,
+    WebServer,
+    quiet_libraries,
+)
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n"
 SHORT = ConnectionLimits(3, 0.05, 0.05)
@@ -203,3 +213,16 @@ async def until(is_true: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not is_true():  # noqa: ASYNC110  the server tells nobody
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("chosen", "is_logged"), [(logging.NOTSET, False), (logging.INFO, True)])
+async def test_requests_to_others_are_logged_only_where_the_settings_say_so(
+    chosen: int, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for name in QUIET_LOGGERS:
+        caplog.set_level(chosen, logger=name)
+    quiet_libraries()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
+        await client.get("http://registry.example/?token=hidden")
+    assert ("hidden" in caplog.text) is is_logged

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 router = v3_router("Cluster (v3)")
 
 
-@router.get("/clusters/", include_in_schema=False)  # as Confluent's examples write it
 @router.get("/clusters", response_model=ClusterDataList)
 async def list_clusters(cluster: Cluster, parts: Parts) -> Response:
     """List the clusters: the one that this process is a client of."""

@@ -130,6 +130,25 @@ async def test_topics_that_exist_are_found_and_others_are_not(world: World) -> N
 
 
 @simulated(1)
+async def test_partitions_of_a_topic_that_does_not_exist_are_asked_for_until_the_time_is_over(world: World) -> None:
+    client = world.client(api_timeout_ms=5_000)
+    assert await client.partition_count("orders") == 2
+    began_s = now_s()
+    with pytest.raises(KafkaError, match="topic nothing does not exist, after 5 s") as caught:
+        await client.partition_count("nothing")
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert now_s() - began_s == pytest.approx(5)
+    waiting = asyncio.ensure_future(client.partition_count("late"))
+    await asyncio.sleep(2)
+    world.cluster.leaders["late", 0] = 1
+    assert await waiting == 1
+    world.cluster.down |= {0, 1, 2}
+    with pytest.raises(ClusterUnavailable, match="no broker tells of topic nothing, after 5 s"):
+        await client.partition_count("nothing")
+    await client.close()
+
+
+@simulated(1)
 async def test_leaders_are_asked_side_by_side_and_found_again_when_they_move(world: World) -> None:
     world.cluster.slow |= {0: 1.0, 1: 1.0, 2: 1.0}
     client = world.client()
