@@ -28,6 +28,7 @@ PACKAGES = (
     "runtime",
     "security",
     "storage",
+    "web",
 )
 EFFECTS = ("asyncio", "socket", "time", "random", "threading", "select", "subprocess")
 DECLARATION = re.compile(r"\bPure[.:;]|\bNo IO\b")
@@ -109,5 +110,12 @@ def test_the_cores_say_that_they_are_pure() -> None:
         "storage.log.removal.retention_rules",
         "storage.log.validation",
         "storage.segments.txn_index",
+        "web.access.origins",
+        "web.access.sessions",
+        "web.history.series",
+        "web.messages.conditions",
+        "web.messages.scan",
+        "web.rest_v3.records.json_stream",
+        "web.schemas.avro",
     }
     assert expected <= set(declared_pure())

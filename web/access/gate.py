@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 
 from protocol.errors import KafkaError
 from web.access.headers import with_headers
-from web.access.origins import CSRF_HEADER, OAUTH_CALLBACK, Asked, problem_of
+from web.access.origins import CSRF_HEADER, OAUTH_CALLBACK, IncomingRequest, problem_of
 from web.access.proxies import is_loopback
 from web.errors import HttpProblem
 
@@ -55,7 +55,7 @@ class Gate:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        asked: Asked | None = None
+        asked: IncomingRequest | None = None
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -96,7 +96,7 @@ class Gate:
             )
         return sender
 
-    async def _caller(self, asked: Asked, headers: Headers, sender: Sender) -> Caller:
+    async def _caller(self, asked: IncomingRequest, headers: Headers, sender: Sender) -> Caller:
         """Raises HttpProblem; KafkaError, OSError when brokers cannot be asked about a login."""
         access = self._access
         session_id = access.cookie.value(headers.getlist("cookie"), sender.scheme)
@@ -125,14 +125,14 @@ def _is_short(headers: Headers) -> bool:
     return length.isascii() and length.isdigit() and len(length) < 8 and int(length) <= OPEN_BODY_BYTES_MAX
 
 
-def _asked(scope: Scope, headers: Headers, scheme: str) -> Asked:
+def _asked(scope: Scope, headers: Headers, scheme: str) -> IncomingRequest:
     """Raises HttpProblem for a header that is there twice."""
     for name in _ONCE:
         if len(headers.getlist(name)) > 1:
             raise HttpProblem(400, f"the header {name} is there twice", code="INVALID")
     if "host" not in headers:
         raise HttpProblem(400, "the header Host is missing", code="INVALID")
-    return Asked(
+    return IncomingRequest(
         method=scope["method"],
         path=scope["path"],
         scheme=scheme,

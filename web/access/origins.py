@@ -38,7 +38,7 @@ _FORM_TYPES: Final = ("", "application/x-www-form-urlencoded", "multipart/form-d
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class IncomingRequest:
     """A request, as far as it matters here. A header that is not there is None."""
 
     method: str
@@ -99,7 +99,7 @@ class OwnHosts:
         return found is not None and found in (self._base, _origin(f"{scheme}://{host}"))
 
 
-def problem_of(asked: Asked, hosts: OwnHosts, csrf: str | None) -> str | None:
+def problem_of(asked: IncomingRequest, hosts: OwnHosts, csrf: str | None) -> str | None:
     """Return why a request is refused, None if it is not. `csrf` is the secret that the page has, None where no request of a
     browser has any right to change something."""
     if not hosts.includes(asked.host, asked.scheme):

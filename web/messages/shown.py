@@ -40,7 +40,7 @@ class Format(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownText:
     """`size_bytes` is that of what is stored; `is_cut`: the text is its beginning only. `note` says why it is not
     shown as was asked."""
 
@@ -69,13 +69,15 @@ Decode = Callable[[bytes], Decoded | None]
 """Returns None for bytes that are not of its kind."""
 
 
-def shown(data: bytes, wanted: Format, max_bytes: int, decoded: Decoded | None = None) -> Shown:
+def shown(data: bytes, wanted: Format, max_bytes: int, decoded: Decoded | None = None) -> ShownText:
     """Return how bytes are shown. `decoded` is what a decoder made of them, if one did."""
     note = ""
     if decoded is not None and wanted in (Format.AUTO, Format.SCHEMA, Format.INTERNAL):
         if decoded.text is not None:
             text = decoded.text[:max_bytes].encode("utf-8", "replace").decode()  # JSON may have half a character
-            return Shown(decoded.kind, text, len(data), len(text) < len(decoded.text), decoded.schema_id, decoded.note)
+            return ShownText(
+                decoded.kind, text, len(data), len(text) < len(decoded.text), decoded.schema_id, decoded.note
+            )
         note = decoded.note
     elif wanted in (Format.SCHEMA, Format.INTERNAL):
         note = "the bytes do not begin as those of a schema do" if wanted is Format.SCHEMA else "its form is not known"
@@ -95,7 +97,7 @@ def shown(data: bytes, wanted: Format, max_bytes: int, decoded: Decoded | None =
     return replace(made, note=note, schema_id=None if decoded is None else decoded.schema_id)
 
 
-def text_of(data: bytes, max_bytes: int, *, any_text: bool = False) -> Shown | None:
+def text_of(data: bytes, max_bytes: int, *, any_text: bool = False) -> ShownText | None:
     """Return bytes as text; None where they are no UTF-8, or have control characters and not `any_text` is wanted."""
     is_cut = len(data) > max_bytes
     try:
@@ -104,12 +106,12 @@ def text_of(data: bytes, max_bytes: int, *, any_text: bool = False) -> Shown | N
         return None
     if not any_text and _CONTROL.search(text):
         return None
-    return Shown("text", text, len(data), is_cut)
+    return ShownText("text", text, len(data), is_cut)
 
 
-def hex_of(data: bytes, max_bytes: int) -> Shown:
+def hex_of(data: bytes, max_bytes: int) -> ShownText:
     cut = data[: max_bytes // 2]
-    return Shown("hex", cut.hex(), len(data), len(cut) < len(data))
+    return ShownText("hex", cut.hex(), len(data), len(cut) < len(data))
 
 
 def is_json(data: bytes, *, any_value: bool = False) -> bool:

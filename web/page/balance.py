@@ -15,7 +15,7 @@ from tools.balance.survey import survey
 from web.balancing.balances import State
 from web.cluster.long_work import carry_out
 from web.errors import HttpProblem
-from web.page.routing import Asked, page_router
+from web.page.routing import RequestBody, page_router
 from web.requests import WRITING, Asking, Cluster, Parts
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class BrokerChange(BaseModel):
     after: BrokerAmounts
 
 
-class PlannedMove(BaseModel):
+class BalanceMove(BaseModel):
     topic: str
     partition: int
     before: list[int]
@@ -51,7 +51,7 @@ class PlannedMove(BaseModel):
     copied_bytes: int
 
 
-class PlanOptions(Asked):
+class PlanOptions(RequestBody):
     """`topics` may be moved, all when there are none (`orders-*` is each that begins so). Replicas leave the brokers of
     `drain`, and those of `exclude` stay as they are. Bytes and rates that differ less than `threshold_percent` from the mean
     are even."""
@@ -68,12 +68,12 @@ class PlanAnswer(BaseModel):
 
     plan_id: str
     brokers: list[BrokerChange]
-    moves: list[PlannedMove]
+    moves: list[BalanceMove]
     copied_bytes: int
     notes: list[str]
 
 
-class StartRequest(Asked):
+class StartRequest(RequestBody):
     plan_id: str
     throttle_bytes_per_s: int | None = Field(None, ge=1)
     batch_size: int = Field(BATCH, ge=1)
@@ -139,7 +139,7 @@ def _plan_answer(name: str, found: BalancePlan) -> PlanAnswer:
         plan_id=name,
         brokers=[BrokerChange(**row) for row in document["brokers"]],
         moves=[
-            PlannedMove(
+            BalanceMove(
                 topic=move.key[0],
                 partition=move.key[1],
                 before=list(move.before),

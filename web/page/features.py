@@ -8,7 +8,7 @@ from client.admin import features as feature_steps
 from client.admin import groups as group_steps
 from client.admin.features import LevelChange
 from client.admin.groups import CONSUMER
-from web.page.routing import Asked, page_router
+from web.page.routing import RequestBody, page_router
 from web.requests import WRITING, Cluster
 
 router = page_router("Features")
@@ -29,7 +29,7 @@ class FeatureList(BaseModel):
     stopping: list[str]
 
 
-class NewLevel(Asked):
+class NewLevel(RequestBody):
     name: str
     level: int = Field(ge=0, le=32_767)
 

@@ -24,7 +24,7 @@ from tools.group_lag import PartitionLag, known_lag, lags
 from tools.group_targets import OffsetTarget, new_offsets
 from tools.placement import described, partition_rows
 from web.errors import HttpProblem
-from web.page.routing import Asked, PartitionName, page_router
+from web.page.routing import PartitionName, RequestBody, page_router
 from web.requests import WRITING, Cluster, Parts
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ class Group(BaseModel):
     partitions: list[Lag]
 
 
-class NamedGroup(Asked):
+class NamedGroup(RequestBody):
     group: str
 
 
-class OffsetReset(Asked):
+class OffsetReset(RequestBody):
     """Where to, of all partitions that the group has committed, or of those of `topics`, or of `partitions`. `value` is an
     offset, a number of records to shift by, or a time in ms since 1970. Without `execute` nothing is changed."""
 
@@ -132,15 +132,15 @@ class NewOffsets(BaseModel):
     changed: bool
 
 
-class OffsetDeletion(Asked):
+class OffsetDeletion(RequestBody):
     group: str
     partitions: list[PartitionName]
 
 
-class MemberRemoval(Asked):
+class MemberRemoval(RequestBody):
     """A static member is named by its instance id, any other by its member id."""
 
-    class Name(Asked):
+    class Name(RequestBody):
         member_id: str
         instance_id: str | None = None
 

@@ -23,7 +23,7 @@ from tools.reassignment.beginning import begin, check_brokers, spread_plan, thro
 from tools.reassignment.reassignments import ReplicaPlace, alter, moving, places
 from tools.reassignment.throttles import remove_throttles
 from web.errors import HttpProblem
-from web.page.routing import Asked, PartitionName, page_router
+from web.page.routing import PartitionName, RequestBody, page_router
 from web.requests import WRITING, Cluster
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Reassignments(BaseModel):
     unknown: str | None
 
 
-class PlanRequest(Asked):
+class PlanRequest(RequestBody):
     """Topics whose replicas are to be spread over these brokers and their racks."""
 
     topics: list[str] = Field(min_length=1)
@@ -81,7 +81,7 @@ class NewReplicas(PartitionName):
     replicas: list[int] = Field(min_length=1)
 
 
-class ReassignRequest(Asked):
+class ReassignRequest(RequestBody):
     """`throttle_bytes_per_s` limits what brokers send each other. `additional` begins beside other moves."""
 
     partitions: list[NewReplicas] = Field(min_length=1)
@@ -89,7 +89,7 @@ class ReassignRequest(Asked):
     additional: bool = False
 
 
-class CancelRequest(Asked):
+class CancelRequest(RequestBody):
     """Without `partitions` all that are moving."""
 
     partitions: list[PartitionName] | None = None
@@ -121,7 +121,7 @@ class Leaders(BaseModel):
     others: list[Misled]
 
 
-class ElectionRequest(Asked):
+class ElectionRequest(RequestBody):
     """`unclean` also elects a replica that was not in sync, which loses records; it names its partitions."""
 
     kind: Literal["preferred", "unclean"] = "preferred"

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from client.admin import quotas as quota_steps
 from web.errors import HttpProblem
-from web.page.routing import Asked, page_router
+from web.page.routing import RequestBody, page_router
 from web.requests import WRITING, Cluster
 
 router = page_router("Quotas")
@@ -16,7 +16,7 @@ _KINDS = (("user", "user"), ("client-id", "client_id"), ("ip", "ip"))
 FiniteNumber = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Entity(Asked):
+class Entity(RequestBody):
     """Whose quotas: a user, a client, both together, or an address. A null is all that have none of their own; what is not
     named is no part of it."""
 
@@ -45,7 +45,7 @@ class QuotaList(BaseModel):
     entries: list[Quotas]
 
 
-class QuotaChange(Asked):
+class QuotaChange(RequestBody):
     """A value of null removes a quota."""
 
     entity: Entity

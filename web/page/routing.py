@@ -24,13 +24,13 @@ class ProblemBody(BaseModel):
     error: Problem
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """A body of a request: a name that is not known is an error, since it would change nothing."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class PartitionName(Asked):
+class PartitionName(RequestBody):
     topic: str
     partition: int
 

@@ -16,7 +16,7 @@ from protocol.messages.describe_producers import ProducerState
 from tools.open_transactions import OPEN_STATES, hanging, key_of, producer_rows, transaction_document
 from tools.placement import described, partition_rows
 from web.errors import HttpProblem
-from web.page.routing import Asked, page_router
+from web.page.routing import RequestBody, page_router
 from web.requests import WRITING, Cluster, Parts
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ProducerList(BaseModel):
     leaderless: list[str]
 
 
-class Abortion(Asked):
+class Abortion(RequestBody):
     """The transaction of a producer that begins at an offset of a partition, as the list of those that hang tells it."""
 
     topic: str

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from client.admin import scram_users
 from security.sasl.scram import DEFAULT_ITERATIONS, MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SALT_BYTES
-from web.page.routing import Asked, page_router
+from web.page.routing import RequestBody, page_router
 from web.requests import WRITING, Cluster, Parts
 
 router = page_router("Users")
@@ -32,7 +32,7 @@ class UserList(BaseModel):
     users: list[User]
 
 
-class NewCredential(Asked):
+class NewCredential(RequestBody):
     """Of a user who is new, or whose password changes."""
 
     name: str = Field(min_length=1)
@@ -41,7 +41,7 @@ class NewCredential(Asked):
     iterations: int = Field(DEFAULT_ITERATIONS, ge=MIN_ITERATIONS, le=MAX_ITERATIONS)
 
 
-class UserDeletion(Asked):
+class UserDeletion(RequestBody):
     """Without `mechanisms` the user loses all."""
 
     name: str

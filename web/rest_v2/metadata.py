@@ -13,7 +13,7 @@ from web.cluster.user_cluster import UserCluster
 from web.requests import Cluster
 from web.rest_v2.errors import partition_not_found, topic_not_found
 from web.rest_v2.forms import V2Response, v2_router
-from web.rest_v2.models import Brokers, PartitionOffsets, PartitionState, Replica, TopicState
+from web.rest_v2.models import Brokers, PartitionOffsets, PartitionReplica, PartitionState, TopicState
 
 router = v2_router()
 
@@ -82,7 +82,7 @@ def _state(row: MetadataResponsePartition) -> PartitionState:
         partition=row.partition_index,
         leader=row.leader_id,
         replicas=[
-            Replica(broker=each, leader=each == row.leader_id, in_sync=each in row.isr_nodes)
+            PartitionReplica(broker=each, leader=each == row.leader_id, in_sync=each in row.isr_nodes)
             for each in row.replica_nodes
         ],
     )

@@ -50,7 +50,7 @@ class ProduceResponse(BaseModel):
     value_schema_id: int | None = None
 
 
-class Replica(BaseModel):
+class PartitionReplica(BaseModel):
     broker: int
     leader: bool
     in_sync: bool
@@ -61,7 +61,7 @@ class PartitionState(BaseModel):
 
     partition: int
     leader: int
-    replicas: list[Replica]
+    replicas: list[PartitionReplica]
 
 
 class TopicState(BaseModel):

@@ -2,7 +2,7 @@
 Protobuf.
 
     registry = SchemaRegistry(http, ["http://registry:8081"], clock)
-    decoded = await registry.decode(record.value)         Decoded(value, schema_id, kind, name)
+    decoded = await registry.decode(record.value)         RegistryValue(value, schema_id, kind, name)
     decoded = registry.decode_known(record.value)         at once; None while its schema has not been asked for
 
 Rules: decoders are pure, and what they return is JSON that any client reads: no NaN, no infinity. A record and a schema may be

@@ -41,7 +41,7 @@ class RegisteredSchema:
     references: tuple[ReferencedSchema, ...] = ()
 
 
-class Decoded(NamedTuple):
+class RegistryValue(NamedTuple):
     """`value` is what `json.dumps` takes. `name` is that of the record or message, empty where there is none."""
 
     value: Any

@@ -21,12 +21,12 @@ import httpx
 from config.web import WebSettings
 from runtime.clock import Clock
 from web.schemas.contract import (
-    Decoded,
     DecodeError,
     Decoder,
     ReferencedSchema,
     RegisteredSchema,
     RegistryUnavailable,
+    RegistryValue,
     SchemaKind,
 )
 from web.schemas.decoders import decoder_of
@@ -84,14 +84,14 @@ class SchemaRegistry:
         self._asked: dict[int, asyncio.Lock] = {}
         self._requests = asyncio.Semaphore(MAX_REQUESTS)
 
-    async def decode(self, data: bytes, *, is_exact: bool = False) -> Decoded:
+    async def decode(self, data: bytes, *, is_exact: bool = False) -> RegistryValue:
         """Return what a key or value says; `is_exact` as in `Decoder.decode`. Raises DecodeError, RegistryUnavailable."""
         found = self._framed(data)
         if found.schema_id not in self._decoders:
             await self._fetch(found.schema_id)
         return self._decoded(found, is_exact=is_exact)
 
-    def decode_known(self, data: bytes, *, is_exact: bool = False) -> Decoded | None:
+    def decode_known(self, data: bytes, *, is_exact: bool = False) -> RegistryValue | None:
         """Return it without asking the registry; None where `decode` would. Raises DecodeError,
         RegistryUnavailable while it is known to be."""
         found = self._framed(data)
@@ -110,11 +110,11 @@ class SchemaRegistry:
             )
         return found
 
-    def _decoded(self, found: Framed, *, is_exact: bool) -> Decoded:
+    def _decoded(self, found: Framed, *, is_exact: bool) -> RegistryValue:
         self._decoders.move_to_end(found.schema_id)
         decoder, kind = self._decoders[found.schema_id]
         value, name = decoder.decode(found.payload, is_exact=is_exact)
-        return Decoded(value, found.schema_id, kind, name)
+        return RegistryValue(value, found.schema_id, kind, name)
 
     # --- schemas ---
 

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from web.access.origins import Asked, OwnHosts, problem_of
+from web.access.origins import IncomingRequest, OwnHosts, problem_of
 
 BASE = "https://kafka.example.com"
 HOSTS = OwnHosts(BASE, ["10.1.1.1:8443", "other.example.com"])
 CSRF = "the-secret"
-GET = Asked("GET", "/api/topics", "https", "kafka.example.com")
+GET = IncomingRequest("GET", "/api/topics", "https", "kafka.example.com")
 CURL = replace(GET, method="POST", user_agent="curl/8.5", content_type="application/json", has_body=True)
 PAGE = replace(CURL, user_agent="Mozilla/5.0", origin=BASE, fetch_site="same-origin", csrf=CSRF)
-LINK = Asked("GET", "/ui/topics", "https", "kafka.example.com", fetch_site="cross-site", user_agent="Mozilla/5.0")
+LINK = IncomingRequest(
+    "GET", "/ui/topics", "https", "kafka.example.com", fetch_site="cross-site", user_agent="Mozilla/5.0"
+)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ LINK = Asked("GET", "/ui/topics", "https", "kafka.example.com", fetch_site="cros
     ],
     ids=repr,
 )
-def test_what_is_let_in(asked: Asked) -> None:
+def test_what_is_let_in(asked: IncomingRequest) -> None:
     assert problem_of(asked, HOSTS, CSRF) is None
 
 
@@ -93,5 +95,5 @@ def test_what_is_let_in(asked: Asked) -> None:
     ],
     ids=repr,
 )
-def test_what_is_refused(asked: Asked) -> None:
+def test_what_is_refused(asked: IncomingRequest) -> None:
     assert problem_of(asked, HOSTS, CSRF) is not None

@@ -31,7 +31,7 @@ _HEADER_FIELDS: Final = frozenset({"name", "value"})
 _SCHEMA_TYPES: Final = ("AVRO", "JSONSCHEMA", "PROTOBUF")
 
 
-class NewRecord(NamedTuple):
+class RecordToSend(NamedTuple):
     """`partition` and `timestamp_ms` are None where the producer chooses them."""
 
     key: bytes | None
@@ -51,7 +51,7 @@ class NewRecord(NamedTuple):
         return size_bytes
 
 
-def new_record(fields: dict[str, Any]) -> NewRecord:
+def new_record(fields: dict[str, Any]) -> RecordToSend:
     """Return the record that an object describes. Raises HttpProblem."""
     if not _FIELDS.issuperset(fields):
         raise _refused(f"there is no field {', '.join(sorted(fields.keys() - _FIELDS))} of a record")
@@ -65,10 +65,10 @@ def new_record(fields: dict[str, Any]) -> NewRecord:
         raise HttpProblem(404, "A partition has no number below 0.", number=UNKNOWN_PARTITION)
     timestamp = fields.get("timestamp")
     timestamp_ms = None if timestamp is None else _timestamp_ms(timestamp)
-    return NewRecord(key, value, headers, partition, timestamp_ms, key_type, value_type)
+    return RecordToSend(key, value, headers, partition, timestamp_ms, key_type, value_type)
 
 
-def report_of(cluster_id: str, record: NewRecord, delivered: Delivered) -> ProduceReport:
+def report_of(cluster_id: str, record: RecordToSend, delivered: Delivered) -> ProduceReport:
     """Return what is told of a record that is stored."""
     report: ProduceReport = {
         "error_code": 200,

@@ -16,7 +16,7 @@ from protocol.errors import ErrorCode, KafkaError
 from web.errors import HttpProblem
 from web.rest_v3.asked import AskedCluster
 from web.rest_v3.errors import problem_of
-from web.rest_v3.records.record import NewRecord, new_record, report_of
+from web.rest_v3.records.record import RecordToSend, new_record, report_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,7 +34,7 @@ SENDING_S: Final = 60.0
 class Sent(NamedTuple):
     """A record whose delivery is under way."""
 
-    record: NewRecord
+    record: RecordToSend
     delivery: asyncio.Future[Delivered]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from client.event_loop.producer import Delivered
 from web.errors import HttpProblem
-from web.rest_v3.records.record import NewRecord, new_record, report_of, text_of
+from web.rest_v3.records.record import RecordToSend, new_record, report_of, text_of
 
 
 def binary(data: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def test_all_fields() -> None:
         "timestamp": "2021-02-05T20:14:42.25+01:00",
     }
     headers = [("a", b"\1"), ("a", None), ("b", None)]
-    record = NewRecord(b"k", None, headers, 3, 1612552482250, "STRING", None)
+    record = RecordToSend(b"k", None, headers, 3, 1612552482250, "STRING", None)
     assert new_record(fields) == record
     assert report_of("c", record, Delivered("t", 3, 9, 1612552482250)) == {
         "error_code": 200,
