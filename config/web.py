@@ -133,6 +133,18 @@ class WebSettings(SettingTable):
         "barnabas.web.request.timeout.ms", INT, 30 * SECOND_MS, at_least(SECOND_MS),
         doc="Time within which a client sends the headers of a request, or the next part of its body, and takes the next part "
         "of an answer; else its connection is closed.")  # fmt: skip
+    barnabas_web_search_bytes_per_second: int = setting(
+        "barnabas.web.search.bytes.per.second", INT, 32 * MiB, at_least(1),
+        doc="How many bytes a second all searches, live views and downloads together read from brokers at most.")  # fmt: skip
+    barnabas_web_search_max: int = setting(
+        "barnabas.web.search.max", INT, 20, at_least(1),
+        doc="How many searches and downloads run at most at a time.")  # fmt: skip
+    barnabas_web_search_max_ms: int = setting(
+        "barnabas.web.search.max.ms", INT, 600_000, at_least(1),
+        doc="After how long a search pauses, until its user goes on with it.")  # fmt: skip
+    barnabas_web_session_idle_ms: int = setting(
+        "barnabas.web.session.idle.ms", LONG, 30 * 60_000, at_least(1_000),
+        doc="Time after which somebody who does nothing on the page is logged out.")  # fmt: skip
     barnabas_web_ssl_cipher_suites: tuple[str, ...] = setting(
         "barnabas.web.ssl.cipher.suites", LIST, (), doc="As ssl.cipher.suites of a broker.")  # fmt: skip
     barnabas_web_ssl_enabled_protocols: tuple[str, ...] = setting(
@@ -154,22 +166,10 @@ class WebSettings(SettingTable):
         "barnabas.web.ssl.keystore.password", PASSWORD, None, doc="The password of this file.")  # fmt: skip
     barnabas_web_ssl_keystore_type: str | None = setting(
         "barnabas.web.ssl.keystore.type", STRING, None, doc="Its type, which is also seen from the file.")  # fmt: skip
-    barnabas_web_session_idle_ms: int = setting(
-        "barnabas.web.session.idle.ms", LONG, 30 * 60_000, at_least(1_000),
-        doc="Time after which somebody who does nothing on the page is logged out.")  # fmt: skip
     barnabas_web_trusted_proxies: tuple[str, ...] = setting(
         "barnabas.web.trusted.proxies", LIST, (),
         doc="Addresses of proxies in front, or networks such as 10.1.0.0/16: what they say in X-Forwarded-* about the client "
         "is believed. Off loopback without TLS and login only they may connect.")  # fmt: skip
-    barnabas_web_search_bytes_per_second: int = setting(
-        "barnabas.web.search.bytes.per.second", INT, 32 * MiB, at_least(1),
-        doc="How many bytes a second all searches, live views and downloads together read from brokers at most.")  # fmt: skip
-    barnabas_web_search_max: int = setting(
-        "barnabas.web.search.max", INT, 20, at_least(1),
-        doc="How many searches and downloads run at most at a time.")  # fmt: skip
-    barnabas_web_search_max_ms: int = setting(
-        "barnabas.web.search.max.ms", INT, 600_000, at_least(1),
-        doc="After how long a search pauses, until its user goes on with it.")  # fmt: skip
     barnabas_web_write_enable: bool = setting(
         "barnabas.web.write.enable", BOOLEAN, False,
         doc="Whether the page and its HTTP interface may change anything, records included; else they only read.")  # fmt: skip

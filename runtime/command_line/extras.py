@@ -27,5 +27,21 @@ class Extra:
 CLI = Extra("cli", frozenset({"confluent_kafka"}))
 SPARK = Extra("spark", frozenset({"numpy", "pyarrow", "pyspark"}))
 WEB = Extra(
-    "web", frozenset({"authlib", "fastapi", "fastavro", "google", "httptools", "httpx", "starlette", "uvicorn"})
+    "web",
+    frozenset(
+        {
+            "authlib",
+            "fastapi",
+            "fastavro",
+            "google",
+            "httptools",
+            "httpx",
+            "jsonpath_rfc9535",
+            "pydantic",
+            "pydantic_core",
+            "starlette",
+            "typing_extensions",
+            "uvicorn",
+        }
+    ),
 )

@@ -8,6 +8,12 @@ from config.errors import ConfigError
 from config.web import WebSettings
 
 
+def test_the_rows_are_in_the_order_of_their_names() -> None:
+    rows = [name for name in WebSettings.__annotations__ if name != "sampling"]
+    assert len(rows) == len(WebSettings.definitions)
+    assert rows == sorted(rows)
+
+
 def test_where_the_schema_registry_is() -> None:
     assert WebSettings({}).schema_registry_url == ()
     given = "http://one:8081, https://two"

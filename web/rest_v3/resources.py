@@ -318,30 +318,28 @@ class ProducedPart(TypedDict):
     size: int
 
 
+class RecordPlace(TypedDict):
+    """The offset is -1 where the broker has not said it, as it had the record from an earlier attempt."""
+
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    offset: int
+    timestamp: str
+    key: NotRequired[ProducedPart]
+    value: NotRequired[ProducedPart]
+
+
 @_exactly
-class ProduceReport(TypedDict):
-    """`error_code` is 200. The offset is -1 where the broker has not said it, as it had the record from an earlier attempt."""
+class ProduceReport(RecordPlace):
+    """`error_code` is 200."""
 
     error_code: int
-    cluster_id: str
-    topic_name: str
-    partition_id: int
-    offset: int
-    timestamp: str
-    key: NotRequired[ProducedPart]
-    value: NotRequired[ProducedPart]
 
 
 @_exactly
-class BatchSuccess(TypedDict):
+class BatchSuccess(RecordPlace):
     id: str
-    cluster_id: str
-    topic_name: str
-    partition_id: int
-    offset: int
-    timestamp: str
-    key: NotRequired[ProducedPart]
-    value: NotRequired[ProducedPart]
 
 
 @_exactly
