@@ -130,7 +130,7 @@ interop-spark: $(DEV)/.spark
 
 interop-long: interop ## The long proofs, the same clients on Apache Kafka, and its recorded answers asked again
 	$(PY) -m pytest tests/interop --ignore=$(SPARK_TESTS) $(INTEROP) -m long
-	$(PY) -m pytest tests/differential tests/oracle tests/spark tests/broker tests/config tests/protocol tests/security $(INTEROP) -m oracle
+	$(PY) -m pytest tests/differential tests/oracle tests/spark tests/broker tests/config tests/protocol tests/security tests/web $(INTEROP) -m oracle
 	$(PY) -m pytest $(SPARK_TESTS) $(INTEROP) -m long
 	$(PY) -m pytest tests/robustness -o addopts="--strict-markers --strict-config --import-mode=importlib" -m slow --timeout 1800
 	$(PY) -m benchmarks.sizes

@@ -42,12 +42,15 @@ class BrokerRow(BaseModel):
 
 
 class BrokerList(BaseModel):
-    """`missing` are brokers that have replicas and are not there; `notes` say what is not known."""
+    """`missing` are brokers that have replicas and are not there; `replicas` and `behind` are of these, too; `notes` say what
+    is not known."""
 
     cluster_id: str | None
     brokers: list[BrokerRow]
     missing: list[int]
     partitions: int
+    replicas: int
+    behind: int
     topics: int
     notes: list[str]
 
@@ -98,6 +101,8 @@ async def brokers(cluster: Cluster, parts: Parts) -> BrokerList:
         brokers=rows,
         missing=sorted(replicas.keys() - layout.brokers.keys()),
         partitions=partitions,
+        replicas=replicas.total(),
+        behind=behind.total(),
         topics=len(layout.topics),
         notes=layout.notes,
     )

@@ -68,6 +68,7 @@ async def test_brokers_have_their_disks() -> None:
             [directory] = row["directories"]
             assert directory["total_bytes"] >= directory["usable_bytes"] > 0
             assert (found["missing"], found["topics"], found["partitions"]) == ([], 1, 3)
+            assert (found["replicas"], found["behind"]) == (3, 0)
 
 
 async def test_no_broker_is_a_plain_error() -> None:

@@ -41,7 +41,7 @@ export function Brokers() {
   return html`
     <${Polled} of=${brokers}>
       ${(data) => html`
-        ${data.missing.length > 0 && html`<p class="problem" role="alert">Brokers that hold replicas are missing:
+        ${data.missing.length > 0 && html`<p class="problem" role="alert">Brokers that hold replicas are missing:${" "}
           <strong>${data.missing.join(", ")}</strong>. What helps: start them, or move their replicas.</p>`}
         <${Notes} notes=${data.notes} />
         <${Table} caption="Brokers" columns=${COLUMNS} rows=${data.brokers} keyOf=${(row) => row.id} sort="id" search="Find brokers" />

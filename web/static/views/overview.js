@@ -22,8 +22,7 @@ export function Overview() {
 
 function Figures({ data }) {
   const sizes = data.brokers.map((each) => each.size_bytes).filter((each) => each !== null);
-  const replicas = data.brokers.reduce((sum, each) => sum + each.replicas, 0);
-  const behind = data.brokers.reduce((sum, each) => sum + each.behind, 0);
+  const { replicas, behind } = data;
   const controller = data.brokers.find((each) => each.is_controller);
   const size = sizes.length ? sizes.reduce((sum, each) => sum + each, 0) : null;
   return html`
