@@ -15,7 +15,7 @@ export function Account({ state }) {
     setBusy(false);
   };
   return html`
-    <span class="account" title="The user whose rights hold">${state.user}</span>
+    <span class="account" title="The user whose rights apply">${state.user}</span>
     ${state.wants_login && html`<button type="button" class="small" disabled=${isBusy} onClick=${logOut}>Log out</button>`}
   `;
 }

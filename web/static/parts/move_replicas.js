@@ -72,7 +72,7 @@ function moveBody(given, plan) {
 
 /** What moves from where to where; `moves` have topic, partition, before and after. */
 export function Plan({ moves }) {
-  if (moves.length === 0) return html`<p>Nothing is to be moved: the replicas are there already.</p>`;
+  if (moves.length === 0) return html`<p>Nothing has to move: the replicas are already on these brokers.</p>`;
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label="The plan">
       <table>

@@ -32,7 +32,7 @@ export function Settings({ path, of, session }) {
     {
       name: "change", label: "Change", value: () => "", isUnsorted: true,
       show: (row) => row.is_read_only
-        ? html`<span class="muted">only at a start</span>`
+        ? html`<span class="muted">only when the broker starts</span>`
         : html`<${ChangeButton} session=${session} class="small" aria-label="Change ${row.name}" onClick=${() => setEdited(row)}>Change</>`,
     },
   ]; // prettier-ignore

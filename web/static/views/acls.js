@@ -78,7 +78,7 @@ function Addition({ path, onClose, onDone }) {
   const isCluster = acl.resource_type === "CLUSTER";
   const wanted = isCluster ? { ...acl, resource_name: CLUSTER_NAME, pattern_type: "LITERAL" } : acl;
   return html`
-    <${ActionDialog} title="Add an ACL" action="Add the ACL" done="The ACL is there." run=${() => post(path, wanted)} onDone=${onDone} onClose=${onClose}>
+    <${ActionDialog} title="Add an ACL" action="Add the ACL" done="The ACL is added." run=${() => post(path, wanted)} onDone=${onDone} onClose=${onClose}>
       <${Field} label="Principal" required pattern=".+:.+" value=${acl.principal} onChange=${set("principal")} hint="User:alice, or User:* for everybody" />
       <div class="fields">
         <${Choice} label="Permission" value=${acl.permission} choices=${["ALLOW", "DENY"]} onChange=${set("permission")} />
@@ -99,7 +99,7 @@ function Removal({ path, acl, onClose, onDone }) {
     <${ActionDialog} title="Remove an ACL" action="Remove the ACL" isDangerous done="The ACL is removed."
       run=${() => del(withQuery(path, fieldsOf(acl)))} onDone=${onDone} onClose=${onClose}>
       <p>${sentenceOf(acl)}</p>
-      <p>The brokers follow within a moment, also for who is connected now.</p>
+      <p>The brokers apply this within a moment, also to clients that are connected now.</p>
     </>
   `;
 }

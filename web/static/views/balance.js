@@ -33,7 +33,7 @@ function Run({ run, refresh }) {
   const [isAsked, setAsked] = useState(false);
   if (run.state === null) return null;
   return html`
-    <section aria-label="The balance that was begun last" class="card">
+    <section aria-label="The last balance" class="card">
       <p role="status"><span class="tag ${STATES[run.state]}">${run.state}</span>${" "}
         ${run.done_count} of ${run.moves_count} partitions are moved${run.moving_count > 0 ? `, ${run.moving_count} are moving` : ""},
         ${" "}${bytes(run.copied_bytes)} of ${bytes(run.total_bytes)} copied</p>
@@ -42,7 +42,7 @@ function Run({ run, refresh }) {
         ${" "}${run.throttle_bytes_per_s === null ? "without a throttle" : `throttled to ${bytes(run.throttle_bytes_per_s)}/s`}.</p>
       ${run.failure && html`<${Problem} error=${{ message: run.failure }} />`}
       ${isRunning(run) && html`<${ChangeButton} session=${session} disabled=${run.state === "stopping"} onClick=${() => setAsked(true)}>Stop…</>`}
-      ${run.notes.length > 0 && html`<details><summary>What has happened</summary><ul>${run.notes.map((each) => html`<li>${each}</li>`)}</ul></details>`}
+      ${run.notes.length > 0 && html`<details><summary>What happened</summary><ul>${run.notes.map((each) => html`<li>${each}</li>`)}</ul></details>`}
     </section>
     ${isAsked &&
     html`<${ActionDialog} title="Stop the balance" action="Stop it" isDangerous run=${() => post("/api/balance/stop", {})} done="The balance ends."

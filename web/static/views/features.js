@@ -43,7 +43,7 @@ function Change({ feature, data, isFirst, onClose, onDone }) {
     <${ActionDialog} title="Level of ${feature.name}" action="Set the level" isDangerous done="The level is set."
       run=${() => post("/api/features", { name: feature.name, level: Number(level) })} onDone=${onDone} onClose=${onClose}>
       <${Field} label="Level" type="number" min="0" max=${feature.last_supported} required value=${level} onChange=${setLevel} />
-      ${isFirst && html`<p class="note">With a level above 0 brokers of Apache Kafka 3.9 can no longer join: one that runs or starts ends when it meets it.</p>`}
+      ${isFirst && html`<p class="note">With a level above 0 brokers of Apache Kafka 3.9 can no longer join: they stop when they read this level, whether they run or start.</p>`}
       ${isLower && feature.name === "group.version" && data.stopping.length > 0 &&
       html`<p class="note">These consumer groups stop: ${data.stopping.join(", ")}.</p>`}
     </>

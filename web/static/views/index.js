@@ -45,5 +45,5 @@ export const VIEWS = [
 export const NOT_FOUND = { path: "", title: () => "There is no such page", view: Missing };
 
 function Missing() {
-  return html`<p>Nothing is at this address. <a href=${pageUrl("/topics")}>The topics</a> are a place to begin.</p>`;
+  return html`<p>There is nothing at this address. <a href=${pageUrl("/topics")}>The topics</a> are a place to begin.</p>`;
 }

@@ -95,7 +95,7 @@ function Misled({ data, refresh }) {
   const isReady = data.others.some((each) => each.in_sync);
   const elect = html`<${ChangeButton} session=${session} disabled=${!isReady} onClick=${() => setDialog("preferred")}>Elect preferred leaders…</>`;
   return html`
-    <${Table} id="l" caption="Partitions that another than the preferred replica leads" columns=${columns} rows=${data.others} keyOf=${partitionOf}
+    <${Table} id="l" caption="Partitions that are not led by their preferred replica" columns=${columns} rows=${data.others} keyOf=${partitionOf}
       sort="partition" search="Find partitions" actions=${elect}
       empty=${html`<${Empty} title="All ${data.partitions_count} partitions are led by their preferred replica." />`} />
     ${dialog === "preferred" && html`<${Election} body=${{}} title="Elect preferred leaders" onClose=${close} onDone=${refresh}>

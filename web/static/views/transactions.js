@@ -63,7 +63,7 @@ function Hanging() {
   };
   return html`
     <h2>Transactions that hang</h2>
-    <p class="muted">Open in a partition, but known to no coordinator: nobody ends them, and readers of committed records wait.</p>
+    <p class="muted">They are open in a partition, but no coordinator knows them: nothing ends them, and readers of committed records wait.</p>
     <form class="actions" onSubmit=${submit}>
       <${Field} label="Quiet for so many minutes" type="number" min="0" required value=${minutes} onChange=${setMinutes} />
       <button type="submit" disabled=${state.isBusy}>${state.isBusy ? "Looking…" : "Find them"}</button>

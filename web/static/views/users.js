@@ -51,7 +51,7 @@ function Credential({ name: given, onClose, onDone }) {
   const [mechanism, setMechanism] = useState(MECHANISMS[0]);
   return html`
     <${ActionDialog} title=${given ? `New password for ${given}` : "Add a user"} action=${given ? "Set the password" : "Add the user"}
-      done=${given ? "The password is set." : "The user is there."} run=${() => post("/api/users", { name, password, mechanism })}
+      done=${given ? "The password is set." : "The user is added."} run=${() => post("/api/users", { name, password, mechanism })}
       onDone=${onDone} onClose=${onClose}>
       ${!given && html`<${Field} label="Name" required value=${name} onChange=${setName} />`}
       <${Field} label="Password" type="password" required value=${password} onChange=${setPassword} autocomplete="new-password"
