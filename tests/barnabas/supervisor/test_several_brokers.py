@@ -31,6 +31,7 @@ from tests.barnabas.supervisor.several import (
     until,
 )
 from tests.barnabas.test_service import hears
+from tests.oracle.ports import lasting_port
 
 THREE = {"default.replication.factor": "3", "min.insync.replicas": "2", "barnabas.http.port": "0"}
 SIX = [str(number) for number in range(6)]
@@ -159,11 +160,10 @@ def refused_start(folder: Path, *arguments: str, settings: dict[str, str]) -> tu
 
 
 def test_what_cannot_start_is_told_with_its_reason(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        code, told = refused_start(
-            tmp_path, "--brokers", "2", settings={"listeners": f"PLAINTEXT://127.0.0.1:{port - 1}"}
-        )
+    first = lasting_port(count=2)  # nobody's connection has the other one by chance
+    port = first + 1
+    with socket.create_server(("127.0.0.1", port)):
+        code, told = refused_start(tmp_path, "--brokers", "2", settings={"listeners": f"PLAINTEXT://127.0.0.1:{first}"})
         assert code == 1
         assert f"port {port} of broker 1 (listener PLAINTEXT) is taken by process {os.getpid()}" in told
     code, told = refused_start(tmp_path, "--brokers", "2", "--override-broker", "0:broker.id=3", settings={})

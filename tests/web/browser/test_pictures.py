@@ -14,10 +14,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Page, expect
 
 from barnabas.embedded import EmbeddedBroker
-from tests.web.browser.chromium import assert_accessible, chromium, needs_chromium, opened, screenshot
+from tests.web.browser.chromium import ARTEFACTS, assert_accessible, chromium, needs_chromium, opened, screenshot
 from tests.web.running import running_web
 
-pytestmark = [needs_chromium, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [
+    needs_chromium,
+    pytest.mark.skipif(not ARTEFACTS, reason="BARNABAS_ARTEFACTS names no folder: make pictures does"),
+    pytest.mark.timeout(300),
+]
 TOPICS = {"orders": 6, "payments": 3, "shipments": 3, "returns": 1}
 CITIES = ("Lyon", "Porto", "Gdansk", "Malmo", "Graz")
 OFTEN = {"barnabas.web.history.interval.ms": "200"}
