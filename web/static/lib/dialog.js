@@ -28,7 +28,7 @@ export function Dialog({ title, onClose, children }) {
 
 /**
  * A dialog that does one thing: it says what will happen, does it, and shows why it failed.
- * @param {{title: string, action: string, run: () => Promise<any>, done?: string, confirm?: string, isDangerous?: boolean,
+ * @param {{title: string, action: string, run: () => Promise<any>, done?: string | ((result: any) => string), confirm?: string, isDangerous?: boolean,
  *   onDone?: (result: any) => void, onClose: () => void, children?: any}} given
  *   `done` is told when it has succeeded; `confirm` is a name that has to be typed before
  */
@@ -42,7 +42,7 @@ export function ActionDialog({ title, action, run, done, confirm, isDangerous, o
     setError(null);
     try {
       const result = await run();
-      if (done) toast(done);
+      if (done) toast(typeof done === "function" ? done(result) : done);
       onClose();
       onDone?.(result);
     } catch (failure) {

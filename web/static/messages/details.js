@@ -1,6 +1,7 @@
 // One message as a whole: when, where, its headers, its key and value in every form that they have; what can be done with it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { useSession } from "../lib/api.js";
+import { ChangeButton } from "../lib/dialog.js";
 import { Time, bytes } from "../lib/format.js";
 import { Polled, usePolled } from "../lib/poll.js";
 import { toast } from "../lib/toast.js";
@@ -113,13 +114,12 @@ function Headers({ record, path }) {
 function Actions({ record, topic }) {
   const session = useSession();
   const [dialog, setDialog] = useState(null);
-  const reason = session.can_write ? null : "The page only reads: barnabas.web.write.enable=true allows changes.";
   return html`
     <p class="actions">
       <button type="button" class="small" onClick=${() => copy(location.href, "Link")}>Copy link</button>
       <button type="button" class="small" onClick=${() => copy(record.json, "Message as JSON")}>Copy as JSON</button>
-      <button type="button" class="small" disabled=${Boolean(reason)} title=${reason} onClick=${() => setDialog("again")}>Send again…</button>
-      <button type="button" class="small" disabled=${Boolean(reason)} title=${reason} onClick=${() => setDialog("copy")}>Copy to a topic…</button>
+      <${ChangeButton} session=${session} class="small" onClick=${() => setDialog("again")}>Send again…</>
+      <${ChangeButton} session=${session} class="small" onClick=${() => setDialog("copy")}>Copy to a topic…</>
     </p>
     ${dialog && html`<${CopyDialog} record=${record} target=${dialog === "again" ? topic : ""} onClose=${() => setDialog(null)} />`}
   `;

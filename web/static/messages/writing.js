@@ -1,10 +1,7 @@
 // Writing messages: a new one, and a copy of one that is there. Each dialog says what will happen before it does.
 import { html, useState } from "../vendor/preact.js";
 import { post } from "../lib/api.js";
-import { Dialog } from "../lib/dialog.js";
-import { Problem } from "../lib/problem.js";
-import { pageUrl } from "../lib/router.js";
-import { toast } from "../lib/toast.js";
+import { ActionDialog } from "../lib/dialog.js";
 import { messagesUrl } from "./query.js";
 
 const FORMATS = [
@@ -22,44 +19,14 @@ function dataOf({ format, text }) {
   return { [format]: format === "hex" ? text.replaceAll(/\s/g, "") : text };
 }
 
-/** A dialog that sends, and shows why it failed. `request` returns the promise of what was written. */
-function WriteDialog({ title, action, request, onWritten, onClose, children }) {
-  const [error, setError] = useState(null);
-  const [isBusy, setBusy] = useState(false);
-  const submit = async (event) => {
-    event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      const written = await request();
-      toast(`Written to ${written.topic}, partition ${written.partition}, offset ${written.offset}.`);
-      onWritten?.(written);
-      onClose();
-    } catch (failure) {
-      setError(failure);
-      setBusy(false);
-    }
-  };
-  return html`
-    <${Dialog} title=${title} onClose=${onClose}>
-      <form class="writing" onSubmit=${submit}>
-        ${children}
-        ${error && html`<${Problem} error=${error} />`}
-        <p class="actions">
-          <button type="submit" class="primary" disabled=${isBusy}>${isBusy ? "Writing…" : action}</button>
-          <button type="button" onClick=${onClose}>Cancel</button>
-        </p>
-      </form>
-    </>
-  `;
-}
+const written = ({ topic, partition, offset }) => `Written to ${topic}, partition ${partition}, offset ${offset}.`;
 
-export function ProduceDialog({ topic, onWritten, onClose }) {
+export function ProduceDialog({ topic, onClose }) {
   const [key, setKey] = useState({ format: "null", text: "" });
   const [value, setValue] = useState({ format: "text", text: "" });
   const [partition, setPartition] = useState("");
   const [headers, setHeaders] = useState([]);
-  const request = () =>
+  const run = () =>
     post(messagesUrl(topic), {
       partition: partition === "" ? null : Number(partition),
       key: dataOf(key),
@@ -68,7 +35,7 @@ export function ProduceDialog({ topic, onWritten, onClose }) {
     });
   const put = (index, changes) => setHeaders(headers.map((each, at) => (at === index ? { ...each, ...changes } : each)));
   return html`
-    <${WriteDialog} title="Produce a message to ${topic}" action="Produce" request=${request} onWritten=${onWritten} onClose=${onClose}>
+    <${ActionDialog} title="Produce a message to ${topic}" action="Produce" run=${run} done=${written} onClose=${onClose}>
       <${Data} label="Key" data=${key} onChange=${setKey} rows="2" />
       <${Data} label="Value" data=${value} onChange=${setValue} rows="8" />
       <fieldset>
@@ -98,15 +65,15 @@ export function CopyDialog({ record, target, onClose }) {
   const [topic, setTopic] = useState(target);
   const [partition, setPartition] = useState("");
   const [keepsTime, setKeepsTime] = useState(false);
-  const request = () =>
+  const run = () =>
     post(messagesUrl(topic, "copy"), {
       from: { topic: record.topic, partition: record.partition, offset: record.offset },
       partition: partition === "" ? null : Number(partition),
       keep_timestamp: keepsTime,
     });
   return html`
-    <${WriteDialog} title=${isAgain ? "Send the message again" : "Copy the message to a topic"} action=${isAgain ? "Send again" : "Copy"}
-      request=${request} onClose=${onClose}>
+    <${ActionDialog} title=${isAgain ? "Send the message again" : "Copy the message to a topic"} action=${isAgain ? "Send again" : "Copy"}
+      run=${run} done=${written} onClose=${onClose}>
       <p>
         A new message with the same key, value and headers as offset ${record.offset} of partition ${record.partition} of
         ${" "}<code>${record.topic}</code> is written ${isAgain ? "to the same topic; its consumers read it again." : "to another topic."}
@@ -146,7 +113,3 @@ function Data({ label, data, onChange, rows }) {
     </fieldset>
   `;
 }
-
-/** The link of what was written. */
-export const writtenUrl = ({ topic, partition, offset }) =>
-  `${pageUrl("/topics", topic, "messages")}?record=${partition}-${offset}`;

@@ -1,6 +1,7 @@
 // The messages of a topic: a page of them, what is found, or what comes. The address says which, so that it can be sent.
 import { html, useState } from "../vendor/preact.js";
 import { useSession } from "../lib/api.js";
+import { ChangeButton } from "../lib/dialog.js";
 import { Empty } from "../lib/empty.js";
 import { Problem } from "../lib/problem.js";
 import { Details } from "../messages/details.js";
@@ -88,8 +89,7 @@ function Actions({ topic, query }) {
   const what = conditionsOf(query).length ? "what fits" : "messages";
   return html`
     <p class="actions">
-      <button type="button" disabled=${!session.can_write} onClick=${() => setWriting(true)}
-        title=${session.can_write ? null : "The page only reads: barnabas.web.write.enable=true allows changes."}>Produce…</button>
+      <${ChangeButton} session=${session} onClick=${() => setWriting(true)}>Produce…</>
       <a class="button" href=${download("jsonl")} download>Download ${what} as JSON lines</a>
       <a class="button" href=${download("csv")} download>as CSV</a>
     </p>
