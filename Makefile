@@ -5,7 +5,7 @@ IS_SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 
 RUN    := .venv-run
 DEV    := .venv
 PY     := $(DEV)/bin/python
-PACKAGES := barnabas broker client config controller coordinator metadata protocol replication runtime security storage tools web
+PACKAGES := barnabas broker client config controller coordinator metadata protocol relay replication runtime security storage tools web
 FAST   := tests/architecture tests/config tests/coordinator tests/runtime tests/protocol/records tests/storage/segments
 SEEDS  ?= 200
 INTEROP := -o addopts="--strict-markers --strict-config --import-mode=importlib" --timeout 600

@@ -18,6 +18,7 @@ SERVER = [
     "coordinator",
     "metadata",
     "protocol",
+    "relay",
     "replication",
     "runtime",
     "security",

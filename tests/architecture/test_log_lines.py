@@ -26,6 +26,7 @@ PACKAGES = (
     "metadata",
     "pipelines",
     "protocol",
+    "relay",
     "replication",
     "runtime",
     "security",

@@ -24,6 +24,7 @@ PACKAGES = (
     "coordinator",
     "metadata",
     "protocol",
+    "relay",
     "replication",
     "runtime",
     "security",

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0
 SERVER = (
-    "broker", "client", "config", "controller", "coordinator", "metadata", "protocol", "replication", "runtime",
+    "broker", "client", "config", "controller", "coordinator", "metadata", "protocol", "relay", "replication", "runtime",
     "security", "storage", "tools", "web",
 )  # fmt: skip
 
