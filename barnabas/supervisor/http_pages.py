@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from barnabas.supervisor.pages import merged_page, own_lines
 from barnabas.supervisor.supervised_process import SupervisedProcess
-from broker.observability.http_port import METRICS_TYPE, OK, UNAVAILABLE
+from runtime.monitoring.http_port import METRICS_TYPE, OK, UNAVAILABLE
 from runtime.network.transport import Address, is_every_interface
 
 TYPES = {b"/metrics": METRICS_TYPE}

@@ -32,12 +32,12 @@ from barnabas.supervisor.http_pages import TYPES, HttpPages, numeric_address
 from barnabas.supervisor.merged_log import LogOutput
 from barnabas.supervisor.restarts import FIRST_PAUSE_MS
 from barnabas.supervisor.supervised_process import SupervisedProcess
-from broker.observability.http_port import HttpPort
 from broker.start_options import VERSION
 from runtime.clock import Clock
 from runtime.command_line.output import discard_output
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
+from runtime.monitoring.http_port import HttpPort
 from runtime.network.os_transport import OsNetwork
 from runtime.network.transport import Address
 from runtime.process.os_notify_socket import NotifySocket, notify_socket, watchdog_s

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from broker.observability import metric_table as table
-from broker.observability.metric import Metric
+from runtime.monitoring.metric import Metric
 from runtime.recent_times import RecentTimes
 
 NETWORK_PROCESSOR = "0"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from broker.observability.metric import Kind, Metric
 from broker.observability.metric_table import METRICS
 from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
+from runtime.monitoring.metric import Kind, Metric
 
 _HEAD = """\
 # Metrics

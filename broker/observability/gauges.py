@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
-from broker.observability.metric import Metric, Sample, summary_samples
 from controller.events.event_times import ControllerState
 from coordinator.group.classic.group import GroupState
 from coordinator.group.commit_window import GroupStatus
+from runtime.monitoring.metric import Metric, Sample, summary_samples
 from security.acls.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
 

@@ -1,7 +1,7 @@
 """The pages of the optional HTTP port: /metrics in Prometheus text form, /ready and /live for health checks, /health in JSON
 for `barnabas cluster health`: since when something is wrong.
 
-Rules: `broker.observability.http_port` reads requests and sends pages. The page of metrics is
+Rules: `runtime.monitoring.http_port` reads requests and sends pages. The page of metrics is
 written in slices, so that the event loop can serve clients of a broker with 10,000 partitions in between; one page at a time,
 and requests that arrive meanwhile share the next one.
 Source: the Prometheus text exposition format 0.0.4.
@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker.observability.conditions import DIRECTORY_OFFLINE, DISK_FULL, Began, ConditionTimes
 from broker.observability.conditions import row as condition_row
-from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import gauges, memory
-from broker.observability.http_port import METRICS_TYPE, OK, HttpPort
-from broker.observability.metric import Metric, Sample
-from broker.observability.process_metrics import broker_samples, disk_samples, loop_samples, process_text
+from broker.observability.process_metrics import broker_samples, disk_samples, loop_samples
 from broker.observability.quota_gauges import connection_samples, quota_samples
 from broker.observability.readiness import readiness
+from runtime.monitoring.exposition import family_of, header, sample_line
+from runtime.monitoring.http_port import METRICS_TYPE, OK, HttpPort
+from runtime.monitoring.metric import Metric, Sample
+from runtime.monitoring.process_text import process_text
 from runtime.network.transport import Address, Network
 from runtime.process.os_memory import RETURNED_AT_ONCE_BYTES
 from runtime.slices import Slices

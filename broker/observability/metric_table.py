@@ -1,7 +1,7 @@
 """The table of metrics: the supported ones of Kafka's MBeans, and ours.
 
 A row is one MBean pattern: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=T`. The rule for its Prometheus
-name is in `broker.observability.metric`. What Apache Kafka has and this broker has not stands with its reason in
+name is in `runtime.monitoring.metric`. What Apache Kafka has and this broker has not stands with its reason in
 `broker.observability.not_kept`.
 Rules: every metric is in this table. `own=True` marks those that Apache Kafka 3.9 does not have; 4.3 has those of
 consumer groups.
@@ -9,7 +9,7 @@ consumer groups.
 
 from __future__ import annotations
 
-from broker.observability.metric import Kind, Metric
+from runtime.monitoring.metric import Kind, Metric
 
 
 def _counter(domain: str, type: str, name: str, *labels: str, doc: str) -> Metric:  # noqa: A002  the MBean's key

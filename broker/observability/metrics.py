@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from broker.observability import metric_table as table
 from broker.observability.authentication_metrics import AuthenticationCounters
 from broker.observability.counter_rate import CounterRate
-from broker.observability.metric import Sample, summary_samples
 from broker.observability.request_metrics import RequestMetrics
 from metadata.store.port import SessionEvent
 from protocol.errors import ErrorCode
 from protocol.records.invalid import Fault, InvalidBatch
 from runtime.distribution import Distribution
+from runtime.monitoring.metric import Sample, summary_samples
 from storage.log.record_errors import RecordsRejected, RecordsTooLarge
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
-from broker.observability.metric import Sample, summary_samples
 from metadata.store.sanitized_names import sanitized
 from runtime.distribution import Distribution
+from runtime.monitoring.metric import Sample, summary_samples
 
 if TYPE_CHECKING:
     from broker.network.connections.acceptor import Acceptor

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from broker.network.responses.deferred import EncodedResponse
 from broker.observability import metric_table as table
 from broker.observability.error_counts import error_counter
-from broker.observability.metric import Metric, Sample, summary_samples
 from protocol.errors import ErrorCode
 from runtime.distribution import (
     BOUNDS,
@@ -32,9 +31,9 @@ from runtime.distribution import (
     UNIT_BUCKETS,
     Distribution,
     ValueCounts,
-    cumulative,
     no_values,
 )
+from runtime.monitoring.metric import Sample, histogram_samples, summary_samples
 
 if TYPE_CHECKING:
     from broker.network.routes import Route
@@ -47,15 +46,6 @@ UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR.name
 _MS = 1_000_000
 VERIFICATION_VERSION = 4
 """Of AddPartitionsToTxn: from here on brokers send it, to verify (KIP-890)."""
-HISTOGRAM_BOUNDS = {
-    f"{bound / 1_000_000_000:g}": bound
-    for bound in (
-        *(number * _MS // 100 for number in (10, 25, 50, 100, 250, 500)),
-        *(number * _MS for number in (10, 25, 50, 100, 250, 500)),
-        *(number * 1_000 * _MS for number in (1, 2, 5, 10, 30, 60)),
-    )
-}
-"""The largest times of the buckets of barnabas_request_seconds: in ns, by the label."""
 
 
 class _RouteCounters:
@@ -235,13 +225,3 @@ class RequestMetrics:
             for error, count in errors.items():
                 if count:
                     yield Sample(table.ERRORS, (api_name, error), count)
-
-
-def histogram_samples(metric: Metric, labels: tuple[str, ...], distribution: Distribution) -> Iterator[Sample]:
-    """Yield a histogram in seconds, of times in nanoseconds."""
-    sums = cumulative(distribution.counts, list(HISTOGRAM_BOUNDS.values()))
-    for bound, count in zip(HISTOGRAM_BOUNDS, sums, strict=True):
-        yield Sample(metric, labels, count, "_bucket", bound)
-    yield Sample(metric, labels, distribution.count, "_bucket", "+Inf")
-    yield Sample(metric, labels, distribution.count, "_count")
-    yield Sample(metric, labels, round(distribution.total / 1_000_000_000, 9), "_sum")

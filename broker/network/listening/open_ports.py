@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.network.listening.listen_errors import listen_error
+from runtime.network.listen_errors import listen_error
 
 if TYPE_CHECKING:
     from broker.network.connections.acceptor import Acceptor

@@ -13,7 +13,7 @@ import pytest
 from barnabas.supervisor import http_pages
 from barnabas.supervisor.http_pages import HttpPages, numeric_address
 from barnabas.supervisor.supervised_process import SupervisedProcess
-from broker.observability.http_port import HttpPort
+from runtime.monitoring.http_port import HttpPort
 from runtime.network.os_transport import OsNetwork
 from runtime.network.transport import Address
 

@@ -11,9 +11,7 @@ from typing import cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.cluster.logins.delegation_tokens import DelegationTokens
-from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.gauges import _authorizer, _fetchers, _tokens, gauges
-from broker.observability.metric import Metric
 from broker.observability.metric_table import COMPLETIONS_WAITING, FETCHER_LAG, TXN_LOADS_AVG, TXN_LOADS_MAX
 from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
@@ -21,6 +19,8 @@ from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from replication.followers.fetchers import Fetchers
+from runtime.monitoring.exposition import family_of, header, sample_line
+from runtime.monitoring.metric import Metric
 from security.access import Operation, ResourceType
 from security.acls.acl_authorizer import AclAuthorizer
 from security.acls.entries import AclEntry, PatternType, PermissionType, ResourcePattern

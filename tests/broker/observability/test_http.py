@@ -14,10 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.network.memory_budget import MemoryBudget
-from broker.observability import http, http_port
-from broker.observability.exposition import header, sample_line
+from broker.observability import http
 from broker.observability.http import HttpServer
-from broker.observability.metric import Sample
 from broker.observability.metric_table import LOG_END_OFFSET, LOG_SIZE, LOG_START_OFFSET
 from broker.observability.metrics import BrokerMetrics
 from broker.server import Broker
@@ -25,6 +23,9 @@ from metadata.image import BrokerImage, ClusterImage, MetadataCache
 from runtime.disk.filesystem import FileSystem
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
+from runtime.monitoring import http_port
+from runtime.monitoring.exposition import header, sample_line
+from runtime.monitoring.metric import Sample
 from runtime.network.os_transport import OsNetwork
 from runtime.slices import SLICE_MS
 from storage.free_space import FreeSpace

@@ -13,8 +13,6 @@ import pytest
 
 from broker.network.routes import Route
 from broker.observability import metric_table as table
-from broker.observability.exposition import family_of, sample_line
-from broker.observability.metric import Kind, Metric, Sample
 from broker.observability.metric_table import METRICS
 from broker.observability.metrics import BrokerMetrics
 from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
@@ -26,6 +24,8 @@ from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from protocol.records.invalid import Fault, InvalidBatch
+from runtime.monitoring.exposition import family_of, sample_line
+from runtime.monitoring.metric import Kind, Metric, Sample
 from storage.log.record_errors import RecordsRejected, RecordsTooLarge
 from tests.doubles.clock import ManualClock
 

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
-from broker.observability.exposition import family_of, header, sample_line
 from broker.observability.http import page_samples
 from broker.observability.not_kept import NOT_KEPT, OTHER_LABELS
 from broker.server import Broker
@@ -17,6 +16,7 @@ from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from runtime.disk.filesystem import FileSystem
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.loop_times import LoopTimes
+from runtime.monitoring.exposition import family_of, header, sample_line
 from storage.log.record_errors import RecordsTooLarge
 from tests.async_tests import simulated
 from tests.broker.cluster_world import ClusterWorld

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runtime.distribution import Distribution
+from runtime.distribution import Distribution, cumulative
 
 
 class Kind(enum.Enum):
@@ -88,6 +88,16 @@ class Sample(NamedTuple):
 
 
 MS_PER_NS = 1e-6
+_NS_PER_MS = 1_000_000
+HISTOGRAM_BOUNDS = {
+    f"{bound / 1_000_000_000:g}": bound
+    for bound in (
+        *(number * _NS_PER_MS // 100 for number in (10, 25, 50, 100, 250, 500)),
+        *(number * _NS_PER_MS for number in (10, 25, 50, 100, 250, 500)),
+        *(number * 1_000 * _NS_PER_MS for number in (1, 2, 5, 10, 30, 60)),
+    )
+}
+"""The largest times of the buckets of a histogram: in ns, by the label, which is in seconds."""
 
 
 def summary_samples(
@@ -101,3 +111,13 @@ def summary_samples(
         yield Sample(metric, labels, each.count, "_count")
     for labels, each in distributions:
         yield Sample(metric, labels, round(each.total * scale, 6), "_sum")
+
+
+def histogram_samples(metric: Metric, labels: tuple[str, ...], distribution: Distribution) -> Iterator[Sample]:
+    """Yield a histogram in seconds, of times in nanoseconds."""
+    sums = cumulative(distribution.counts, list(HISTOGRAM_BOUNDS.values()))
+    for bound, count in zip(HISTOGRAM_BOUNDS, sums, strict=True):
+        yield Sample(metric, labels, count, "_bucket", bound)
+    yield Sample(metric, labels, distribution.count, "_bucket", "+Inf")
+    yield Sample(metric, labels, distribution.count, "_count")
+    yield Sample(metric, labels, round(distribution.total / 1_000_000_000, 9), "_sum")

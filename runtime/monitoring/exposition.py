@@ -5,7 +5,9 @@ Source: the Prometheus text exposition format 0.0.4.
 
 from __future__ import annotations
 
-from broker.observability.metric import Kind, Metric, Sample
+from collections.abc import Iterable
+
+from runtime.monitoring.metric import Kind, Metric, Sample
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _BOUNDS = {Kind.SUMMARY: "quantile", Kind.HISTOGRAM: "le"}
@@ -35,3 +37,15 @@ def sample_line(sample: Sample) -> str:
         pairs.append(f'{_BOUNDS[metric.kind]}="{sample.bound}"')
     value = "NaN" if sample.value != sample.value else sample.value  # only NaN differs from itself
     return f"{name}{{{','.join(pairs)}}} {value}\n" if pairs else f"{name} {value}\n"
+
+
+def page_text(samples: Iterable[Sample]) -> str:
+    """Return a page; the samples of one metric stand together."""
+    lines: list[str] = []
+    last: tuple[Metric, str] | None = None
+    for sample in samples:
+        if (family := family_of(sample)) != last:
+            last = family
+            lines += header(*family)
+        lines.append(sample_line(sample))
+    return "".join(lines)

@@ -2,7 +2,7 @@
 
 Rules: GET and HEAD only, one response a connection; a request head of at most MAX_HEAD_BYTES within HEAD_TIMEOUT_S, a
 response that is received within RESPONSE_TIMEOUT_S, at most MAX_CONNECTIONS at a time: one more takes the place of the oldest
-that has not asked yet, so that idle connections do not keep others from asking whether the broker lives.
+that has not asked yet, so that idle connections do not keep others from asking whether the process lives.
 Source: RFC 9112.
 """
 
@@ -14,7 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from broker.network.listening.listen_errors import listen_error
+from runtime.network.listen_errors import listen_error
 from runtime.network.transport import Address, Connection, Listener, Network
 from runtime.tasks import TaskScope
 
@@ -41,9 +41,11 @@ Pages = Callable[[bytes], Awaitable[tuple[str, bytes | bytearray]]]
 
 
 class HttpPort:
-    """Answers with `pages`. `types` has the content types, by path, of those that are no plain text."""
+    """Answers with `pages`. `types` has the content types, by path, of those that are no plain text; `setting` is what the
+    settings of its host and port begin with, for the error."""
 
-    def __init__(self, pages: Pages, types: Mapping[bytes, str]) -> None:
+    def __init__(self, pages: Pages, types: Mapping[bytes, str], setting: str = "barnabas.http") -> None:
+        self._setting = setting
         self._pages = pages
         self._types = types
         self._tasks = TaskScope("http")
@@ -61,7 +63,7 @@ class HttpPort:
         try:
             self._listener = await network.listen(host, port, lambda: _Exchange(self))
         except OSError as error:
-            raise listen_error(f"barnabas.http.host={host}, barnabas.http.port={port}", error) from error
+            raise listen_error(f"{self._setting}.host={host}, {self._setting}.port={port}", error) from error
 
     async def stop(self) -> None:
         if self._listener is not None:
