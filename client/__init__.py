@@ -17,6 +17,7 @@
     producing       an idempotent, transactional producer, and what each error code means for it
     membership      a member of a classic group, its assignors, and what each error code means for it
     reading         where partitions are read next, and which records a reader of committed ones gets
+    letters         headers of records that come later, again, or not at all
     event_loop      the shell on an event loop: connections, a cluster, the producer, the group member, the reader
     reach           why no broker answers at an address
 

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from barnabas.pipeline.rules import header_sql, literal
-
-REASON = "barnabas-reason"
-TOPIC = "barnabas-source-topic"
-PARTITION = "barnabas-source-partition"
-OFFSET = "barnabas-source-offset"
-TIMESTAMP = "barnabas-source-timestamp"
-ATTEMPT = "barnabas-attempt"
-PLACE = (REASON, TOPIC, PARTITION, OFFSET, TIMESTAMP)
-"""What a record that is tried again does not keep."""
+from barnabas.spark.letters import (
+    ATTEMPT,
+    PLACE,
+    REASON,
+    SOURCE_OFFSET,
+    SOURCE_PARTITION,
+    SOURCE_TIMESTAMP,
+    SOURCE_TOPIC,
+)
 
 RETRIED, PARKED = "retried", "parked"
 
@@ -36,10 +36,10 @@ def dead_letter_headers_sql(reason: str) -> str:
     """Return the headers of a record that becomes a dead letter as SQL. `reason` is SQL, too."""
     values = {
         REASON: reason,
-        TOPIC: "topic",
-        PARTITION: "CAST(partition AS STRING)",
-        OFFSET: "CAST(offset AS STRING)",
-        TIMESTAMP: "CAST(UNIX_MILLIS(timestamp) AS STRING)",
+        SOURCE_TOPIC: "topic",
+        SOURCE_PARTITION: "CAST(partition AS STRING)",
+        SOURCE_OFFSET: "CAST(offset AS STRING)",
+        SOURCE_TIMESTAMP: "CAST(UNIX_MILLIS(timestamp) AS STRING)",
         ATTEMPT: f"CAST({attempt_sql()} + 1 AS STRING)",
     }
     added = ", ".join(
@@ -79,7 +79,7 @@ class Schedule:
         return RETRIED if now_ms >= failed_ms + self.delay_s(attempt) * 1000 else None
 
 
-class Letter(NamedTuple):
+class WaitingLetter(NamedTuple):
     """A dead letter's place in the dead-letter topic, and what decides about it."""
 
     partition: int
@@ -95,13 +95,13 @@ class Handled:
     starts: dict[int, int] = field(default_factory=dict)
     later: dict[int, set[int]] = field(default_factory=dict)
 
-    def has(self, letter: Letter) -> bool:
+    def has(self, letter: WaitingLetter) -> bool:
         """Return whether a dead letter has been handled."""
         return letter.offset < self.starts.get(letter.partition, 0) or letter.offset in self.later.get(
             letter.partition, ()
         )
 
-    def after(self, seen: Iterable[Letter], handled: Iterable[Letter]) -> Handled:
+    def after(self, seen: Iterable[WaitingLetter], handled: Iterable[WaitingLetter]) -> Handled:
         """Return the state after `handled` of the letters that were `seen`, which are all from `starts` on."""
         done = {partition: set(offsets) for partition, offsets in self.later.items()}
         for letter in handled:

@@ -19,12 +19,10 @@ from typing import TYPE_CHECKING
 
 from barnabas.pipeline.dead_letters import (
     PARKED,
-    PLACE,
     RETRIED,
-    TOPIC,
     Handled,
-    Letter,
     Schedule,
+    WaitingLetter,
     attempt_sql,
     headers_without_sql,
 )
@@ -46,6 +44,7 @@ from barnabas.pipeline.options import (
 from barnabas.pipeline.records import read_batch, write_batch
 from barnabas.pipeline.rules import header_sql, literal
 from barnabas.pipeline.stored import StoredText
+from barnabas.spark.letters import PLACE, SOURCE_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +68,7 @@ def do_round(spark: SparkSession, options: Options, run: Run, state: StoredText,
         columns = letters.selectExpr(
             "partition", "offset", "COALESCE(UNIX_MILLIS(timestamp), 0)", "attempt", "target IS NULL"
         )
-        rows = [(Letter(*row[:4]), row[4]) for row in columns.collect()]
+        rows = [(WaitingLetter(*row[:4]), row[4]) for row in columns.collect()]
         seen = [letter for letter, _ in rows]
         plan = plan_round(rows, handled, schedule(options), now_ms)
         if plan:
@@ -84,7 +83,9 @@ def do_round(spark: SparkSession, options: Options, run: Run, state: StoredText,
     run.show()
 
 
-def plan_round(rows: list[tuple[Letter, bool]], handled: Handled, times: Schedule, now_ms: int) -> dict[Letter, str]:
+def plan_round(
+    rows: list[tuple[WaitingLetter, bool]], handled: Handled, times: Schedule, now_ms: int
+) -> dict[WaitingLetter, str]:
     """Return what to do with each dead letter that is due. The second of each pair says that it has no target."""
     decided = {
         letter: PARKED if has_no_target else times.decide(letter.attempt, letter.timestamp_ms, now_ms)
@@ -96,14 +97,14 @@ def plan_round(rows: list[tuple[Letter, bool]], handled: Handled, times: Schedul
 
 def read_letters(spark: SparkSession, options: Options, handled: Handled) -> DataFrame:
     """Return the dead letters that may not be handled yet, with `attempt` and `target`."""
-    target = literal(options.to) if options.to else f"CAST({header_sql(TOPIC)} AS STRING)"
+    target = literal(options.to) if options.to else f"CAST({header_sql(SOURCE_TOPIC)} AS STRING)"
     records = read_batch(spark, options, options.dead_letter, {"startingOffsets": "earliest"})
     for partition, start in handled.starts.items():
         records = records.where(f"partition != {partition} OR offset >= {start}")
     return records.selectExpr("*", f"{attempt_sql()} AS attempt", f"{target} AS target")
 
 
-def rows_of(spark: SparkSession, letters: DataFrame, plan: dict[Letter, str], options: Options) -> DataFrame:
+def rows_of(spark: SparkSession, letters: DataFrame, plan: dict[WaitingLetter, str], options: Options) -> DataFrame:
     """Return the rows to write for the letters that are due."""
     actions = [(letter.partition, letter.offset, action) for letter, action in plan.items()]
     planned = spark.createDataFrame(actions, "partition INT, offset BIGINT, action STRING")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.pipeline.dead_letters import PARKED, RETRIED, Handled, Letter, Schedule, dead_letter_headers_sql
+from barnabas.pipeline.dead_letters import PARKED, RETRIED, Handled, Schedule, WaitingLetter, dead_letter_headers_sql
 from barnabas.pipeline.retry import plan_round
 
 
@@ -27,8 +27,8 @@ def test_a_letter_waits_is_retried_or_parked(attempt: int, after_ms: int, decisi
     assert Schedule(10, 2, 3600, limit=3).decide(attempt, 5_000, 5_000 + after_ms) == decision
 
 
-def letters(*offsets: int, partition: int = 0) -> list[Letter]:
-    return [Letter(partition, offset, 0, 1) for offset in offsets]
+def letters(*offsets: int, partition: int = 0) -> list[WaitingLetter]:
+    return [WaitingLetter(partition, offset, 0, 1) for offset in offsets]
 
 
 def test_handled_letters_advance_the_start_over_gaps_and_keep_what_is_later() -> None:
@@ -55,10 +55,10 @@ def test_the_state_goes_to_json_and_back() -> None:
 
 def test_a_round_takes_what_is_due_once_and_parks_what_has_no_target() -> None:
     due, waiting, handled, lost = (
-        Letter(0, 5, 0, 1),
-        Letter(0, 6, 90_000, 1),
-        Letter(0, 1, 0, 1),
-        Letter(0, 7, 99_000, 1),
+        WaitingLetter(0, 5, 0, 1),
+        WaitingLetter(0, 6, 90_000, 1),
+        WaitingLetter(0, 1, 0, 1),
+        WaitingLetter(0, 7, 99_000, 1),
     )
     rows = [(due, False), (waiting, False), (handled, False), (lost, True)]
     state = Handled({0: 2})
