@@ -35,19 +35,19 @@ class InvalidRule(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RouteRule:
     """A condition in Spark's SQL, and the topic of the records that fulfil it."""
 
     condition: str
     topic: str
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> RouteRule:
     """Return the rule. Raises InvalidRule."""
     rule = _RULE.fullmatch(text.strip())
     if rule is None:
         raise InvalidRule(f"{text!r} is no rule; valid is {VALID}")
-    return Rule(condition_sql(rule["condition"]), rule["topic"])
+    return RouteRule(condition_sql(rule["condition"]), rule["topic"])
 
 
 def condition_sql(text: str) -> str:
@@ -101,7 +101,7 @@ def header_sql(name: str) -> str:
     return f"TRY_ELEMENT_AT(FILTER(headers, h -> h.key = {literal(name)}), -1).value"
 
 
-def topic_sql(rules: Sequence[Rule], otherwise: str | None) -> str:
+def topic_sql(rules: Sequence[RouteRule], otherwise: str | None) -> str:
     """Return the topic of a record as SQL, null when no rule has one."""
     cases = " ".join(f"WHEN {rule.condition} THEN {literal(rule.topic)}" for rule in rules)
     last = "NULL" if otherwise is None else literal(otherwise)

@@ -6,7 +6,6 @@ Source: Kafka Topic, ZkAdminManager, AdminZkClient, AdminUtils.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,36 +13,22 @@ from metadata.admin.placement import Placement, PlacementBroker, place
 from metadata.image import is_internal
 from metadata.store.znodes import ReplicaAssignment
 from protocol.errors import ErrorCode, KafkaError
+from protocol.topic_names import problem_of_name
 from runtime.scala_text import hash_map_of_buffers
 
-NAME_LENGTH_MAX = 249
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 DEFAULT_COUNT = -1
-
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def check_name(name: str) -> None:
     """Check a topic's name. Raises KafkaError(INVALID_TOPIC_EXCEPTION)."""
-    if name == "":
-        reason = "the empty string is not allowed"
-    elif name in (".", ".."):
-        reason = f"'{name}' is not allowed"
-    elif len(name) > NAME_LENGTH_MAX:
-        reason = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
-    elif _LEGAL_NAME.fullmatch(name) is None:
-        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    else:
-        return
-    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    reason = problem_of_name(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def is_legal_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except KafkaError:
-        return False
-    return True
+    return problem_of_name(name) is None
 
 
 def colliding(name: str, existing: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from barnabas.pipeline.rules import (
     InvalidRule,
-    Rule,
+    RouteRule,
     condition_sql,
     field_sql,
     literal,
@@ -32,7 +32,7 @@ COUNTRY = "GET_JSON_OBJECT(CAST(value AS STRING), '$[\\'customer\\'][\\'country\
     ],
 )
 def test_a_rule_is_a_condition_and_a_topic(text: str, sql: str, topic: str) -> None:
-    assert parse_rule(text) == Rule(sql, topic)
+    assert parse_rule(text) == RouteRule(sql, topic)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_is_no_rule_is_refused_with_what_is_valid(text: str, reason: str) -
 
 
 def test_the_first_rule_counts_and_otherwise_is_last() -> None:
-    rules = [Rule("a", "x"), Rule("b", "y")]
+    rules = [RouteRule("a", "x"), RouteRule("b", "y")]
     assert topic_sql(rules, None) == "CASE WHEN a THEN 'x' WHEN b THEN 'y' ELSE NULL END"
     assert topic_sql(rules, "z") == "CASE WHEN a THEN 'x' WHEN b THEN 'y' ELSE 'z' END"
     assert topic_sql([], "z") == "CAST('z' AS STRING)"
