@@ -46,6 +46,7 @@ from runtime.process.os_limits import last_descriptor_to_connect, raise_open_fil
 from runtime.process.os_memory import allocating_permanent_objects, keep_freed_buffers
 from runtime.process.os_notify_socket import NotifySocket, notify_socket, watchdog_s
 from runtime.process.os_threads import OsThreads
+from runtime.process.process_life import HANG_MS, end_hung_process
 from runtime.process.service_notices import ServiceNotices
 from runtime.process.stop_signals import StopSignals
 from runtime.randomness import system_randomness
@@ -66,8 +67,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
-# An event loop that is blocked this long is considered hung, and the process ends so that it can be restarted.
-HANG_MS = 60_000
 # Kafka's 50 is too few for one event loop that also serves: of many clients that reconnect after a restart, some would lose
 # their first packet and retry after a second. A configured value is used as it is.
 DEFAULT_BACKLOG = 1024
@@ -151,7 +150,7 @@ class BrokerProcess:
             self._settings, dependencies, topics=self._options.topics, on_fatal=self._fail, faults=faults
         )
         owner = None if faults is None else self._owner_socket(faults, broker)
-        watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=_end_hung_process)
+        watchdog = Watchdog(hang_ms=self._hang_ms, on_hang=end_hung_process)
         watchdog.start()
         http = self._http_server(broker, dependencies, watchdog)
         manager = notify_socket(os.environ)
@@ -340,9 +339,3 @@ async def open_embedded_store(
     on_failed: Callable[[OSError], None] = lambda error: None,
 ) -> Store:
     return await EmbeddedStore.open(os.path.join(directory, FILE_NAME), queue, clock, tasks, on_failed)
-
-
-def _end_hung_process(blocked_ms: int) -> NoReturn:
-    """End the process. Called in the watchdog's thread, because the event loop is blocked."""
-    logger.critical("event loop hangs, the process ends: duration_ms=%d", blocked_ms)
-    os._exit(EXIT_FAILED)

@@ -1,19 +1,15 @@
 """The life of a web process: its port, its certificate, signals, and the notice that it serves.
 
-Rules: the port is bound before anything else, so that its number is known. Signals stop it in order, as
-`runtime.process.stop_signals` says; SIGHUP reads the certificate again. A service manager that listens on NOTIFY_SOCKET is told
-when it serves, and when the stop begins. Exit codes: 0 after a stop, 1 when it could not start.
+Rules: the port is bound before anything else, so that its number is known. Signals and notices are those of
+`runtime.process.process_life`; SIGHUP reads the certificate again. Exit codes: 0 after a stop, 1 when it could not start.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
-import signal
 import socket
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING
 
 import uvicorn
 import uvloop
@@ -26,11 +22,8 @@ from runtime.error_texts import reason_of
 from runtime.log_setup import log_lines
 from runtime.process.os_descriptors import fill_standard_descriptors
 from runtime.process.os_limits import raise_open_files_limit
-from runtime.process.os_notify_socket import notify_socket, watchdog_s
-from runtime.process.service_notices import ServiceNotices
-from runtime.process.stop_signals import StopSignals
+from runtime.process.process_life import NO_DESCRIPTOR, ProcessLife, tell
 from runtime.tasks import TaskScope
-from runtime.watchdog import Watchdog
 from web.application import create_application
 from web.certificates import Certificates
 from web.serving import STOP_S, ConnectionLimits, LimitedHttp, WebServer, quiet_libraries
@@ -40,9 +33,6 @@ if TYPE_CHECKING:
     from client.settings.values import ClientSettings
     from config.web import WebSettings
 
-NO_DESCRIPTOR: Final = -1
-# An event loop that is blocked this long is considered hung, and the process ends so that it can be restarted.
-HANG_MS: Final = 60_000
 logger = logging.getLogger(__name__)
 
 
@@ -79,8 +69,7 @@ class _Process:
         self._client = client
         self._certificates = certificates
         self._ready_fd = ready_fd
-        self._exit_code = 0
-        self._notices: ServiceNotices | None = None
+        self._life = ProcessLife(SystemClock(), on_stop=self._stop, on_reload=self._reload, doing=self._doing)
         self._tasks = TaskScope("web process", on_failure=self._on_task_failed)
 
     async def serve(self, listener: socket.socket) -> int:
@@ -105,76 +94,37 @@ class _Process:
             context=None if self._certificates is None else self._certificates.context,
             tasks=self._tasks,
         )
-        StopSignals(
-            SystemClock(),
-            on_stop=self._on_stop_signal,
-            on_reload=self._reload,
-            on_second=_end_at_once,
-            is_stopping=lambda: server.should_exit,
-        ).watch(asyncio.get_running_loop())
+        self._life.begin()
         if self._certificates is not None:
             self._tasks.spawn(self._certificates.watch(), name="watch of the certificate")
-        watchdog = Watchdog(hang_ms=HANG_MS, on_hang=_end_hung_process)
-        watchdog.start()
-        manager = notify_socket(os.environ)
-        if manager is not None:
-            later = asyncio.get_running_loop().call_later
-            self._notices = ServiceNotices(manager.send, self._doing, later, watchdog_s(os.environ))
-            self._notices.start()
         try:
             await server.serve([listener])
         finally:
-            watchdog.close()
             await self._tasks.close()
-            if self._notices is not None and manager is not None:
-                self._notices.close()
-                manager.close()
+            self._life.end()
         logger.info("web process stopped")
-        return self._exit_code
+        return self._life.exit_code
 
     def _tell(self, address: str, base_uri: str) -> None:
         logger.info("web process ready: base_uri=%s", base_uri)
-        if self._notices is not None:
-            self._notices.ready()
+        self._life.ready()
         if self._ready_fd == NO_DESCRIPTOR:
             print_result(f"The page is at {base_uri}/ui/")
             return
-        with os.fdopen(self._ready_fd, "w", encoding="utf-8") as ready:
-            ready.write(json.dumps({"address": address, "base_uri": base_uri}) + "\n")
-
-    def _on_stop_signal(self, number: signal.Signals) -> None:
-        logger.info("web process stops: signal=%s", number.name)
-        self._stop()
+        tell(self._ready_fd, {"address": address, "base_uri": base_uri})
 
     def _reload(self) -> None:
         if self._certificates is not None:
             self._tasks.spawn(self._certificates.check(), name="new certificate")
 
     def _on_task_failed(self, name: str, error: BaseException) -> None:
-        logger.critical("web process stops, it cannot continue: reason=%s", f"{name} failed: {reason_of(error)}")
-        self._exit_code = EXIT_FAILED
-        self._stop()
+        self._life.fail(f"{name} failed: {reason_of(error)}")
 
     def _stop(self) -> None:
         self._server.should_exit = True
-        if self._notices is not None:
-            self._notices.stopping()
 
     def _doing(self) -> str:
-        if self._server.should_exit:
-            return "stopping"
         return "serving" if self._server.started else "starting"
-
-
-def _end_at_once(number: signal.Signals) -> NoReturn:
-    logger.warning("web process stops without answering: signal=%s", number.name)
-    os._exit(128 + number)
-
-
-def _end_hung_process(blocked_ms: int) -> NoReturn:
-    """End the process. Called in the watchdog's thread, because the event loop is blocked."""
-    logger.critical("event loop hangs, the process ends: duration_ms=%d", blocked_ms)
-    os._exit(EXIT_FAILED)
 
 
 def _address_of(listener: socket.socket, settings: WebSettings) -> str:

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from broker.network.listening.open_ports import DRAIN_TIMEOUT_MS
-from broker.process import HANG_MS
 from config.broker import BrokerSettings
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.group import HELP_OPTIONS
+from runtime.process.process_life import HANG_MS
 from tests.tools.command_table import command_of
-from web import process
 from web.serving import STOP_S
 
 UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"
@@ -94,6 +93,6 @@ def test_the_web_process_is_told_and_stopped_as_a_broker() -> None:
     command, rest = command_of(arguments)
     command.make_context("ExecStart", rest, **HELP_OPTIONS)
     assert (service["Type"], service["NotifyAccess"], service["Restart"]) == ("notify", "main", "on-failure")
-    assert seconds(service["WatchdogSec"]) * 1000 > process.HANG_MS
+    assert seconds(service["WatchdogSec"]) * 1000 > HANG_MS
     assert seconds(service["TimeoutStopSec"]) > STOP_S
     assert int(service["RestartPreventExitStatus"]) == EXIT_USAGE
