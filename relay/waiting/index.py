@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from relay.waiting.delivered_ids import DeliveredIds
-from relay.waiting.entries import NO_ID, WaitingEntry
+from relay.waiting.entries import NO_ID, SOURCE, WaitingEntry, offset_of, tier_of
 from relay.waiting.index_records import (
     MAX_ENTRIES,
     EntryOutcome,
@@ -111,6 +111,16 @@ class WaitingIndex:
     def delivered_ms(self, id_hash: int) -> int | None:
         """Return when the record with this id was delivered; None when that was not within the time that ids are remembered."""
         return self._delivered_ids.delivered_ms(id_hash)
+
+    def lowest_offsets(self) -> dict[int, int]:
+        """Return the lowest offset that an entry may need, for each tier of buckets of which one does."""
+        lowest: dict[int, int] = {}
+        for run in self._runs.values():
+            for place in run:
+                tier = tier_of(place)
+                if tier != SOURCE:
+                    lowest[tier] = min(offset_of(place), lowest.get(tier, offset_of(place)))
+        return lowest
 
     def next_sequence(self) -> int:
         """Return the sequence of the next taken record and of the next done record; the one after it is free, too."""

@@ -95,6 +95,16 @@ TestIndexBesideAList = IndexBesideAList.TestCase
 TestIndexBesideAList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
+def test_the_lowest_offsets_are_those_of_what_waits_in_buckets() -> None:
+    log = IndexLog()
+    places = [place_of(tier, offset) for tier, offset in [(0, 3), (1, 7), (1, 5), (4, 9)]]
+    log.take_in(*(WaitingEntry(8 - at, place, 0) for at, place in enumerate(places)))
+    assert log.index.lowest_offsets() == {1: 5, 4: 9}
+    log.done(log.index.entries())
+    log.merge(0)
+    assert log.index.lowest_offsets() == {}
+
+
 def test_records_of_another_source_partition_are_refused() -> None:
     index = WaitingIndex(TOPIC, PARTITION)
     key, value = taken_record(TOPIC, PARTITION + 1, 0, [WaitingEntry(1, 1, 0)])
