@@ -44,10 +44,11 @@ def acl_settings(class_name: str, given: Mapping[str, str]) -> AclSettings | Non
     own_store = [name for name in given if name.startswith(_OWN_STORE)]
     if own_store:
         raise ConfigError(f"{own_store[0]}: ACLs are in the store of the broker, and in no other.")
-    return AclSettings(_super_users(given.get(SUPER_USERS, "")), _boolean(given.get(ALLOW_EVERYONE, "false")))
+    return AclSettings(super_users_of(given.get(SUPER_USERS, "")), _boolean(given.get(ALLOW_EVERYONE, "false")))
 
 
-def _super_users(text: str) -> tuple[str, ...]:
+def super_users_of(text: str) -> tuple[str, ...]:
+    """Return the users of the value of `super.users`. Raises ConfigError."""
     items = text.rstrip(";").split(";") if text.strip(";") else []  # as Java: without empty ones at the end
     users = tuple(java_trim(item) for item in items)
     for user in users:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from config.definition import HOUR_MS, INT, LIST, LONG, STRING, SettingTable, setting
+from config.acl_settings import AclSettings, super_users_of
+from config.definition import BOOLEAN, HOUR_MS, INT, LIST, LONG, STRING, SettingTable, setting
 from config.errors import ConfigError, invalid_value
 from config.validators import LOG_LEVELS, at_least, between, one_of
 from runtime.suggestions import did_you_mean
@@ -39,6 +40,19 @@ class RelayName:
             raise invalid_value(name, value, f"must be {self}")
 
 
+class SuperUsers:
+    """A validator: users as in the brokers' setting."""
+
+    def __str__(self) -> str:
+        return "users like User:alice, separated by semicolons"
+
+    def __call__(self, name: str, value: object) -> None:
+        try:
+            super_users_of(str(value))
+        except ConfigError:
+            raise invalid_value(name, value, f"must be {self}") from None
+
+
 class RelaySettings(SettingTable):
     """The values of one process. Every process of one relay has the same ones."""
 
@@ -48,6 +62,10 @@ class RelaySettings(SettingTable):
     barnabas_log_level: tuple[str, ...] = setting(
         "barnabas.log.level", LIST, ("INFO",), LOG_LEVELS,
         doc="The least level that is logged, and LOGGER=LEVEL for single loggers, separated by commas.")  # fmt: skip
+    barnabas_relay_allow_everyone_if_no_acl_found: bool = setting(
+        "barnabas.relay.allow.everyone.if.no.acl.found", BOOLEAN, False,
+        doc="As the brokers have it: whether the principals of rules may use a topic for which there is no ACL at all. Brokers "
+        "do not tell it.")  # fmt: skip
     barnabas_relay_delay_max_ms: int = setting(
         "barnabas.relay.delay.max.ms", LONG, DELAY_MAX_MS, between(0, DELAY_MAX_MS),
         doc="How far ahead a record may be due, in milliseconds; one that is due later goes to the dead letters.")  # fmt: skip
@@ -83,6 +101,10 @@ class RelaySettings(SettingTable):
     barnabas_relay_session_timeout_ms: int = setting(
         "barnabas.relay.session.timeout.ms", INT, 10 * SECOND_MS, at_least(SECOND_MS),
         doc="How long a process may be silent before the others take over what it had. The brokers bound it.")  # fmt: skip
+    barnabas_relay_super_users: str = setting(
+        "barnabas.relay.super.users", STRING, "", SuperUsers(),
+        doc="The super.users of the brokers, separated by semicolons: rules in their names need no ACLs. Brokers do not tell "
+        "them.")  # fmt: skip
     barnabas_relay_target_timeout_ms: int = setting(
         "barnabas.relay.target.timeout.ms", LONG, MINUTE_MS, at_least(0),
         doc="For how long a target may be missing, or forbidden to the relay, before its records go to the dead "
@@ -97,3 +119,10 @@ class RelaySettings(SettingTable):
         for name in given:
             if name.startswith(PREFIX) and name not in self.definitions:
                 raise ConfigError(f"unknown setting {name}{did_you_mean(name, self.definitions)}")
+
+    @property
+    def acls(self) -> AclSettings:
+        """What the brokers' authorizer has beside ACLs."""
+        return AclSettings(
+            super_users_of(self.barnabas_relay_super_users), self.barnabas_relay_allow_everyone_if_no_acl_found
+        )
