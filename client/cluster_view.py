@@ -91,6 +91,10 @@ class ClusterView:
         """Return those of which a broker must be asked before one can say who leads their partitions."""
         return [name for name in dict.fromkeys(names) if name not in self.topics or name in self._doubtful]
 
+    def was_told_of(self, name: str) -> bool:
+        """Whether a broker has said of a topic what it is, or why nothing can be said."""
+        return name in self.topics or name in self._topic_errors
+
     def leader(self, key: TopicPartition) -> int:
         """Return the broker that leads a partition. Raises KafkaError with what the last response said of it; that there is no
         leader is LEADER_NOT_AVAILABLE."""
