@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from protocol.key_hashes import by_murmur2
+from protocol.topic_partition import TopicPartition
+
 BUCKET_TIERS: Final = ("hour", "day", "month", "year")
 
 
@@ -36,3 +39,8 @@ class RelayNames(NamedTuple):
     def topics(self) -> tuple[str, ...]:
         """All topics of the relay."""
         return (self.rules, self.log, *self.buckets, self.dead_letters)
+
+
+def log_partition(source: TopicPartition, count: int) -> int:
+    """Return the partition of the log and of the buckets, of `count`, for what waits of a source partition."""
+    return by_murmur2(f"{source[0]}-{source[1]}".encode(), count)

@@ -199,6 +199,36 @@ def _committed(groups: Collection[str]) -> Steps[dict[str, dict[TopicPartition, 
     return (yield from rows_of(groups, located(KeyKind.GROUP), request_of, read))
 
 
+def stable_offsets(group: str) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
+    """Return what a group has committed, with the texts beside the offsets, when no transaction is open that may change one.
+    Raises KafkaError: UNSTABLE_OFFSET_COMMIT while there is one."""
+
+    def request_of(some: list[str]) -> ByVersion:
+        def in_version(version: int) -> OffsetFetchRequest:
+            if version >= _FIRST_OF_SEVERAL_GROUPS:
+                asked = OffsetFetchRequestGroup(group_id=some[0], topics=None)
+                return OffsetFetchRequest(groups=[asked], require_stable=True)
+            return OffsetFetchRequest(group_id=some[0], topics=None, require_stable=True)
+
+        return ByVersion(OffsetFetchRequest, in_version)
+
+    def read(response: Any) -> Rows[str, dict[TopicPartition, OffsetAndMetadata]]:
+        of_group = response.groups[0] if response.groups else response
+        rows = [(topic.name, row) for topic in of_group.topics for row in topic.partitions]
+        code = of_group.error_code or next((row.error_code for _, row in rows if row.error_code), 0)
+        found = {
+            (name, row.partition_index): OffsetAndMetadata(
+                row.committed_offset, row.committed_leader_epoch, row.metadata
+            )
+            for name, row in rows
+            if row.committed_offset >= 0
+        }
+        yield group, code, None, found
+
+    found = yield from rows_of([group], located(KeyKind.GROUP), request_of, read)
+    return checked(found)[group]
+
+
 def commit_offsets(
     group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:

@@ -129,6 +129,7 @@ VOCABULARY = {
     "read_bytes": "how much was read",
     "read_records": "how many records were read",
     "reason": "why, in words",
+    "records": "how many records",
     "recovery_point": "the offset up to which a log was flushed",
     "refused_connections": "how many connections were refused",
     "renamed_end_offset": "the end offset of the log in renamed_path",
@@ -174,6 +175,7 @@ VOCABULARY = {
     "used_bytes": "how many bytes are in use",
     "version": "the version of a request",
     "waiting_partitions": "how many partitions still wait",
+    "waiting_records": "how many records wait for their time",
     "written_bytes": "how much was written",
     "written_records": "how many records were written",
 }

@@ -1,0 +1,407 @@
+"""A lane: some source partitions, and the one producer that does their transactions, one after the other.
+
+All sources begin in the main lane. One whose target does not take records gets a lane of its own, where it waits for the target
+without holding up others, until a transaction of it has succeeded.
+
+Rules: one transaction has the copies, the index records, the delivered records and the offsets of its sources, with the
+generation of the group's member: so a process that the group has replaced commits nothing. What is in memory follows a commit,
+never precedes it. When it is unknown how a transaction has ended, everything is read anew from the logs (`on_lost`).
+Source: KIP-98, KIP-447.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from client.backoff import Backoff
+from client.committing import OffsetAndMetadata
+from client.errors import AbortableError, FatalError
+from client.event_loop.producer import AsyncProducer
+from client.producing.core import ProducerLimits
+from protocol.errors import ErrorCode, KafkaError
+from protocol.records.invalid import InvalidBatch
+from relay.relaying.needs import needs_text
+from relay.relaying.trouble import BACKOFF as TARGET_BACKOFF
+from relay.relaying.trouble import OF_RECORDS, Trouble
+from relay.relaying.work import RECORDS_MAX, Outgoing, SourceWork, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from client.committing import GroupMembership
+    from client.event_loop.cluster_client import AsyncClusterClient
+    from client.event_loop.producer import Delivered
+    from protocol.topic_partition import TopicPartition
+    from relay.figures import RelayFigures
+    from relay.names import RelayNames
+    from relay.relaying.contents import Contents
+    from relay.relaying.source import SourcePartition
+    from relay.relaying.work import Terms
+    from relay.surroundings import RelaySurroundings
+
+TRANSACTION_RECORDS_MAX: Final = 4_000
+"""About so many records go out in one transaction, of all sources together."""
+BACKOFF: Final = Backoff(50, 2_000)
+LIMITS_BATCH_BYTES: Final = 500_000
+BUFFER_BYTES: Final = 128 << 20
+DELIVERY_TIMEOUT_MS: Final = 5_000
+"""How long a target may keep the records of all others waiting, once: then it has a lane of its own."""
+KEEP_MS: Final = 3_000
+"""What is due within this time when it is taken in stays in memory, if there is room."""
+ASIDE_LOG_MS: Final = 10_000
+LONGEST_SLEEP_MS: Final = 500
+"""How late a jump of the clock is noticed at most."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneParts:
+    """What lanes share. `membership` tells who commits; `starved` is called when contents are missing; `troubled` gets the
+    source topic whose target fails, with the error; `recovered` is told when a transaction of a troubled one has succeeded."""
+
+    names: RelayNames
+    terms: Terms
+    contents: Contents
+    figures: RelayFigures
+    surroundings: RelaySurroundings
+    membership: Callable[[], GroupMembership]
+    starved: Callable[[], None]
+    troubled: Callable[[str, KafkaError], None]
+    recovered: Callable[[str], None]
+    on_lost: Callable[[str], None]
+    transaction_timeout_ms: int
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What was produced, and what becomes of it."""
+
+    copies: list[tuple[SourceWork, int, asyncio.Future[Delivered]]] = field(default_factory=list)
+    index: list[asyncio.Future[Delivered]] = field(default_factory=list)
+    outgoing: list[tuple[SourceWork, Outgoing, asyncio.Future[Delivered]]] = field(default_factory=list)
+
+
+class Lane:
+    """`cluster` is this lane's alone, and the caller's to close. `trouble` is that of the one source topic of a lane that is
+    not the main one."""
+
+    def __init__(
+        self, transactional_id: str, cluster: AsyncClusterClient, parts: LaneParts, trouble: Trouble | None = None
+    ) -> None:
+        self.trouble = trouble
+        self.sources: dict[TopicPartition, SourcePartition] = {}
+        self._transactional_id = transactional_id
+        self._cluster = cluster
+        self._parts = parts
+        self._producer: AsyncProducer | None = None
+        self._wake = asyncio.Event()
+        self._is_free = asyncio.Lock()
+        self._failures = 0
+        self._turn = 0
+        self._aside: dict[str, tuple[int, int]] = {}
+        """By source topic: how many records were put aside since the last log line, and when that was."""
+
+    # --- sources ---
+
+    def add(self, source: SourcePartition) -> None:
+        self.sources[source.key] = source
+        self._wake.set()
+
+    async def release(self, keys: list[TopicPartition]) -> list[SourcePartition]:
+        """Give sources back, when the transaction that is under way has ended."""
+        async with self._is_free:
+            return [self.sources.pop(key) for key in keys if key in self.sources]
+
+    def wake(self) -> None:
+        """Something was read, or has become due."""
+        self._wake.set()
+
+    async def close(self) -> None:
+        """End at once; what was not committed is not done."""
+        if self._producer is not None:
+            await self._producer.close()
+
+    # --- the loop ---
+
+    async def run(self) -> None:
+        """Do transactions until cancelled."""
+        while True:
+            self._wake.clear()
+            async with self._is_free:
+                works = self._plan()
+                if works:
+                    await self._transact(works)
+            if works:
+                await asyncio.sleep(self._pause_s())
+                continue
+            try:
+                async with asyncio.timeout(self._sleep_s()):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def _plan(self) -> list[SourceWork]:
+        """Return what is to be done now, beginning with another source each time."""
+        now_ms = self._parts.surroundings.clock.wall_ms()
+        sources = list(self.sources.values())
+        self._turn = (self._turn + 1) % max(len(sources), 1)
+        works, left, is_starved = [], TRANSACTION_RECORDS_MAX, False
+        for source in (*sources[self._turn :], *sources[: self._turn]):
+            if not self._may_work(source):
+                continue
+            try:
+                work = plan(source, self._parts.contents, now_ms, self._parts.terms, min(RECORDS_MAX, left))
+            except InvalidBatch as error:
+                self._parts.troubled(source.key[0], KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source.key}: {error}"))
+                continue
+            is_starved |= work.is_starved
+            if work.is_empty:
+                continue
+            works.append(work)
+            left -= work.counts.taken_in + len(work.ended)
+            if left <= 0:
+                break
+        if is_starved:
+            self._parts.starved()
+        return works
+
+    def _may_work(self, source: SourcePartition) -> bool:
+        """Whether a source is served now. One whose target is not known goes to a lane of its own; there it is held while the
+        target is waited for, and takes in records nevertheless."""
+        topic, target = source.key[0], source.rule.target
+        is_known = target in self._parts.terms.partitions
+        if self.trouble is None:
+            source.is_held, source.refusal = False, None
+            if not is_known:
+                self._parts.troubled(topic, _missing(target))
+            return is_known
+        now_ms = self._now_ms()
+        if not is_known:
+            self.trouble.failed(_missing(target), now_ms)
+        source.refusal = self.trouble.refusal(now_ms, is_known=is_known)
+        source.is_held = not is_known and source.refusal is None
+        return True
+
+    def _sleep_s(self) -> float:
+        """Return until something is due at the latest."""
+        now_ms = self._parts.surroundings.clock.wall_ms()
+        due = [found for each in self.sources.values() if (found := each.index.next_due_ms()) is not None]
+        left_ms = min([LONGEST_SLEEP_MS, *(each - now_ms for each in due if each > now_ms)])
+        return max(left_ms, 1) / 1000
+
+    def _pause_s(self) -> float:
+        if not self._failures:
+            return 0.0
+        backoff = BACKOFF if self.trouble is None else TARGET_BACKOFF
+        return backoff.pause_ms(self._failures, self._parts.surroundings.randomness) / 1000
+
+    # --- a transaction ---
+
+    async def _transact(self, works: list[SourceWork]) -> None:
+        sent = _Sent()
+        try:
+            producer = await self._ready_producer()
+            producer.begin()
+            try:
+                await self._send(producer, works, sent)
+                await producer.send_offsets(self._parts.membership(), _offsets(works))
+                _check(sent)
+                await producer.commit()
+            except FatalError:
+                raise
+            except (KafkaError, OSError) as error:
+                failed = _failures(sent)  # before the abort, which fails whatever is left
+                await producer.abort()
+                self._aborted(error, failed)
+                return
+        except FatalError as error:
+            await self._lose(error)
+            return
+        except (KafkaError, OSError) as error:  # there is no producer yet
+            self._failures += 1
+            logger.warning(
+                "relay cannot begin a transaction: transactional_id=%s reason=%s", self._transactional_id, error
+            )
+            return
+        self._committed(works)
+
+    async def _ready_producer(self) -> AsyncProducer:
+        """Raises KafkaError, OSError."""
+        if self._producer is None:
+            parts = self._parts
+            self._producer = AsyncProducer(
+                self._cluster,
+                parts.surroundings.clock.wall_ms,
+                parts.surroundings.randomness,
+                transactional_id=self._transactional_id,
+                limits=ProducerLimits(
+                    batch_size_bytes=LIMITS_BATCH_BYTES,
+                    delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+                    transaction_timeout_ms=parts.transaction_timeout_ms,
+                ),
+                buffer_memory_bytes=BUFFER_BYTES,
+                max_record_bytes=BUFFER_BYTES,
+            )
+            await self._producer.initialize()
+        return self._producer
+
+    async def _send(self, producer: AsyncProducer, works: list[SourceWork], sent: _Sent) -> None:
+        """Produce what the plans say. Raises KafkaError, OSError."""
+        names = self._parts.names
+        for work in works:
+            partition = work.source.log_partition
+            for waiting in work.copies:
+                record = waiting.record
+                delivery = await producer.send(
+                    names.buckets[waiting.tier - 1],
+                    record.value,
+                    record.key,
+                    headers=waiting.headers,
+                    partition=partition,
+                )
+                sent.copies.append((work, record.offset, delivery))
+        for work, offset, delivery in sent.copies:
+            work.copied(offset, (await delivery).offset)
+        for work in works:
+            for each in work.sends:
+                delivery = await self._send_one(producer, each, work.now_ms)
+                sent.outgoing.append((work, each, delivery))
+            for key, value in work.index_records():
+                delivery = await producer.send(names.log, value, key, partition=work.source.log_partition)
+                sent.index.append(delivery)
+
+    @staticmethod
+    async def _send_one(producer: AsyncProducer, each: Outgoing, now_ms: int) -> asyncio.Future[Delivered]:
+        try:
+            return await producer.send(
+                each.topic, each.value, each.key, headers=each.headers, partition=each.partition, timestamp_ms=now_ms
+            )
+        except (AbortableError, FatalError):
+            raise
+        except KafkaError as error:  # of this record or its topic alone, and told with the others
+            failed: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            failed.exception()
+            return failed
+
+    def _committed(self, works: list[SourceWork]) -> None:
+        parts = self._parts
+        self._failures = 0
+        parts.figures.commits += 1
+        for work in works:
+            for place in work.ended:
+                parts.contents.drop(work.source.key, place)
+            work.committed()
+            self._keep_contents(work)
+            work.counts.add_to(parts.figures)
+            if work.reasons:
+                self._tell_of_dead_letters(work)
+            if self.trouble is not None and work.counts.delivered:
+                parts.recovered(work.source.key[0])
+
+    def _tell_of_dead_letters(self, work: SourceWork) -> None:
+        """Log that records are put aside, not more often than every ASIDE_LOG_MS for a source topic."""
+        topic, now_ms = work.source.key[0], self._now_ms()
+        records, logged_ms = self._aside.get(topic, (0, now_ms - ASIDE_LOG_MS))
+        records += len(work.reasons)
+        if now_ms - logged_ms >= ASIDE_LOG_MS:
+            logger.warning("records are put aside: topic=%s records=%d reason=%s", topic, records, work.reasons[-1])
+            records, logged_ms = 0, now_ms
+        self._aside[topic] = records, logged_ms
+
+    def _keep_contents(self, work: SourceWork) -> None:
+        """Keep the contents of what is due soon, so that they need not be read again."""
+        contents = self._parts.contents
+        for waiting in work.near:
+            if waiting.due_ms - work.now_ms <= KEEP_MS and contents.has_room_for(work.source.key):
+                contents.add(work.source.key, waiting.place, waiting.record)
+
+    def _aborted(self, error: KafkaError | OSError, failed: Sequence[_Failure]) -> None:
+        """Find out whose fault it was, so that it holds up nobody else."""
+        self._failures += 1
+        self._parts.figures.aborts += 1
+        blamed: dict[str, KafkaError] = {}
+        for source in {id(work.source): work.source for work, _, _ in failed}.values():
+            of_source = [(each, found) for work, each, found in failed if work.source is source]
+            for_target = [(each, found) for each, found in of_source if each.is_for_target]
+            for each, found in of_source:
+                if not each.is_for_target:
+                    self._without(source, each, found)
+            if not for_target:
+                continue
+            found = for_target[0][1]
+            if found.code not in OF_RECORDS:
+                blamed[source.key[0]] = found
+            elif len(for_target) == 1:
+                source.refused[for_target[0][0].place] = found.message
+            else:
+                source.is_single = True  # till the record is found that the target does not take
+        for topic, found in blamed.items():
+            if self.trouble is None:
+                self._parts.troubled(topic, found)
+            else:
+                self._tell(topic, found)
+        if not failed and self._failures > 1:
+            logger.warning("transaction was aborted: transactional_id=%s reason=%s", self._transactional_id, error)
+
+    def _tell(self, topic: str, error: KafkaError) -> None:
+        assert self.trouble is not None
+        if self.trouble.failed(error, self._now_ms()):
+            logger.warning("target does not take records: topic=%s reason=%s", topic, error.message)
+
+    def _without(self, source: SourcePartition, failed: Outgoing, error: KafkaError) -> None:
+        """A topic for dead letters or results does not take a record: the relay's own takes dead letters, results are left
+        out."""
+        if failed.topic == self._parts.names.dead_letters or failed.topic in source.avoided:
+            return
+        source.avoided.add(failed.topic)
+        logger.warning("topic of a rule is not used: topic=%s reason=%s", failed.topic, error.message)
+
+    async def _lose(self, error: FatalError) -> None:
+        """It is unknown how the transaction has ended, or another has the transactional id."""
+        self._failures += 1
+        if self._producer is not None:
+            await self._producer.close()
+            self._producer = None
+        self._parts.on_lost(f"{self._transactional_id}: {error}")
+
+    def _now_ms(self) -> int:
+        return self._parts.surroundings.clock.monotonic_ms()
+
+
+_Failure = tuple[SourceWork, Outgoing, KafkaError]
+
+
+def _failures(sent: _Sent) -> list[_Failure]:
+    """Return which records for topics of rules have failed, with the reasons."""
+    found = []
+    for work, each, delivery in sent.outgoing:
+        error = delivery.exception() if delivery.done() and not delivery.cancelled() else None
+        if isinstance(error, KafkaError):
+            found.append((work, each, error))
+    return found
+
+
+def _check(sent: _Sent) -> None:
+    """Raises AbortableError where a record was not even sent."""
+    for _, _, error in _failures(sent):
+        raise AbortableError(error.code, error.message)
+
+
+def _missing(target: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {target} does not exist, or the relay may not see it"
+    )
+
+
+def _offsets(works: list[SourceWork]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        work.source.key: OffsetAndMetadata(
+            work.position.offset, work.position.leader_epoch, needs_text(work.source.index.lowest_offsets())
+        )
+        for work in works
+    }

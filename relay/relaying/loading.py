@@ -1,0 +1,76 @@
+"""How a process takes source partitions over: from the group's offsets and the relay's log, once the former owner is done.
+
+Rules: offsets are read when no transaction is open that may change them. After that the former owner can commit nothing, as
+the group has a new generation. Then the log is read to the end that it has, behind open transactions as well: what the former
+owner has committed cannot come later.
+Errors: KafkaError, OSError.
+Source: KIP-447.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from client.admin.brokers import checked
+from client.admin.offsets import offsets
+from client.committing import OffsetAndMetadata
+from client.event_loop.whole_log import read_whole
+from protocol.messages.list_offsets import EARLIEST, LATEST
+from relay.names import RelayNames, log_partition
+from relay.relaying.source import SourcePartition
+from relay.waiting.index import WaitingIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from client.event_loop.cluster_client import AsyncClusterClient
+    from client.event_loop.group_member import GroupMember
+    from client.reading.positions import ReadRecord
+    from protocol.topic_partition import TopicPartition
+    from relay.rules.rule import Rule
+    from relay.waiting.delivered_ids import DeliveredIds
+    from runtime.randomness import Randomness
+
+
+async def load(
+    cluster: AsyncClusterClient,
+    member: GroupMember,
+    names: RelayNames,
+    rules: Mapping[str, Rule],
+    keys: list[TopicPartition],
+    ids: DeliveredIds,
+    randomness: Randomness,
+) -> list[SourcePartition]:
+    """Return the state of source partitions that were assigned. Raises KafkaError, OSError, IndexRecordError."""
+    committed = await member.committed(keys)
+    count = await cluster.partition_count(names.log)
+    indexes = {key: WaitingIndex(*key, ids) for key in keys}
+    by_prefix = {f"{topic}:{partition}:".encode(): indexes[topic, partition] for topic, partition in keys}
+
+    def take(records: list[ReadRecord]) -> None:
+        for each in records:
+            key = each.record.key
+            index = None if key is None else by_prefix.get(_prefix(key))
+            if index is not None and key is not None:
+                index.replay(key, each.record.value)
+
+    await read_whole(cluster, randomness, {(names.log, log_partition(key, count)): None for key in keys}, take)
+    fresh = [key for key in keys if key not in committed]
+    begins = checked(await cluster.run(offsets(dict.fromkeys(fresh, EARLIEST)))) if fresh else {}
+    ends = checked(await cluster.run(offsets(dict.fromkeys(keys, LATEST), is_committed_only=True)))
+    return [
+        SourcePartition(
+            key,
+            rules[key[0]],
+            indexes[key],
+            log_partition(key, count),
+            committed.get(key) or OffsetAndMetadata(begins[key]),
+            ends[key],
+        )
+        for key in keys
+    ]
+
+
+def _prefix(key: bytes) -> bytes:
+    """Return the source partition of a key of the index, with what separates it from the rest."""
+    return b":".join(key.split(b":", 2)[:2]) + b":"

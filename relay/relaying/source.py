@@ -1,0 +1,109 @@
+"""A source partition of this process: its rule, what waits of it, and what was read of it but not taken in yet. Pure.
+
+Rules: `position` is what is committed with the next transaction: all records before it are taken in. What was read stays in
+`_fetched` until it is taken in, decoded one fetch at a time, so that a small compressed batch does not become many records
+before its turn. Records are delivered only after the source was read to where it ended when it was taken over: till then a
+cancellation, or a record that is due earlier, may still be unread.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from client.committing import OffsetAndMetadata
+
+if TYPE_CHECKING:
+    from client.reading.positions import FetchedBatches
+    from protocol.records.record import Record
+    from protocol.topic_partition import TopicPartition
+    from relay.rules.rule import Rule
+    from relay.waiting.index import WaitingIndex
+
+MAX_DECOMPRESSED_BYTES: Final = 256 << 20
+MAX_FETCHED_BYTES: Final = 4 << 20
+"""Of what was read and not taken in: beyond it the source is not read further."""
+
+
+class SourcePartition:
+    """`end` is where the source ended when it was taken over. `log_partition` is the partition of the relay's log and buckets
+    that the source's index and copies are in."""
+
+    def __init__(
+        self,
+        key: TopicPartition,
+        rule: Rule,
+        index: WaitingIndex,
+        log_partition: int,
+        position: OffsetAndMetadata,
+        end: int,
+    ) -> None:
+        self.key = key
+        self.rule = rule
+        self.index = index
+        self.log_partition = log_partition
+        self.position = position
+        self.refused: dict[int, str] = {}
+        """Places of records that the target does not take, with the reason."""
+        self.is_single = False
+        """Whether one record goes in a transaction, as one of several is not taken and it is not known which."""
+        self.refusal: str | None = None
+        """Why nothing is delivered and what is due becomes a dead letter."""
+        self.is_held = False
+        """Whether nothing is delivered now, as the target is missing."""
+        self.avoided: set[str] = set()
+        """Topics of the rule for dead letters and results that do not take records."""
+        self.end = end
+        self._fetched: deque[FetchedBatches] = deque()
+        self._fetched_bytes = 0
+        self._records: deque[Record] = deque()
+        self._next_offset = position.offset
+        self.read_position = position
+        """Where reading goes on."""
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all is taken in that the source had when it was taken over."""
+        return self.position.offset >= self.end
+
+    @property
+    def has_fetched(self) -> bool:
+        return bool(self._records or self._fetched)
+
+    @property
+    def is_full(self) -> bool:
+        return self._fetched_bytes > MAX_FETCHED_BYTES
+
+    def fetched(self, batches: FetchedBatches) -> int:
+        """Take what was read; return how many records were deleted before they could be read."""
+        lost = max(batches.start - self.read_position.offset, 0)
+        self._fetched.append(batches)
+        self._fetched_bytes += len(batches.buffer)
+        epoch = batches.batches[-1][1].partition_leader_epoch if batches.batches else self.read_position.leader_epoch
+        self.read_position = OffsetAndMetadata(batches.next_offset, epoch)
+        return lost
+
+    def peek(self, count: int) -> tuple[list[Record], OffsetAndMetadata]:
+        """Return the next records to be taken in, at most `count`, with the position behind them. Raises InvalidBatch.
+
+        They come again until `took` is told of them."""
+        epoch = self.position.leader_epoch
+        while self._fetched and not self._records:
+            batches = self._fetched.popleft()
+            self._fetched_bytes -= len(batches.buffer)
+            self._records.extend(each.record for each in batches.records(MAX_DECOMPRESSED_BYTES))
+            self._next_offset = max(batches.next_offset, self._next_offset)
+            if batches.batches:
+                epoch = batches.batches[-1][1].partition_leader_epoch
+            if not self._records:
+                self.position = OffsetAndMetadata(self._next_offset, epoch)
+        records = [self._records[at] for at in range(min(count, len(self._records)))]
+        if len(records) == len(self._records):
+            return records, OffsetAndMetadata(self._next_offset, epoch)
+        return records, OffsetAndMetadata(records[-1].offset + 1, epoch)
+
+    def took(self, count: int, position: OffsetAndMetadata) -> None:
+        """`count` records are taken in, and `position` is committed."""
+        for _ in range(count):
+            self._records.popleft()
+        self.position = position
