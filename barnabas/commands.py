@@ -33,6 +33,11 @@ TABLE = {
     "produce": Entry("tools.commands.produce", "write lines of standard input to a topic", CLUSTERS, CLI),
     "consume": Entry("tools.commands.consume", "print records of a topic", CLUSTERS, CLI),
     "find": Entry("tools.commands.find", "find records by key, header or content", CLUSTERS, CLI),
+    "trace": Entry(
+        "relay.commands.trace",
+        "tell where a message is stored, who has read past it, and which copies there are",
+        CLUSTERS,
+    ),
     "partitions": Entry("tools.commands.partitions", "move replicas, elect leaders", CLUSTERS),
     "balance": Entry(
         "tools.commands.balance", "give every broker its share of replicas, leaders, bytes and load", CLUSTERS

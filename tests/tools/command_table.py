@@ -1,7 +1,7 @@
 """Which test runs each command, against a broker of ours and against Apache Kafka 3.9.1.
 
-A row of tests/tools is a test on the fixtures `broker` or `secured`: tests/interop/commands/test_commands.py runs it again with
-Apache Kafka. A row of tests/interop is a test that runs both by itself.
+A row of tests/tools or tests/relay is a test on the fixtures `broker` or `secured`: tests/interop/commands/test_commands.py
+runs it again with Apache Kafka. A row of tests/interop is a test that runs both by itself.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ ROWS = {
     "transactions find-hanging": (_OPTIONS, "test_a_transaction_that_its_coordinator_knows_does_not_hang"),
     "transactions list": (_HERE, "test_transactions_are_listed_described_and_aborted"),
     "transactions producers": (_HERE, "test_transactions_are_listed_described_and_aborted"),
+    "trace": ("tests.relay.commands.test_trace", "test_a_message_is_told_with_its_copies_and_its_readers"),
     "verify consume": (_HERE, "test_what_was_acknowledged_is_verified_or_named"),
     "verify produce": (_HERE, "test_what_was_acknowledged_is_verified_or_named"),
 }

@@ -1,4 +1,5 @@
-"""Every command against Apache Kafka 3.9.1: the tests of tests/tools, which run with a broker of ours, with that one."""
+"""Every command against Apache Kafka 3.9.1: the tests of tests/tools and tests/relay, which run with a broker of ours, with
+that one."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ OF_OURS = {
 
 def _tests() -> Iterator[FunctionType]:
     """Those of the table, and as long ones whatever else its modules try with a broker: copies with marks of their own."""
-    rows = {row for row in ROWS.values() if row[0].startswith("tests.tools.")}
+    rows = {row for row in ROWS.values() if row[0].startswith(("tests.tools.", "tests.relay."))}
     for module in sorted({module for module, _ in rows}):
         for name, test in vars(importlib.import_module(module)).items():
             if not name.startswith("test_") or name in OF_OURS:

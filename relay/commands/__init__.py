@@ -1,0 +1,1 @@
+"""The commands of the relay, each a module."""
