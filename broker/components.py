@@ -69,8 +69,9 @@ from replication.followers.fetchers import Fetchers
 from replication.followers.leader_endpoint import FetchSettings
 from replication.live_brokers import LiveBrokers
 from replication.marker_appender import MarkerAppender
+from replication.message_expiry import MessageExpiry
 from replication.moves.log_moves import LogMoveDependencies, LogMoves
-from replication.partitions import NoFetchers, Partitions
+from replication.partitions import LeadershipListeners, NoFetchers, Partitions
 from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 
@@ -130,7 +131,8 @@ class Infrastructure:
 
 
 class Components:
-    """Makes the components. `services` are for handlers; `controller_channel` and `quotas` are for `broker.server`."""
+    """Makes the components. `services` are for handlers; `controller_channel`, `quotas` and `message_expiry` are for
+    `broker.server`."""
 
     def __init__(self, infrastructure: Infrastructure, *, is_registered: Callable[[], bool]) -> None:
         """`is_registered` returns whether this broker is registered in the store."""
@@ -146,8 +148,9 @@ class Components:
         fetchers = self._fetchers() if base.has_others else None
         log_moves = self._log_moves(fetchers)
         elections = CoordinatorElections()
+        self.message_expiry = MessageExpiry(base.clock, base.tasks)
         partitions = Partitions(
-            base.broker_id, base.logs, call_soon, elections,
+            base.broker_id, base.logs, call_soon, LeadershipListeners(elections, self.message_expiry),
             dependencies=self._partition_dependencies(), following=fetchers, moving=log_moves,
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)

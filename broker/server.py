@@ -364,7 +364,9 @@ class Broker:
             store, self._registration, self._on_registered, self._on_fatal,
             clock=dependencies.clock, tasks=tasks, session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )  # fmt: skip
-        SettingsEffects(services, self._acceptor, components.quotas, services.fetchers).follow()
+        SettingsEffects(
+            services, self._acceptor, components.quotas, services.fetchers, components.message_expiry
+        ).follow()
         self._serve_through(table, services)
         return services
 

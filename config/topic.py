@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 
 class LogConfig(SettingTable):
-    """The effective settings of one topic, as attributes: the wire name with underscores for dots."""
+    """The effective settings of one topic, as attributes: the wire name with underscores for dots. Those whose names begin
+    with `barnabas.` are ours; brokers of Apache Kafka do not know them."""
 
+    barnabas_message_ttl_ms: int = setting("barnabas.message.ttl.ms", LONG, -1, at_least(-1), effective=True,
+        doc="Time after which records expire: the leader deletes from the start of the log, every second, the batches whose "
+        "newest record is older; -1 never.")
     cleanup_policy: tuple[str, ...] = setting(
         "cleanup.policy", LIST, ("delete",), one_of("compact", "delete"), effective=True,
         synonyms=("log.cleanup.policy",),
@@ -184,6 +188,12 @@ class LogConfig(SettingTable):
         return "delete" in self.cleanup_policy
 
     @cached_property
+    def ttl_ms(self) -> int | None:
+        """Return the age at which records expire; None when they do not. Those of a topic that is only compacted stay."""
+        ttl_ms = self.barnabas_message_ttl_ms
+        return ttl_ms if ttl_ms >= 0 and self.deletes_by_retention else None
+
+    @cached_property
     def timestamp_before_max_ms(self) -> int:
         """Return how old a timestamp may be; the deprecated setting applies if the newer one is not set."""
         newer = self.message_timestamp_before_max_ms
@@ -232,6 +242,11 @@ def check_topic_settings(given: Mapping[str, str], broker_settings: BrokerSettin
         raise ConfigError(
             f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+        )
+    if config.barnabas_message_ttl_ms >= 0 and not config.deletes_by_retention:
+        raise ConfigError(
+            f"conflict topic config setting barnabas.message.ttl.ms ({config.barnabas_message_ttl_ms}) with cleanup.policy "
+            f"({config.text('cleanup.policy')}): only records of a topic with cleanup.policy delete expire"
         )
     if config.remote_storage_enable and not broker_settings.remote_log_storage_system_enable:
         raise ConfigError(

@@ -514,6 +514,14 @@ class Partition:
         self._release_deletions()
         return self.low_watermark
 
+    def expire(self, offset: int) -> None:
+        """Delete the records below `offset`, which is at most the high watermark, because they have expired. Wakes nobody:
+        followers and consumers learn the log start with their next response, as after retention."""
+        assert self.leader is not None
+        assert offset <= self.high_watermark
+        raise_log_start_offset(self.log, offset)
+        self._release_deletions()
+
     def _release_deletions(self) -> None:
         waiters = self.waiters.deleted
         if waiters is not None and waiters.heap:

@@ -70,6 +70,21 @@ class LeadershipListener(Protocol):
     def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None: ...
 
 
+class LeadershipListeners:
+    """Calls several listeners, in order."""
+
+    def __init__(self, *listeners: LeadershipListener) -> None:
+        self._listeners = listeners
+
+    def on_leader(self, partition: Partition) -> None:
+        for listener in self._listeners:
+            listener.on_leader(partition)
+
+    def on_not_leader(self, topic: str, partition: int, leader_epoch: int) -> None:
+        for listener in self._listeners:
+            listener.on_not_leader(topic, partition, leader_epoch)
+
+
 class ReplicaFetchers(Protocol):
     """Copies partitions from other leaders. `replication.followers.fetchers.Fetchers` fits it."""
 

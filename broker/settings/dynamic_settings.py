@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING
 from broker.settings.stored_passwords import StoredPasswords
 from config.errors import ConfigError
 from config.layers import Layers, check_dynamic_update, stored_java_classes
-from config.topic import LogConfig, check_topic_settings
+from config.topic import LogConfig
+from metadata.admin.topic_rules import check_settings
 from metadata.store import configs, znodes
 from metadata.store.any_session import in_any_session
 from metadata.store.change_nodes import PURGE_PAUSE_MS
@@ -311,7 +312,7 @@ class DynamicSettings:
         """Replace a topic's own settings by the result of `edit`. Raises ConfigError, StoreError."""
         async with self._writing:
             given = edit(await configs.entity_config(self._store, TOPICS, topic))
-            check_topic_settings(given, self.settings)
+            check_settings(topic, given, self.settings)
             if validate_only:
                 return
             await configs.alter_entity_config(self._store, TOPICS, topic, given)

@@ -1,4 +1,5 @@
-"""Applies changed settings to the components that keep them: logs, partitions, fetchers, quotas, the controller.
+"""Applies changed settings to the components that keep them: logs, partitions, fetchers, quotas, expiry of
+records, the controller.
 
 Rules: `follow` is called when every component is made; it applies the current settings and subscribes to changes. Components
 that read the settings at each use need nothing here.
@@ -21,18 +22,25 @@ if TYPE_CHECKING:
     from config.broker import BrokerSettings
     from config.topic import LogConfig
     from replication.followers.fetchers import Fetchers
+    from replication.message_expiry import MessageExpiry
 
 
 class SettingsEffects:
     """Subscribes to changes of settings. `fetchers` is None for a standalone broker."""
 
     def __init__(
-        self, services: Services, acceptor: Acceptor, quotas: ReplicationQuotas, fetchers: Fetchers | None
+        self,
+        services: Services,
+        acceptor: Acceptor,
+        quotas: ReplicationQuotas,
+        fetchers: Fetchers | None,
+        message_expiry: MessageExpiry,
     ) -> None:
         self._services = services
         self._acceptor = acceptor
         self._quotas = quotas
         self._fetchers = fetchers
+        self._message_expiry = message_expiry
         self._is_unclean_allowed = services.dynamic_settings.settings.unclean_leader_election_enable
 
     def follow(self) -> None:
@@ -63,6 +71,7 @@ class SettingsEffects:
         for partition in self._services.partitions:
             if topic is None or partition.topic == topic:
                 partition.on_config_changed()
+                self._message_expiry.on_config_changed(partition)
 
     def _on_broker(self, settings: BrokerSettings) -> None:
         """Apply changed broker settings: limits, fetchers, and the defaults of every topic."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from config.broker import BrokerSettings
 from config.errors import ConfigError
 from config.inter_broker_version import InterBrokerVersion
-from config.topic import check_topic_settings
 from metadata.admin import topic_rules
 from metadata.admin.internal_topics import REPLICATION_SETTINGS, internal_topic
 from metadata.admin.metadata_wait import wait_for_image
@@ -246,7 +245,7 @@ class TopicAdmin:
         await self._check_new_name(topic.name, planned)
         topic_rules.check_new_assignment(assignment)
         try:
-            check_topic_settings(config, self._settings())
+            topic_rules.check_settings(topic.name, config, self._settings())
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         version = InterBrokerVersion.parse(self._settings().inter_broker_protocol_version)

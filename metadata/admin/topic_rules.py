@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from config.broker import BrokerSettings
+from config.errors import ConfigError
+from config.topic import check_topic_settings
 from metadata.admin.placement import Placement, PlacementBroker, place
 from metadata.image import is_internal
 from metadata.store.znodes import ReplicaAssignment
@@ -18,6 +21,15 @@ from runtime.scala_text import hash_map_of_buffers
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 DEFAULT_COUNT = -1
+
+
+def check_settings(topic: str, given: Mapping[str, str], broker_settings: BrokerSettings) -> None:
+    """Check the settings of `topic` before they are stored. Raises ConfigError."""
+    config = check_topic_settings(given, broker_settings)
+    if config.ttl_ms is not None and is_internal(topic):
+        raise ConfigError(
+            f"Records of the internal topic {topic} do not expire: barnabas.message.ttl.ms cannot be set."
+        )
 
 
 def check_name(name: str) -> None:

@@ -19,6 +19,7 @@ SOURCE = "\n".join(path.read_text() for path in FILES)
 
 # Settings that act through something derived from them in `config`.
 DERIVED = {
+    "barnabas.message.ttl.ms": "ttl_ms",
     "authorizer.class.name": "acl_settings",
     "broker.id": "effective_broker_id",
     "broker.id.generation.enable": "effective_broker_id",

@@ -35,6 +35,26 @@ def test_the_deprecated_timestamp_limit_counts_where_the_newer_is_not_used() -> 
 
 
 @pytest.mark.parametrize(
+    ("given", "ttl_ms"),
+    [
+        ({}, None),
+        ({"barnabas.message.ttl.ms": "-1", "cleanup.policy": "compact"}, None),
+        ({"barnabas.message.ttl.ms": "5"}, 5),
+        ({"barnabas.message.ttl.ms": "0", "cleanup.policy": "compact,delete"}, 0),
+    ],
+)
+def test_records_expire_in_topics_that_delete(given: dict[str, str], ttl_ms: int | None) -> None:
+    assert check_topic_settings(given, BROKER).ttl_ms == ttl_ms
+
+
+def test_a_brokers_policy_may_be_compact_under_a_topic_with_a_ttl() -> None:
+    broker = BrokerSettings({"log.cleanup.policy": "compact"})
+    assert LogConfig.from_settings(broker, {"barnabas.message.ttl.ms": "5"}).ttl_ms is None
+    with pytest.raises(ConfigError, match="only records of a topic"):
+        check_topic_settings({"barnabas.message.ttl.ms": "5"}, broker)
+
+
+@pytest.mark.parametrize(
     ("given", "reason"),
     [
         ({"nope": "1"}, "^Unknown topic config name: nope$"),
@@ -42,6 +62,11 @@ def test_the_deprecated_timestamp_limit_counts_where_the_newer_is_not_used() -> 
         ({"segment.bytes": "13"}, "Value must be at least 14"),
         ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, r"\(10\) > max.compaction.lag.ms \(5\)"),
         ({"remote.storage.enable": "true"}, "Tiered Storage"),
+        ({"barnabas.message.ttl.ms": "-2"}, "Value must be at least -1"),
+        (
+            {"barnabas.message.ttl.ms": "0", "cleanup.policy": "compact"},
+            r"barnabas\.message\.ttl\.ms \(0\) with cleanup\.policy \(compact\)",
+        ),
     ],
 )
 def test_refusals(given: dict[str, str], reason: str) -> None:

@@ -12,6 +12,7 @@ from broker.settings.replication_quotas import ReplicationQuotas
 from broker.settings.settings_effects import SettingsEffects
 from config.broker import BrokerSettings
 from config.topic import LogConfig
+from replication.message_expiry import MessageExpiry
 from tests.broker.quota_world import quotas_of
 
 TOPICS_COUNT = 50
@@ -27,6 +28,8 @@ class Held:
         self.configs: list[str | None] = []
         self.cleaned_by: list[BrokerSettings] = []
         self.cleaner = SimpleNamespace(change_settings=self.cleaned_by.append)
+        self.expiring: list[str] = []
+        self.expiry = SimpleNamespace(on_config_changed=lambda partition: self.expiring.append(partition.topic))
         self.partitions = [
             SimpleNamespace(
                 topic=f"t{number}", on_config_changed=lambda number=number: self.reread.append(f"t{number}")
@@ -64,7 +67,13 @@ def followed(dynamic: Dynamic | None = None, acceptor: Any = None) -> tuple[Held
     services = SimpleNamespace(broker_id=1, dynamic_settings=dynamic, partitions=held, logs=held, quotas=quotas_of())
     quotas = SimpleNamespace(on_broker_settings=lambda _layers: None, on_topic_settings=lambda _topic, _config: None)
     acceptor = acceptor or SimpleNamespace(apply_entity=lambda _path, _settings: None)
-    effects = SettingsEffects(cast(Services, services), cast(Acceptor, acceptor), cast(ReplicationQuotas, quotas), None)
+    effects = SettingsEffects(
+        cast(Services, services),
+        cast(Acceptor, acceptor),
+        cast(ReplicationQuotas, quotas),
+        None,
+        cast(MessageExpiry, held.expiry),
+    )
     effects.follow()
     return held, dynamic
 
@@ -73,7 +82,7 @@ def test_a_topics_settings_concern_its_partitions() -> None:
     held, dynamic = followed()
     dynamic.tell_topic("t7", LogConfig.from_settings(SETTINGS, {}))
     assert held.configs == ["t7"]
-    assert held.reread == ["t7", "t7"]
+    assert held.reread == held.expiring == ["t7", "t7"]
 
 
 def test_a_brokers_settings_concern_every_topic_and_all_are_walked_over_once() -> None:
