@@ -88,6 +88,8 @@ def varint_size(value: int) -> int:
 def _encode(value: int) -> bytes:
     if value < 128:
         return _ONE_BYTE[value]
+    if value < 16384:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 0x7F | 0x80)

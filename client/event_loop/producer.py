@@ -3,6 +3,7 @@
     await producer.initialize()               once, for transactions
     producer.begin()
     delivery = await producer.send(...)       waits for memory; the future says what became of the record
+    offsets = await producer.send_many(...)   many records of one partition, with one future, in less time
     await producer.send_offsets(...)          what was consumed, as a part of the transaction
     await producer.commit()                   or abort(), behind an AbortableError as well
 
@@ -18,6 +19,7 @@ Source: Kafka KafkaProducer, Sender, BuiltInPartitioner.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from client.backoff import Backoff
@@ -61,9 +63,34 @@ class Delivered(NamedTuple):
     timestamp_ms: int
 
 
-class _Waiter(NamedTuple):
-    delivery: asyncio.Future[Delivered]
+class _One(NamedTuple):
+    """Who waits for one record."""
+
+    future: asyncio.Future[Delivered]
     size_bytes: int
+
+    def delivered(self, key: TopicPartition, offset: int, timestamp_ms: int) -> None:
+        self.future.set_result(Delivered(*key, offset, timestamp_ms))
+
+
+class _Many(NamedTuple):
+    """Who waits for many records, at one of them. Offsets are set as they come; the last one ends the waiting."""
+
+    future: asyncio.Future[array[int]]
+    size_bytes: int
+    offsets: array[int]
+    left: list[int]
+    """How many have no answer yet, as its only element."""
+    at: int
+
+    def delivered(self, _key: TopicPartition, offset: int, _timestamp_ms: int) -> None:
+        self.offsets[self.at] = offset
+        self.left[0] -= 1
+        if not self.left[0]:
+            self.future.set_result(self.offsets)
+
+
+_Waiter = _One | _Many
 
 
 class AsyncProducer:
@@ -128,18 +155,50 @@ class AsyncProducer:
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
         record = Record(0, timestamp_ms, key, value, list(headers))
+        size_bytes = self._size_of(record)
+        if partition is None:
+            partition = self._partition(topic, key, await self._cluster.partition_count(topic), size_bytes)
+        delivery: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+        await self._take((topic, partition), [(record, size_bytes, _One(delivery, size_bytes))], size_bytes)
+        return delivery
+
+    async def send_many(self, topic: str, partition: int, records: Sequence[Record]) -> asyncio.Future[array[int]]:
+        """Take records for a partition, in their order; return when there is memory for all. Their own offsets say nothing, and
+        they are not changed meanwhile. The future has the offset of each, as `Delivered` has it, or fails as the first that
+        fails. Raises AbortableError, FatalError; KafkaError for a record that is too large: then none is taken, unless they are
+        more than `buffer_memory_bytes`."""
+        future: asyncio.Future[array[int]] = asyncio.get_running_loop().create_future()
+        offsets, left = array("q", bytes(8 * len(records))), [len(records)]
+        if not records:
+            future.set_result(offsets)
+        sizes = [self._size_of(each) for each in records]
+        limit_bytes = max(self._buffer_memory_bytes // 2, self._max_record_bytes)
+        entries: list[tuple[Record, int, _Waiter]] = []
+        part_bytes = 0
+        for index, (record, size_bytes) in enumerate(zip(records, sizes, strict=True)):
+            if part_bytes + size_bytes > limit_bytes:
+                await self._take((topic, partition), entries, part_bytes)
+                entries, part_bytes = [], 0
+            entries.append((record, size_bytes, _Many(future, size_bytes, offsets, left, index)))
+            part_bytes += size_bytes
+        await self._take((topic, partition), entries, part_bytes)
+        return future
+
+    def _size_of(self, record: Record) -> int:
+        """Raises KafkaError for one that is too large."""
         size_bytes = size_of(record)
         if size_bytes > self._max_record_bytes:
             reason = f"the record has {size_bytes} bytes, and {self._max_record_bytes} is the limit"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, reason)
-        if partition is None:
-            partition = self._partition(topic, key, await self._cluster.partition_count(topic), size_bytes)
-        await self._until(lambda: self._used_bytes + size_bytes <= self._buffer_memory_bytes)
-        delivery: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
-        self.core.append((topic, partition), record, _Waiter(delivery, size_bytes), self._now_ms())
+        return size_bytes
+
+    async def _take(self, key: TopicPartition, entries: list[tuple[Record, int, _Waiter]], size_bytes: int) -> None:
+        """Take records when there is memory for them. Raises AbortableError, FatalError."""
+        if self._used_bytes + size_bytes > self._buffer_memory_bytes:
+            await self._until(lambda: self._used_bytes + size_bytes <= self._buffer_memory_bytes)
+        self.core.append(key, entries, self._now_ms())
         self._used_bytes += size_bytes
         self._wake.set()
-        return delivery
 
     async def flush(self) -> None:
         """Return when every record has its answer. Raises AbortableError, FatalError."""
@@ -288,20 +347,17 @@ class AsyncProducer:
 
     def _finish(self, batches: Sequence[Finished[_Waiter]]) -> None:
         for finished in batches:
-            topic, partition = finished.batch.key
-            appended_ms = finished.batch.log_append_time_ms
+            key, appended_ms = finished.batch.key, finished.batch.log_append_time_ms
             for index, (record, waiter) in enumerate(finished.batch.entries):
                 self._used_bytes -= waiter.size_bytes
-                delivery = waiter.delivery
-                if delivery.done():
-                    continue  # whoever sent it does not wait any more
+                if waiter.future.done():
+                    continue  # whoever sent it does not wait any more, or has seen another record fail
                 if finished.error is None:
                     offset = finished.base_offset + index if finished.base_offset >= 0 else -1
-                    timestamp_ms = appended_ms if appended_ms >= 0 else record.timestamp
-                    delivery.set_result(Delivered(topic, partition, offset, timestamp_ms))
+                    waiter.delivered(key, offset, appended_ms if appended_ms >= 0 else record.timestamp)
                 else:
-                    delivery.set_exception(finished.error.again())
-                    delivery.exception()  # a commit fails as well: nobody has to look
+                    waiter.future.set_exception(finished.error.again())
+                    waiter.future.exception()  # a commit fails as well: nobody has to look
         transaction = self.core.transaction
         if transaction.state is State.FATAL_ERROR and transaction.error is not None and self.core.has_waiting:
             self._finish(self.core.stop(transaction.error))

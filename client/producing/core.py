@@ -11,7 +11,7 @@ Source: KIP-91 (delivery timeout), KIP-126 (splitting), KIP-360; Kafka Sender, R
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic
 
@@ -67,8 +67,9 @@ class ProducerCore(Generic[W]):
 
     # --- what the application wants ---
 
-    def append(self, key: TopicPartition, record: Record, waiter: W, now_ms: int) -> None:
-        """Take a record for a partition. Raises AbortableError, FatalError; RuntimeError outside of a transaction."""
+    def append(self, key: TopicPartition, entries: Iterable[tuple[Record, int, W]], now_ms: int) -> None:
+        """Take records for a partition, each with its `size_of`. Raises AbortableError, FatalError; RuntimeError outside of a
+        transaction."""
         if self.transaction.transactional_id is None:
             self.transaction.initialize()
         else:
@@ -78,7 +79,8 @@ class ProducerCore(Generic[W]):
         if queue is None:
             queue = PartitionQueue(key, self._limits.batch_size_bytes, self._limits.linger_ms)
             self._queues[key] = queue
-        queue.append(record, size_of(record), waiter, now_ms)
+        for record, size_bytes, waiter in entries:
+            queue.append(record, size_bytes, waiter, now_ms)
 
     def abort(self) -> list[Finished[W]]:
         """Abort the transaction. Raises FatalError, RuntimeError."""

@@ -14,6 +14,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.key_hashes import by_murmur2
 from protocol.messages.init_producer_id import InitProducerIdResponse
 from protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
+from protocol.records.record import Record
 from protocol.topic_partition import TopicPartition
 
 
@@ -67,6 +68,40 @@ async def test_batches_of_one_leader_go_in_one_request_and_each_record_learns_it
     places = ((0, 10), (1, 10), (2, 10), (0, 11))
     assert [each.result() for each in sent] == [Delivered("t", *each, 5) for each in places]
     await producer.close()
+
+
+def records(count: int, size_bytes: int = 1) -> list[Record]:
+    return [Record(0, 5, None, b"x" * size_bytes) for _ in range(count)]
+
+
+async def test_many_records_of_a_partition_have_one_future_with_the_offset_of_each() -> None:
+    cluster = Cluster()
+    producer = producer_of(cluster, limits=ProducerLimits(batch_size_bytes=50))
+    cluster.answers.set()
+    assert not await (await producer.send_many("t", 1, []))
+    sent = await producer.send_many("t", 1, records(5))
+    assert not sent.done()
+    assert list(await sent) == [10, 11, 10, 11, 10], "of each batch, as this cluster counts"
+    with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+        await producer.send_many("t", 1, [*records(2), *records(1, 2 << 20)])
+    await producer.close()
+    assert len(cluster.requests) == 3
+
+
+async def test_many_records_take_bounded_memory_and_fail_as_the_first_that_fails() -> None:
+    cluster = Cluster()
+    producer = producer_of(cluster, buffer_memory_bytes=1_000, max_record_bytes=500)
+    sending = asyncio.ensure_future(producer.send_many("t", 0, records(4, 400)))
+    await cluster.asked.wait()
+    assert not sending.done(), "two of them fill the memory"
+    cluster.answers.set()
+    await producer.flush()
+    assert list(await (await sending)) == [10, 10, 10, 10]
+    cluster.answers.clear()
+    failing = await producer.send_many("t", 0, records(2, 400))
+    await producer.close()
+    with pytest.raises(KafkaError, match="the producer was closed"):
+        failing.result()
 
 
 async def test_a_key_has_one_partition_and_no_key_keeps_one_for_a_batch() -> None:

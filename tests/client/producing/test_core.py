@@ -13,7 +13,7 @@ from client.admin.steps import KeyKind
 from client.committing import GroupMembership, OffsetAndMetadata
 from client.errors import AbortableError, FatalError
 from client.producing.batch import Finished, ProducerBatch
-from client.producing.core import ProducerCore, ProducerLimits
+from client.producing.core import ProducerCore, ProducerLimits, size_of
 from client.producing.transaction import CoordinatorRequest, State
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -77,6 +77,10 @@ def response_to(ask: CoordinatorRequest, code: ErrorCode = E.NONE, epoch: int = 
             )
 
 
+def append(core: ProducerCore[int], of: Record, waiter: int, now_ms: int, key: TopicPartition = KEY) -> None:
+    core.append(key, [(of, size_of(of), waiter)], now_ms)
+
+
 def answer(core: ProducerCore[int], kind: type, code: ErrorCode = E.NONE, now_ms: int = 0, epoch: int = 0) -> bool:
     """Answer the next request, which is of `kind`; return whether the coordinator is to be looked for."""
     ask = core.next_ask(now_ms)
@@ -94,7 +98,7 @@ def begun(transactional_id: str = "tx") -> ProducerCore[int]:
     core.transaction.initialize()
     answer(core, InitProducerIdRequest)
     core.transaction.begin()
-    core.append(KEY, record(), 0, 0)
+    append(core, record(), 0, 0)
     answer(core, AddPartitionsToTxnRequest)
     return core
 
@@ -103,7 +107,7 @@ def idempotent(count: int = 1, **limits: int) -> tuple[ProducerCore[int], list[P
     """A producer with batches in flight, of one record each."""
     core = core_of(batch_size_bytes=1, **limits)
     for number in range(count):
-        core.append(KEY, record(number), number, 0)
+        append(core, record(number), number, 0)
     answer(core, InitProducerIdRequest)
     return core, core.take(0)
 
@@ -161,7 +165,7 @@ def test_a_batch_that_may_be_there_fails_rather_than_come_twice() -> None:
     core.take(100)
     [finished] = core.answered(batch, E.OUT_OF_ORDER_SEQUENCE_NUMBER, None, -1, 100)
     assert finished.error is not None and finished.error.code is E.OUT_OF_ORDER_SEQUENCE_NUMBER
-    core.append(KEY, record(), 1, 100)
+    append(core, record(), 1, 100)
     assert [(each.identity.epoch, each.base_sequence) for each in core.take(100)] == [(1, 0)]
 
 
@@ -170,7 +174,7 @@ def test_a_raised_epoch_at_its_end_becomes_another_producer_id() -> None:
     core.transaction.identity = batch.identity._replace(epoch=32766)
     core._queues[KEY].identity = core.transaction.identity
     core.answered(batch, E.INVALID_RECORD, None, -1, 0)
-    core.append(KEY, record(), 1, 0)
+    append(core, record(), 1, 0)
     assert core.take(0) == []
     answer(core, InitProducerIdRequest)
     assert [each.base_sequence for each in core.take(0)] == [0]
@@ -179,7 +183,7 @@ def test_a_raised_epoch_at_its_end_becomes_another_producer_id() -> None:
 def test_a_batch_that_is_too_large_goes_in_halves_and_a_single_record_fails() -> None:
     core = core_of()
     for number in range(3):
-        core.append(KEY, record(number), number, 0)
+        append(core, record(number), number, 0)
     answer(core, InitProducerIdRequest)
     [whole] = core.take(0)
     core.answered(whole, E.MESSAGE_TOO_LARGE, None, -1, 0)
@@ -203,7 +207,7 @@ def test_delivery_ends_in_time_and_what_is_in_flight_with_its_answer() -> None:
 
 def test_records_wait_for_company_until_the_linger_is_over() -> None:
     core = core_of(linger_ms=5)
-    core.append(KEY, record(), 0, 0)
+    append(core, record(), 0, 0)
     answer(core, InitProducerIdRequest)
     assert core.take(4) == [] and core.wakeup_ms(4) == 5
     assert len(core.take(5)) == 1
@@ -237,7 +241,7 @@ def test_batches_wait_until_their_partition_is_in_the_transaction() -> None:
     core.transaction.initialize()
     answer(core, InitProducerIdRequest)
     core.transaction.begin()
-    core.append(KEY, record(), 0, 0)
+    append(core, record(), 0, 0)
     assert core.take(0) == []
     answer(core, AddPartitionsToTxnRequest, E.CONCURRENT_TRANSACTIONS)
     assert core.next_ask(19) is None
@@ -265,14 +269,14 @@ def test_a_batch_that_fails_has_the_transaction_aborted_and_the_epoch_raised() -
     with pytest.raises(AbortableError):
         core.transaction.commit()
     with pytest.raises(AbortableError):
-        core.append(KEY, record(), 0, 0)
+        append(core, record(), 0, 0)
     core.abort()
     answer(core, EndTxnRequest)
     answer(core, InitProducerIdRequest, epoch=1)
     assert_state(core, State.READY)
     assert core.transaction.identity == (7, 1)
     core.transaction.begin()
-    core.append(KEY, record(), 0, 0)
+    append(core, record(), 0, 0)
     answer(core, AddPartitionsToTxnRequest)
     assert [each.base_sequence for each in core.take(0)] == [0]
 
@@ -280,7 +284,7 @@ def test_a_batch_that_fails_has_the_transaction_aborted_and_the_epoch_raised() -
 def test_an_abort_drops_what_waits_and_waits_for_what_is_in_flight() -> None:
     core = begun()
     [batch] = core.take(0)
-    core.append(KEY, record(1), 1, 0)
+    append(core, record(1), 1, 0)
     [dropped] = core.abort()
     assert dropped.error is not None and core.next_ask(0) is None
     [failed] = core.unanswered(batch, "lost", 0, was_sent=True)
@@ -294,7 +298,7 @@ def test_an_abort_of_what_perhaps_never_began() -> None:
     core.transaction.initialize()
     answer(core, InitProducerIdRequest)
     core.transaction.begin()
-    core.append(KEY, record(), 0, 0)
+    append(core, record(), 0, 0)
     ask = core.next_ask(0)
     assert ask is not None
     core.transaction.unanswered(ask, 0)
@@ -376,7 +380,7 @@ def test_answers_to_offsets(code: ErrorCode, is_lookup: bool, state: State) -> N
 )
 def test_answers_to_partitions(code: ErrorCode, state: State, must_bump: bool) -> None:
     core = begun()
-    core.append(("t", 1), record(), 1, 0)
+    append(core, record(), 1, 0, ("t", 1))
     answer(core, AddPartitionsToTxnRequest, code)
     assert (core.transaction.state, core.transaction.must_bump) == (state, must_bump)
 
@@ -418,7 +422,7 @@ def test_no_record_comes_twice_or_out_of_order_and_none_that_was_acknowledged_is
 ) -> None:
     core, partition, finished, script = core_of(batch_size_bytes=batch_size_bytes), Partition(), {}, iter(faults)
     for number in range(count):
-        core.append(KEY, record(number), number, 0)
+        append(core, record(number), number, 0)
     answer(core, InitProducerIdRequest)
     for now_ms in range(0, 119_000, 100):
         for batch in core.take(now_ms):
@@ -467,7 +471,7 @@ def raising(transactional_id: str = "tx") -> ProducerCore[int]:
 
 
 def sent(core: ProducerCore[int], number: int = 0) -> ProducerBatch[int]:
-    core.append(KEY, record(number), number, 0)
+    append(core, record(number), number, 0)
     [batch] = core.take(0)
     return batch
 
@@ -522,7 +526,7 @@ def test_the_version_is_that_of_the_cluster_at_the_begin() -> None:
     core.transaction.commit()
     core.next_ask(0)
     core.transaction.begin(0)
-    core.append(KEY, record(), 0, 0)
+    append(core, record(), 0, 0)
     answer(core, AddPartitionsToTxnRequest)
     [batch] = core.take(0)
     core.answered(batch, E.NONE, None, 0, 0)
