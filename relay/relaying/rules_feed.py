@@ -90,7 +90,7 @@ class RulesFeed:
     async def watch(self) -> None:
         """Look at intervals whether the same rules hold."""
         while True:
-            await asyncio.sleep(WATCH_S)
+            await asyncio.sleep(min(WATCH_S, self._check_interval_ms / 1000))
             await self.look_again()
 
     async def look_again(self) -> None:
