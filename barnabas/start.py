@@ -1,7 +1,8 @@
-"""`barnabas start`: runs a broker, or with `--brokers` several on this machine, and the web process beside them.
+"""`barnabas start`: runs a broker, or with `--brokers` several on this machine, and the processes beside them.
 
-Rules: parsing only; `broker.process` runs a broker in this process, `barnabas.supervisor` several, or one with a web process,
-in theirs. Exit codes: 0 after a clean stop, 1 when a broker could not start or continue, 2 for invalid arguments and settings.
+Rules: parsing only; `broker.process` runs a broker in this process, `barnabas.supervisor` several, or one with processes beside
+it, in theirs. Exit codes: 0 after a clean stop, 1 when a broker could not start or continue, 2 for invalid arguments and
+settings.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def command(
         topics_at_start = tuple(topic for text in asked for topic in parse_topics(text))
         if brokers is None and control_fd == NO_DESCRIPTOR and (override_broker or store_port):
             raise ConfigError("--override-broker and --store-port are for several brokers: --brokers N")
-        if brokers is not None or control_fd != NO_DESCRIPTOR or settings.barnabas_web_enable:
+        if brokers is not None or control_fd != NO_DESCRIPTOR or settings.companions:
             gc.disable()  # until all is loaded, which stays: a tenth of the start
             from barnabas.supervisor import command as supervised  # noqa: PLC0415  who starts one broker needs none of it
 

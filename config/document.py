@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from config.broker import BrokerSettings
 from config.broker.barnabas import OwnSettings
+from config.companion import RELAY, WEB, Companion
 from config.definition import Setting, Type
 from config.group import OwnGroupSettings
 from config.providers import ALLOWED_PATHS, ALLOWLIST, DIRECTORY_CLASS, ENV_CLASS, FILE_CLASS, PROVIDERS
 from config.topic import LogConfig
-from config.web import CLIENT_PREFIX, WebSettings
 
 _HEAD = """# Settings
 
@@ -67,10 +67,6 @@ again, nor are the providers' own settings and dynamic settings. DescribeConfigs
 unknown settings; errors show the reference in place of the value, `barnabas settings` both where the value is no
 password.
 """
-_WEB = f"""They stand in the file of `barnabas web`, beside the settings of a client (`bootstrap.servers`,
-`security.protocol`), or, with `barnabas.web.enable=true`, among those of a broker, where the settings of a client have
-`{CLIENT_PREFIX}` in front ([web.md](web.md)).
-"""
 _A_VERSION = "a Kafka version"
 
 
@@ -83,8 +79,9 @@ def page() -> str:
         "## Settings of this broker only\n",
         *_table(OwnSettings.definitions.values()),
         "\n## Settings of the web process\n",
-        _WEB,
-        *_table(WebSettings.definitions.values(), has_effect=True),
+        *_of_companion(WEB),
+        "\n## Settings of the relay\n",
+        *_of_companion(RELAY),
         "\n## Broker settings\n",
         *_table(kafka),
         "\n## Topic settings\n",
@@ -96,6 +93,16 @@ def page() -> str:
         *_table(OwnGroupSettings.definitions.values()),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _of_companion(companion: Companion) -> list[str]:
+    name = companion.name
+    where = (
+        f"They stand in the file of `barnabas {name}`, beside the settings of a client (`bootstrap.servers`,\n"
+        f"`security.protocol`), or, with `{companion.enable}=true`, among those of a broker, where the settings of a "
+        f"client have\n`{companion.client_prefix}` in front ([{name}.md]({name}.md)).\n"
+    )
+    return [where, *_table(companion.table.definitions.values(), has_effect=True)]
 
 
 def _table(rows: Iterable[Setting], *, has_effect: bool = False) -> list[str]:

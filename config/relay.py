@@ -1,6 +1,8 @@
 """Settings of the relay: `barnabas.relay.*`. What is a client's (`bootstrap.servers`, `security.protocol`, `ssl.*`) stands in
 the same file, and is read by `client.settings.parsing`.
 
+A broker's file may have them, too: `config.companion` says how.
+
 Rules: pure. An unknown name that begins with `barnabas.relay.` is an error: a slip could leave records waiting where nobody
 looks.
 """
@@ -17,6 +19,8 @@ from config.validators import LOG_LEVELS, at_least, between, one_of
 from runtime.suggestions import did_you_mean
 
 PREFIX = "barnabas.relay."
+CLIENT_PREFIX = "barnabas.relay.client."
+"""In a broker's settings: behind it is the name of a client's setting, by which the process reaches the cluster."""
 DEFAULT_NAME = "barnabas-relay"
 NAME_LENGTH_MAX = 200
 """What a topic's name may have, 249, less what the relay puts behind it."""
@@ -80,7 +84,7 @@ class RelaySettings(SettingTable):
         doc="The address on which barnabas.relay.metrics.port is opened.")  # fmt: skip
     barnabas_relay_metrics_port: int | None = setting(
         "barnabas.relay.metrics.port", INT, None, between(0, PORT_MAX, optional=True),
-        doc="The port that serves /metrics, /health, /ready and /live; 0 picks a free one. Unset: there is none.")  # fmt: skip
+        doc="The port that serves /metrics, /ready and /live; 0 picks a free one. Unset: there is none.")  # fmt: skip
     barnabas_relay_name: str = setting(
         "barnabas.relay.name", STRING, DEFAULT_NAME, RelayName(),
         doc="The name of the relay. Its group has this name; its topics and its transactional ids begin with it, so that one "
@@ -117,7 +121,7 @@ class RelaySettings(SettingTable):
         """Raises ConfigError, also for an unknown name."""
         super().__init__({name: value for name, value in given.items() if name in self.definitions})
         for name in given:
-            if name.startswith(PREFIX) and name not in self.definitions:
+            if name.startswith(PREFIX) and name not in self.definitions and not name.startswith(CLIENT_PREFIX):
                 raise ConfigError(f"unknown setting {name}{did_you_mean(name, self.definitions)}")
 
     @property
@@ -125,4 +129,16 @@ class RelaySettings(SettingTable):
         """What the brokers' authorizer has beside ACLs."""
         return AclSettings(
             super_users_of(self.barnabas_relay_super_users), self.barnabas_relay_allow_everyone_if_no_acl_found
+        )
+
+
+def require_login(given: Mapping[str, str], listener_protocol: str) -> None:
+    """Refuse a relay beside a broker that could not log in. `given` are the broker's settings, and `listener_protocol` is that
+    of its first listener. Raises ConfigError."""
+    protocol = given.get(f"{CLIENT_PREFIX}security.protocol", listener_protocol).strip().upper()
+    own = {name for name in given if name.startswith(f"{CLIENT_PREFIX}sasl.")} - {f"{CLIENT_PREFIX}sasl.mechanism"}
+    if protocol.startswith("SASL") and not own:
+        raise ConfigError(
+            f"barnabas.relay.enable=true with {protocol} needs who the relay is to the brokers: {CLIENT_PREFIX}sasl.username "
+            f"and {CLIENT_PREFIX}sasl.password, or {CLIENT_PREFIX}sasl.jaas.config"
         )

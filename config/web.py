@@ -1,8 +1,7 @@
 """Settings of the web process: `barnabas.web.*` and where the schema registry is. What is a client's (`bootstrap.servers`,
 `security.protocol`, `ssl.*`) stands in the same file, and is read by `client.settings.parsing`.
 
-A broker's file may have them, too: with `barnabas.web.enable` the process is started beside the broker, with these of the
-broker's settings (`of_web_process`), and reaches the cluster as `barnabas.web.client.*` says.
+A broker's file may have them, too: `config.companion` says how.
 Rules: pure. An unknown name that begins with `barnabas.web.` is an error: a slip could open what should be closed. Off loopback
 the process is started with TLS, or behind a proxy that has a name, or not at all.
 """
@@ -19,8 +18,6 @@ from config.validators import LOG_LEVELS, at_least, between, one_of
 from runtime.suggestions import did_you_mean
 
 PREFIX = "barnabas.web."
-ENABLE = "barnabas.web.enable"
-"""The broker's own setting, which starts the process."""
 CLIENT_PREFIX = "barnabas.web.client."
 """In a broker's settings: behind it is the name of a client's setting, by which the process reaches the cluster."""
 SAMPLING_PREFIX = "barnabas.web.sampling."
@@ -231,15 +228,6 @@ class WebSettings(SettingTable):
         host = self.barnabas_web_host
         shown = "localhost" if host in _EVERY_INTERFACE else f"[{host}]" if ":" in host else host
         return f"{'https' if self.has_tls else 'http'}://{shown}:{port}"
-
-
-def of_web_process(given: Mapping[str, str]) -> dict[str, str]:
-    """Return which of a broker's settings, or of any others, are the web process's, also the unknown ones."""
-    return {
-        name: text
-        for name, text in given.items()
-        if name in WebSettings.definitions or (name.startswith(PREFIX) and name != ENABLE)
-    }
 
 
 def has_login(given: Mapping[str, str], listener_protocol: str) -> bool:

@@ -6,18 +6,15 @@ settings.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
 from dataclasses import replace
 
 import click
 
-from client.settings.command_line import DEFAULTS, client_properties
-from client.settings.names import WITH_EFFECT
-from client.settings.parsing import PROTOCOL, parse_client, warnings_about
+from client.settings.command_line import DEFAULTS
+from client.settings.parsing import PROTOCOL, parse_client
+from client.settings.process_settings import settings_given
 from client.settings.values import SettingsError
 from config.errors import ConfigError
-from config.sources import settings_in_environment
 from config.web import PREFIX, WebSettings
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.interrupts import INTERRUPTS
@@ -45,7 +42,7 @@ def command(
     """
     INTERRUPTS.leave()  # the server stops in order
     try:
-        given = settings_given(properties, override)
+        given = settings_given(properties, override, WebSettings.definitions, PREFIX)
         if port is not None:
             given["barnabas.web.port"] = str(port)
         settings = WebSettings(given)
@@ -59,22 +56,3 @@ def command(
     from web import process  # noqa: PLC0415  the server is loaded once the settings are known to be good
 
     return process.run(settings, client, ready_fd)
-
-
-def settings_given(properties: str | None, overrides: Sequence[str]) -> dict[str, str]:
-    """Return the settings of a start: the options before the environment, that before the file. Raises ConfigError,
-    SettingsError."""
-    file = client_properties(properties, None)
-    options: dict[str, str] = {}
-    for each in overrides:
-        name, separator, value = each.partition("=")
-        if not separator or not name.strip():
-            raise ConfigError(f"--override {each} is not of the form name=value")
-        options[name.strip()] = value
-    of_clients = {name: text for name, text in {**file, **options}.items() if not name.startswith(PREFIX)}
-    for warning in warnings_about(of_clients, (*WebSettings.definitions,)):
-        print_problem(f"barnabas: {warning}")
-    known = (*WebSettings.definitions, *WITH_EFFECT)
-    environment = settings_in_environment(os.environ, known)
-    usable = {name: text for name, text in environment.items() if name in known or name.startswith(PREFIX)}
-    return {**file, **usable, **options}

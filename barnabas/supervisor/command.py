@@ -1,4 +1,4 @@
-"""`barnabas start --brokers N`, and a start with a web process or under another program: from options to a supervisor.
+"""`barnabas start --brokers N`, and a start with other processes or under another program: from options to a supervisor.
 
     settings -> directories locked -> layout -> settings of each broker -> ports free -> a lone broker's data moved -> server
     imported -> supervisor
@@ -18,21 +18,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from barnabas.supervisor.banner import Row
 from barnabas.supervisor.child import Inherited
+from barnabas.supervisor.companion_process import become_companion, companion_properties, require_web
 from barnabas.supervisor.directories import DataDirectories
-from barnabas.supervisor.layout import DECIDED, BrokerPlace, Layout, first_broker_id, layout_of_many, layout_of_one
+from barnabas.supervisor.layout import (
+    DECIDED,
+    BrokerPlace,
+    CompanionPlace,
+    Layout,
+    first_broker_id,
+    layout_of_many,
+    layout_of_one,
+)
 from barnabas.supervisor.merged_log import Lines, LogOutput
 from barnabas.supervisor.ports import ReservedPorts, require_free
 from barnabas.supervisor.supervised_process import SupervisedProcess
 from barnabas.supervisor.supervisor import Plan, Supervisor
-from barnabas.supervisor.web_process import become_web_process, require_web, web_properties
 from broker.commands.settings_sources import given_overrides, settings_of
 from broker.composition import listener_plans
 from broker.network.listening.listeners import ListenerPlan
 from broker.observability.logging_setup import report_refusal, set_up_logging
 from broker.start_options import NO_DESCRIPTOR, VERSION, StartOptions
 from config.broker import BrokerSettings
+from config.companion import RELAY, WEB
 from config.errors import ConfigError
+from config.relay import require_login
 from runtime.clock import SystemClock
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
@@ -48,6 +59,8 @@ EXIT_FAILED = 1
 # Sessions end at a tick: how much longer than its timeout a broker that was killed counts as alive.
 STORE_TICK_MS = 500
 SESSION_TIMEOUT_MAX_MS = 60_000
+# A relay ends its transactions, and leaves its group, for which it needs the brokers.
+RELAY_STOP_S = 10.0
 _LOG_NAMES = ("barnabas.log.level", "barnabas.log.format")
 
 
@@ -133,8 +146,7 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
     ]
     clock = SystemClock()
     first = listener_plans(each[0])[0]
-    web = layout.web
-    of_web = None if web is None else _settings_of_web(layout, each[0], first, web.port)
+    properties = [_properties(place, layout, each[0], first) for place in layout.companions]
     plan = Plan(
         http=layout.http,
         pages=[place.http for place in layout.brokers if place.http is not None],
@@ -142,8 +154,8 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
         hints=hints,
         show_banner=request.show_banner,
         has_login=first.security_protocol != "PLAINTEXT",
-        web=web,
-        page=None if web is None else settings.web_settings.base_uri(web.port),
+        beside=[_row(place) for place in layout.companions],
+        page=_page(layout, settings),
         ready_fd=request.ready_fd,
         control_fd=request.control_fd,
         discard=request.discard,
@@ -158,7 +170,11 @@ def _run(request: StartRequest, settings: BrokerSettings, layout: Layout, hints:
             _broker(request, layout, index, broker_settings, settings, supervisor.log)
             for index, broker_settings in enumerate(each)
         ]
-        return supervisor.run(members, None if of_web is None else _web(layout, of_web, settings, supervisor.log))
+        beside = [
+            _companion(place, layout, own, settings, supervisor.log)
+            for place, own in zip(layout.companions, properties, strict=True)
+        ]
+        return supervisor.run(members, beside)
 
 
 def _as_overrides(place: BrokerPlace) -> list[str]:
@@ -240,19 +256,44 @@ def _store(layout: Layout, settings: BrokerSettings, lines: Lines, log: LogOutpu
     return SupervisedProcess("store", run, lines, log)
 
 
-def _settings_of_web(layout: Layout, own: BrokerSettings, plan: ListenerPlan, port: int) -> dict[str, str]:
-    """Return the settings of the web process. Raises ConfigError."""
-    require_web(own, plan.security_protocol)
-    properties = web_properties(own, plan, [place.ports[0].address for place in layout.brokers], port)
+def _properties(place: CompanionPlace, layout: Layout, own: BrokerSettings, plan: ListenerPlan) -> dict[str, str]:
+    """Return the settings of a process beside the brokers. Raises ConfigError."""
+    if place.companion is WEB:
+        require_web(own, plan.security_protocol)
+    else:
+        require_login(own.given, plan.security_protocol)
+    addresses = [each.ports[0].address for each in layout.brokers]
+    properties = companion_properties(place.companion, own, plan, addresses)
+    if place.address is not None:
+        properties[place.port_setting] = str(place.address.port)
     if own.barnabas_log_format == AUTO and sys.stderr.isatty():
         properties["barnabas.log.format"] = "terminal"  # where the lines of all go
     return properties
 
 
-def _web(layout: Layout, properties: Mapping[str, str], common: BrokerSettings, log: LogOutput) -> SupervisedProcess:
-    width = max(len(place.name) for place in layout.brokers)
-    lines = Lines("web", width, as_json=common.barnabas_log_format == "json")
-    return SupervisedProcess("web", partial(become_web_process, properties), lines, log)
+def _companion(
+    place: CompanionPlace, layout: Layout, properties: Mapping[str, str], common: BrokerSettings, log: LogOutput
+) -> SupervisedProcess:
+    width = max(len(each.name) for each in layout.brokers)
+    lines = Lines(place.name, width, as_json=common.barnabas_log_format == "json")
+    stop_ahead_s = RELAY_STOP_S if place.companion is RELAY else 0
+    run = partial(become_companion, place.name, properties)
+    return SupervisedProcess(place.name, run, lines, log, stop_ahead_s=stop_ahead_s)
+
+
+def _row(place: CompanionPlace) -> Row:
+    """The line of the banner; what a relay listens on is for figures."""
+    address = None if place.address is None else str(place.address)
+    if place.companion is WEB and address is not None:
+        return Row(place.name, address, None, 0)
+    return Row(place.name, "-", address, 0)
+
+
+def _page(layout: Layout, settings: BrokerSettings) -> str | None:
+    for place in layout.companions:
+        if place.companion is WEB and place.address is not None:
+            return settings.web_settings.base_uri(place.address.port)
+    return None
 
 
 def _lines(request: StartRequest, layout: Layout, name: str, settings: BrokerSettings) -> Lines:

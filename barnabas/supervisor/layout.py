@@ -4,6 +4,7 @@
     store       on loopback, data in <first dir>/barnabas_store; none with zookeeper.connect
     command     HTTP on p: one page for all
     web         the page of the cluster, on barnabas.web.port
+    relay       its figures, on barnabas.relay.metrics.port
 
 Rules: everything is computed before anything starts. A port of 0 is asked of `free_port`, once, so that a broker that is
 started again has the port that it had. An advertised port of 0 follows the listener. The first id is broker.id; where it is
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 
 from broker.network.listening.listeners import HIGHEST_PORT, Endpoint, ListenerPlan
 from config.broker import BrokerSettings
+from config.companion import WEB, Companion
 from config.errors import ConfigError
 from metadata.features import NEWEST_WORD
 from runtime.network.transport import Address, is_every_interface
@@ -63,22 +65,38 @@ class BrokerPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class CompanionPlace:
+    """A process beside the brokers. `address` is where it listens, by the setting `port_setting`; None where it does not."""
+
+    companion: Companion
+    port_setting: str
+    address: Address | None
+
+    @property
+    def name(self) -> str:
+        return self.companion.name
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
-    """`http` is the port of the command itself. A lone broker has no store server, and its HTTP port is its own. `web` is the
-    page's, None without one."""
+    """`http` is the port of the command itself. A lone broker has no store server, and its HTTP port is its own."""
 
     brokers: tuple[BrokerPlace, ...]
     store: Address | None = None
     store_folder: str | None = None
     http: Address | None = None
-    web: Address | None = None
+    companions: tuple[CompanionPlace, ...] = ()
 
     @property
     def ports(self) -> list[PortUse]:
         own = [] if self.http is None else [PortUse("the command (barnabas.http.port)", self.http)]
         store = [] if self.store is None else [PortUse("the store (--store-port)", self.store)]
-        web = [] if self.web is None else [PortUse("the page (barnabas.web.port)", self.web)]
-        return [*own, *(use for place in self.brokers for use in place.ports), *store, *web]
+        beside = [
+            PortUse(f"the {each.name} process ({each.port_setting})", each.address)
+            for each in self.companions
+            if each.address is not None
+        ]
+        return [*own, *(use for place in self.brokers for use in place.ports), *store, *beside]
 
 
 def layout_of_many(
@@ -115,7 +133,7 @@ def layout_of_many(
         overrides = {**common, **identity, **own, **_own_files(settings, index)}
         brokers.append(BrokerPlace(first + index, overrides, tuple(uses), page, directories))
     folder = f"{settings.log_directories[0]}/{STORE_FOLDER}" if has_store else None
-    layout = Layout(tuple(brokers), store, folder, http, _web(settings, free_port))
+    layout = Layout(tuple(brokers), store, folder, http, _companions(settings, free_port))
     refuse_shared_ports(layout.ports, count)
     return layout
 
@@ -128,7 +146,7 @@ def layout_of_one(settings: BrokerSettings, plans: Sequence[ListenerPlan], *, fr
     if page is not None:
         own["barnabas.http.port"] = str(page.port)
     place = BrokerPlace(broker_id, own, tuple(uses), page, settings.log_directories)
-    return Layout((place,), web=_web(settings, free_port))
+    return Layout((place,), companions=_companions(settings, free_port))
 
 
 def first_broker_id(settings: BrokerSettings, of_data: int | None) -> int:
@@ -203,11 +221,20 @@ def _http(settings: BrokerSettings, index: int, free_port: FreePort) -> Address 
     return None if port is None else Address(host, _shifted(port, index) or free_port(host))
 
 
-def _web(settings: BrokerSettings, free_port: FreePort) -> Address | None:
-    if not settings.barnabas_web_enable:
-        return None
-    host, port = settings.web_settings.barnabas_web_host, settings.web_settings.barnabas_web_port
-    return Address(host, port or free_port(host))
+def _companions(settings: BrokerSettings, free_port: FreePort) -> tuple[CompanionPlace, ...]:
+    return tuple(_companion(each, settings, free_port) for each in settings.companions)
+
+
+def _companion(companion: Companion, settings: BrokerSettings, free_port: FreePort) -> CompanionPlace:
+    host: str
+    port: int | None
+    if companion is WEB:
+        name, host = "barnabas.web.port", settings.web_settings.barnabas_web_host
+        port = settings.web_settings.barnabas_web_port
+    else:
+        name, host = "barnabas.relay.metrics.port", settings.relay_settings.barnabas_relay_metrics_host
+        port = settings.relay_settings.barnabas_relay_metrics_port
+    return CompanionPlace(companion, name, None if port is None else Address(host, port or free_port(host)))
 
 
 def _common(settings: BrokerSettings, last_id: int, host_name: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ _READ_BYTES = 256 * 1024
 
 
 class SupervisedProcess:
-    """A broker, the store server, or the web process. `run` is what its process does."""
+    """A broker, the store server, or a process beside them. `run` is what its process does."""
 
     def __init__(
         self,
@@ -32,11 +32,14 @@ class SupervisedProcess:
         log: LogOutput,
         *,
         broker_id: int | None = None,
+        stop_ahead_s: float = 0,
     ) -> None:
         self.name = name
         self.run = run
         self.broker_id = broker_id
-        """None for the store and the web process."""
+        """None for the store and the processes beside the brokers."""
+        self.stop_ahead_s = stop_ahead_s
+        """For how long the brokers serve on while it stops; 0 for what stops beside them."""
         self.pauses = RestartPauses()
         self.child: ForkedChild | None = None
         self.started_ms = 0

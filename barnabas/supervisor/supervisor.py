@@ -1,11 +1,13 @@
 """The life of the command that starts several brokers: forks them, and looks after them until a signal.
 
-    store serves -> all brokers start at once -> all serve: the web process starts; banner, notice to the service manager ->
-    ... -> SIGTERM: brokers and web process stop in order, side by side -> the store stops -> the command ends
+    store serves -> all brokers start at once -> all serve: web process and relay start; banner, notice to the service
+    manager -> ... -> SIGTERM: the relay stops -> brokers and web process stop in order, side by side -> the store stops -> the
+    command ends
 
 Rules: a process that ends is started again, after a pause if it keeps ending (`restarts`); a broker that could not start at
-all (exit code 1 or 2 before it ever served), and a store that could not, end the command with their lines. Nobody waits for the
-web process, and its end is nobody else's: it is started again, but for settings that it has refused. With a control
+all (exit code 1 or 2 before it ever served), and a store that could not, end the command with their lines. Nobody waits for
+what is beside the brokers (web process, relay), and its end is nobody else's: it is started again, but for settings that it has
+refused. With a control
 channel brokers are not started again by themselves: its owner decides. Signals as for one broker
 (`runtime.process.stop_signals`), which the children do not get from a terminal; SIGHUP is passed on. Children end with this
 process, however it ends. One thread, asyncio's own loop; forks are made between two turns of it (`child`).
@@ -20,8 +22,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from barnabas.supervisor.banner import Row, banner, bootstrap_servers
@@ -59,8 +62,8 @@ NO_DESCRIPTOR = -1
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the command does. `pages` are the HTTP ports of the brokers, `http` is its own, `directories` are those of the data.
-    `hints` are lines of the banner about data that has moved, `has_login` says that clients need more than an address. `web` is
-    the port of the web process, `page` where it is reached."""
+    `hints` are lines of the banner about data that has moved, `has_login` says that clients need more than an address. `beside`
+    are the rows of the processes beside the brokers, without process ids, `page` is where the web process is reached."""
 
     http: Address | None = None
     pages: Sequence[Address] = ()
@@ -68,7 +71,7 @@ class Plan:
     hints: Sequence[str] = ()
     show_banner: bool = True
     has_login: bool = False
-    web: Address | None = None
+    beside: Sequence[Row] = ()
     page: str | None = None
     control_fd: int = NO_DESCRIPTOR
     ready_fd: int = NO_DESCRIPTOR
@@ -87,7 +90,7 @@ class Supervisor:
         self._to_fork: list[tuple[SupervisedProcess, asyncio.Future[None]]] = []
         self._store: SupervisedProcess | None = None
         self._brokers: list[SupervisedProcess] = []
-        self._web: SupervisedProcess | None = None
+        self._companions: list[SupervisedProcess] = []
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._phase = "starting"
@@ -100,10 +103,10 @@ class Supervisor:
         self._store = store
         store.began(fork(store.name, store.run, with_owner=False), self._clock.monotonic_ms(), self._loop)
 
-    def run(self, brokers: Sequence[SupervisedProcess], web: SupervisedProcess | None = None) -> int:
+    def run(self, brokers: Sequence[SupervisedProcess], companions: Sequence[SupervisedProcess] = ()) -> int:
         """Raises OSError if the HTTP port cannot be opened."""
         self._brokers = list(brokers)
-        self._web = web
+        self._companions = list(companions)
         gc.freeze()  # what children inherit is never visited, and its memory stays shared
         gc.enable()
         life = self._loop.create_task(self._live())
@@ -123,7 +126,8 @@ class Supervisor:
                 forked.cancel()
                 continue
             try:
-                child = fork(member.name, member.run, with_owner=self._control is not None and member is not self._web)
+                has_owner = self._control is not None and member not in self._companions
+                child = fork(member.name, member.run, with_owner=has_owner)
             except OSError as error:
                 forked.set_exception(error)
                 continue
@@ -165,23 +169,23 @@ class Supervisor:
             await self._start(member)
         for member in self._brokers:
             await member.ready.wait()
-        if self._web is not None:  # from now on it takes no time from brokers that start
-            await self._start_web(self._web)
+        for member in self._companions:  # from now on they take no time from brokers that start
+            await self._start_companion(member)
         self._phase = "serving"
         self._report_ready()
         if notices is not None:
             notices.ready()
 
-    async def _start_web(self, web: SupervisedProcess) -> None:
+    async def _start_companion(self, member: SupervisedProcess) -> None:
         try:
-            await self._start(web)
+            await self._start(member)
         except OSError as error:  # which is nobody else's
             pause_ms = FIRST_PAUSE_MS
             logger.warning(
                 "process not started, it is tried again: name=%s pause_ms=%d error=%s",
-                web.name, pause_ms, reason_of(error),
+                member.name, pause_ms, reason_of(error),
             )  # fmt: skip
-            self._tasks.spawn(self._start_again(web, pause_ms), name="start of the web process")
+            self._tasks.spawn(self._start_again(member, pause_ms), name=f"start of {member.name}")
 
     async def _start(self, member: SupervisedProcess) -> None:
         """Fork the member's process. Raises OSError."""
@@ -212,8 +216,11 @@ class Supervisor:
         if self._plan.show_banner:
             if self._store is not None and self._store.facts is not None:
                 rows.append(Row("store", self._store.facts["address"], None, self._store.process_id))
-            if self._web is not None and self._web.child is not None and self._plan.web is not None:
-                rows.append(Row("web", str(self._plan.web), None, self._web.process_id))
+            rows += [
+                replace(row, process_id=member.process_id)
+                for row, member in zip(self._plan.beside, self._companions, strict=True)
+                if member.child is not None
+            ]
             cluster_id = str(facts.get("cluster_id"))
             _show(
                 banner(
@@ -272,7 +279,7 @@ class Supervisor:
     # --- the end of a process ---
 
     def _members(self) -> list[SupervisedProcess]:
-        return [*self._brokers, *(one for one in (self._web, self._store) if one is not None)]
+        return [*self._brokers, *self._companions, *([] if self._store is None else [self._store])]
 
     def _reap(self) -> None:
         """Take in what has become of the processes."""
@@ -293,9 +300,10 @@ class Supervisor:
         member.ended(exit_code)
         if self._stop.is_set() or was_wanted:
             return
-        if member is self._web and exit_code == _SETTINGS_REFUSED:
+        is_beside = member in self._companions
+        if is_beside and exit_code == _SETTINGS_REFUSED:
             logger.error("process not started, its own lines say why: name=%s exit_code=%d", member.name, exit_code)
-        elif member is not self._web and not member.has_served and exit_code in _STARTING_REFUSED:
+        elif not is_beside and not member.has_served and exit_code in _STARTING_REFUSED:
             logger.critical("process not started, its own lines say why: name=%s exit_code=%d", member.name, exit_code)
             self._end(exit_code)
         elif self._control is not None and member.broker_id is not None:
@@ -331,14 +339,24 @@ class Supervisor:
         self._stop.set()
 
     async def _end_all(self) -> None:
-        """End the brokers in order, with the web process side by side, then the store, which brokers need for it."""
-        beside = [] if self._web is None else [self._web]
-        for group in ([*self._brokers, *beside], [] if self._store is None else [self._store]):
-            for member in group:
-                member.signal(signal.SIGTERM)
-                member.signal(signal.SIGCONT)
+        """End what needs the brokers for its stop, then them in order, with what else is beside them side by side, then the
+        store, which brokers need for it."""
+        ahead = [member for member in self._companions if member.stop_ahead_s]
+        self._signal_stop(ahead)
+        for member in ahead:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(member.stop_ahead_s):
+                    await member.gone.wait()
+        for group in ([*self._brokers, *self._companions], [] if self._store is None else [self._store]):
+            self._signal_stop(group)
             for member in group:
                 await member.gone.wait()
+
+    @staticmethod
+    def _signal_stop(members: Iterable[SupervisedProcess]) -> None:
+        for member in members:
+            member.signal(signal.SIGTERM)
+            member.signal(signal.SIGCONT)
 
     def _watch_signals(self) -> None:
         StopSignals(

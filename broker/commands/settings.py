@@ -16,11 +16,11 @@ import click
 
 from broker.commands.settings_sources import PROPERTIES_SUFFIX, SOURCES, override_option, settings_of
 from config.broker import BrokerSettings
-from config.definition import Setting
+from config.companion import COMPANIONS
+from config.definition import Setting, SettingTable
 from config.document import valid_words
 from config.errors import HIDDEN, ConfigError
 from config.unknown_settings import broker_setting_hint, unknown_settings
-from config.web import WebSettings, of_web_process
 from runtime.command_line.failure import Failure, InvalidUse
 from runtime.command_line.output import print_problem, print_result
 from runtime.suggestions import did_you_mean
@@ -49,21 +49,21 @@ def command(words: tuple[str, ...], override: tuple[str, ...], with_all: bool, c
             return settings_check.run(check, override, os.environ, as_json=as_json)
         path, others = _file_and_words(words)
         settings = settings_of(path, override, os.environ)
-        web = WebSettings(of_web_process(settings.given))
+        tables = [settings, *(each.table(each.among(settings.given)) for each in COMPANIONS)]
     except ConfigError as error:
         raise InvalidUse(error.line) from None
     for warning in (*unknown_settings(settings), *settings.provided.unresolved):
         print_problem(f"barnabas: {warning}")
-    rows = sorted({**web.definitions, **settings.definitions}.values(), key=lambda row: row.name)
+    rows = _rows(tables)
     chosen = [row for row in rows if all(word.lower() in row.name for word in others)]
     if not chosen:
         raise _nothing_found(others, rows)
     shown = [row for row in chosen if with_all or others or _has_effect(row)]
     if as_json:
-        print_result(json.dumps([_facts(row, settings, web) for row in shown], indent=2))
+        print_result(json.dumps([_facts(row, settings, tables) for row in shown], indent=2))
         return 0
     for row in shown:
-        _show(row, settings, web)
+        _show(row, settings, tables)
     if len(shown) < len(chosen):
         names = "".join(f"\n    {row.name}" for row in chosen if not _has_effect(row))
         print_result(f"\nAccepted, without effect:{names}")
@@ -85,18 +85,26 @@ def _nothing_found(words: Sequence[str], rows: Iterable[Setting]) -> Failure:
 
 
 def _has_effect(row: Setting) -> bool:
-    return row.effective or row.name in WebSettings.definitions
+    return row.effective or any(row.name in each.table.definitions for each in COMPANIONS)
 
 
-def _value(row: Setting, settings: BrokerSettings, web: WebSettings) -> object:
-    return (settings if row.name in settings.definitions else web).value(row.name)
+def _rows(tables: Iterable[SettingTable]) -> list[Setting]:
+    """Return the rows of all, in the order of their names; of rows with one name that of the first table."""
+    found: dict[str, Setting] = {}
+    for table in tables:
+        found = {**table.definitions, **found}
+    return sorted(found.values(), key=lambda row: row.name)
 
 
-def _show(row: Setting, settings: BrokerSettings, web: WebSettings) -> None:
+def _value(row: Setting, tables: Iterable[SettingTable]) -> object:
+    return next(table.value(row.name) for table in tables if row.name in table.definitions)
+
+
+def _show(row: Setting, settings: BrokerSettings, tables: Iterable[SettingTable]) -> None:
     references = settings.provided.references.get(row.name, ())
     mark = f" (from {', '.join(references)})" if references else ""
     mark += "" if _has_effect(row) else " (no effect)"
-    value = _value(row, settings, web)
+    value = _value(row, tables)
     print_result(f"{row.name} = {_shown(row, value)}{mark}\n    {row.doc}\n    {_kind(row, value)}")
 
 
@@ -111,8 +119,8 @@ def _shown(row: Setting, value: object) -> str:
     return HIDDEN if row.is_sensitive else row.format(value) or ""
 
 
-def _facts(row: Setting, settings: BrokerSettings, web: WebSettings) -> dict[str, Any]:
-    value = _value(row, settings, web)
+def _facts(row: Setting, settings: BrokerSettings, tables: Iterable[SettingTable]) -> dict[str, Any]:
+    value = _value(row, tables)
     return {
         "name": row.name,
         "value": None if value is None else _shown(row, value),

@@ -27,6 +27,7 @@ from client.settings.values import SettingsError
 from config.broker import LISTENER_PREFIX, BrokerSettings
 from config.errors import ConfigError
 from config.problems import Problem, Sources, find_problems
+from config.relay import require_login
 from config.sources import Property, properties_of
 from config.web import PREFIX, has_login
 from runtime.clock import SystemClock
@@ -122,6 +123,8 @@ def _steps(settings: BrokerSettings, plans: Sequence[ListenerPlan]) -> Iterator[
         yield lambda: _check_zookeeper(settings)
     if plans and settings.barnabas_web_enable:
         yield lambda: _check_web(settings, plans[0])
+    if plans and settings.barnabas_relay_enable:
+        yield lambda: require_login(settings.given, plans[0].security_protocol)
     if plans:
         timer = Timer(clock, asyncio.get_running_loop().call_later)
         sources = SaslSources(randomness, NoDocuments(), OsFileSystem(), clock, tasks)

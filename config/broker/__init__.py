@@ -24,12 +24,14 @@ from config.broker.remote import RemoteStorageSettings
 from config.broker.replication import ReplicationSettings
 from config.broker.security import SecuritySettings
 from config.broker.transactions import TransactionStateSettings
+from config.companion import COMPANIONS, RELAY, WEB, Companion
 from config.definition import HOUR_MS, MiB
 from config.errors import ConfigError
 from config.java_classes import refused_java_classes
 from config.providers import NoFiles, Provided, ProviderFiles, known_provider_settings, resolve
+from config.relay import RelaySettings
 from config.sources import settings_in_environment
-from config.web import WebSettings, of_web_process
+from config.web import WebSettings
 
 MINUTE_MS = 60_000
 UNLIMITED = -1
@@ -121,17 +123,27 @@ class BrokerSettings(
 
     @property
     def names_of_others(self) -> frozenset[str]:
-        """The names that config providers, the authorizer and the web process read: no rows of this table, and known all the
-        same."""
+        """The names that config providers, the authorizer and the processes beside the broker read: no rows of this table, and
+        known all the same."""
         of_authorizer = READ_BY_AUTHORIZER if self.authorizer_class_name else frozenset()
-        of_web = WebSettings.definitions.keys() | of_web_process(self.given).keys()
-        return frozenset(known_provider_settings(self.given) | of_authorizer | of_web)
+        of_companions = {name for each in COMPANIONS for name in (*each.table.definitions, *each.among(self.given))}
+        return frozenset(known_provider_settings(self.given) | of_authorizer | of_companions)
 
     @cached_property
     def web_settings(self) -> WebSettings:
         """The settings of the web process that stand among these. Raises ConfigError, but not after `check` with
         `barnabas.web.enable`."""
-        return WebSettings(of_web_process(self.given))
+        return WebSettings(WEB.among(self.given))
+
+    @cached_property
+    def relay_settings(self) -> RelaySettings:
+        """Likewise those of the relay."""
+        return RelaySettings(RELAY.among(self.given))
+
+    @property
+    def companions(self) -> tuple[Companion, ...]:
+        """The processes that are started beside the broker."""
+        return tuple(each for each in COMPANIONS if self.value(each.enable))
 
     @property
     def without_effect(self) -> tuple[str, ...]:
@@ -204,7 +216,7 @@ class BrokerSettings(
         """Yield an error for each group of settings whose values contradict each other, or need Java."""
         checks = (
             self._check_identity, self._check_logs, self._check_replication, self._check_acls, self._check_connections,
-            self._check_web,
+            self._check_companions,
         )  # fmt: skip
         for check in checks:
             try:
@@ -230,9 +242,9 @@ class BrokerSettings(
                 f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out"
             )
 
-    def _check_web(self) -> None:
-        if self.barnabas_web_enable:
-            _ = self.web_settings  # refuses invalid values
+    def _check_companions(self) -> None:
+        for each in self.companions:
+            each.table(each.among(self.given))  # refuses invalid values
 
     def _check_identity(self) -> None:
         broker_id = self.effective_broker_id

@@ -74,6 +74,9 @@ class OwnSettings(SettingTable):
     barnabas_quota_rates_max: int = setting(
         "barnabas.quota.rates.max", INT, 10_000, at_least(1), effective=True,
         doc="Rates of users and client ids kept for each kind of quota; beyond it the one unused for the longest is dropped.")
+    barnabas_relay_enable: bool = setting("barnabas.relay.enable", BOOLEAN, False, effective=True,
+        doc="Whether a relay is started beside the broker, or the brokers of one command: it delivers records when they are "
+        "due, by the rules of `barnabas relay rules`. The settings of the relay may stand among those of the broker.")
     barnabas_request_max_array_elements: int = setting(
         "barnabas.request.max.array.elements", INT, 500_000, at_least(1), effective=True,
         doc="Array elements a request may hold in all; one with more closes the connection.")

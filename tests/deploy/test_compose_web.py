@@ -10,9 +10,9 @@ import yaml
 
 from client.settings.command_line import DEFAULTS
 from client.settings.parsing import parse_client
-from config.web import WebSettings
+from client.settings.process_settings import settings_given
+from config.web import PREFIX, WebSettings
 from tests.web.running import app_client
-from web.command import settings_given
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ async def test_it_is_reached_through_docker_on_this_machine_alone(
     of_image = re.findall(r"^\s+(KAFKA_BARNABAS_WEB_HOST)=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     for name, text in {**dict(of_image), **found["environment"]}.items():
         monkeypatch.setenv(name, str(text))
-    given = settings_given(None, [])
+    given = settings_given(None, [], WebSettings.definitions, PREFIX)
     settings = WebSettings(given)
     assert settings.accepts_proxies_alone(has_login=protocol.startswith("SASL"))
     assert [port.rpartition(":")[0] for port in found["ports"]] == [

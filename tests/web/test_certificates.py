@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from client.settings.process_settings import settings_given
 from client.settings.values import SettingsError
-from config.web import WebSettings
+from config.web import PREFIX, WebSettings
 from tests.barnabas.supervisor.several import until
 from tests.tls_certificates import authority, issued
 from tests.web.running import ROOT, running_web
@@ -98,12 +99,10 @@ def test_what_cannot_start_says_why(options: list[str], reason: str) -> None:
 def test_the_environment_comes_before_the_file_and_options_before_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from web.command import settings_given
-
     path = tmp_path / "web.properties"
     path.write_text("barnabas.web.port=1\nbootstrap.servers=file:1\nbarnabas.web.host=::1\n")
     monkeypatch.setenv("KAFKA_BARNABAS_WEB_PORT", "2")
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "environment:1")
     monkeypatch.setenv("KAFKA_LOG_DIRS", "/data")
-    given = settings_given(str(path), ["barnabas.web.port=3"])
+    given = settings_given(str(path), ["barnabas.web.port=3"], WebSettings.definitions, PREFIX)
     assert given == {"barnabas.web.port": "3", "bootstrap.servers": "environment:1", "barnabas.web.host": "::1"}

@@ -19,11 +19,10 @@ from client.blocking.credentials import CREDENTIALS
 from client.event_loop.cluster_client import AsyncClusterClient
 from client.event_loop.producer import AsyncProducer
 from client.event_loop.reader import MAX_BYTES, MAX_WAIT_MS, PartitionReader
-from client.event_loop.settings import connector_of
+from client.event_loop.settings import cluster_client_of, connector_of
 from client.producing.core import ProducerLimits
 from client.reading.positions import Positions, Reset
 from protocol.records.compression import Compression
-from runtime.network.transport import Address
 from web.cluster.recent import RecentAnswers
 
 if TYPE_CHECKING:
@@ -77,15 +76,7 @@ class UserCluster:
 
     def new_client(self) -> AsyncClusterClient:
         """Return a client with connections of its own, for what waits at brokers; the caller closes it."""
-        settings = self.settings
-        return AsyncClusterClient(
-            self._connector,
-            [Address(host, port) for host, port in settings.servers],
-            settings.client_id,
-            self._surroundings.randomness,
-            request_timeout_ms=settings.request_timeout_ms,
-            api_timeout_ms=settings.api_timeout_ms,
-        )
+        return cluster_client_of(self.settings, self._connector, self._surroundings.randomness)
 
     async def run(self, steps: Steps[T], timeout_ms: int | None = None) -> T:
         """Return the result of administration."""

@@ -1,19 +1,24 @@
-"""The web process beside brokers: what it is told, and that its end is nobody else's."""
+"""The processes beside brokers: what they are told, and that their end is nobody else's."""
 
 from __future__ import annotations
 
 import re
 import signal
 import urllib.request
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from barnabas.supervisor import web_process
-from barnabas.supervisor.web_process import require_web, web_properties
+from barnabas.supervisor import companion_process
+from barnabas.supervisor.companion_process import companion_properties, require_web
 from broker.composition import listener_plans
+from config.acl_settings import ACL_AUTHORIZER
 from config.broker import BrokerSettings
+from config.companion import RELAY, Companion
+from config.companion import WEB as WEB_PROCESS
 from config.errors import ConfigError
+from config.relay import require_login
 from runtime.network.transport import Address
 from tests.barnabas.supervisor.several import PATIENCE_S, Several, kill, lives, produce, read, start_line, until
 
@@ -33,16 +38,17 @@ SECURED = {
 WEB = {"barnabas.web.enable": "true"}
 
 
-def told(given: dict[str, str], ports: tuple[int, ...] = (9092,)) -> dict[str, str]:
+def told(given: dict[str, str], ports: tuple[int, ...] = (9092,), of: Companion = WEB_PROCESS) -> dict[str, str]:
     settings = BrokerSettings.from_sources(given | WEB, {}, {})
     plans = listener_plans(settings)
-    return web_properties(settings, plans[0], [Address(plans[0].bind.host, port) for port in ports], 8082)
+    addresses = [Address(plans[0].bind.host, port) for port in ports]
+    return companion_properties(of, settings, plans[0], addresses)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (PLAIN, {"bootstrap.servers": "localhost:9092", "security.protocol": "PLAINTEXT", "barnabas.web.port": "8082"}),
+        (PLAIN, {"bootstrap.servers": "localhost:9092", "security.protocol": "PLAINTEXT"}),
         ({"barnabas.web.write.enable": "true", "schema.registry.ur": "x"}, {"barnabas.web.write.enable": "true"}),
         (SECURED, {"bootstrap.servers": "in.example.com:9092", "security.protocol": "SASL_SSL"}),
         (SECURED, {"sasl.mechanism": "SCRAM-SHA-512", "ssl.truststore.location": "/of-this-listener"}),
@@ -61,6 +67,39 @@ def test_it_reaches_the_cluster_by_the_first_listener(given: dict[str, str], exp
     assert "barnabas.web.enable" not in properties
     assert not any(name.startswith(("barnabas.web.client.", "ssl.keystore.")) for name in properties)
     assert "of-the-broker" not in properties.values()
+
+
+def test_each_has_its_own_settings() -> None:
+    given = {"barnabas.relay.name": "later", "barnabas.relay.client.client.id": "r", "barnabas.web.port": "0"}
+    properties = told(given, of=RELAY)
+    assert properties["barnabas.relay.name"] == "later"
+    assert properties["client.id"] == "r"
+    assert not any(name.startswith("barnabas.web.") for name in properties)
+
+
+def test_a_relay_knows_what_the_authorizer_of_the_brokers_knows() -> None:
+    given = {"authorizer.class.name": ACL_AUTHORIZER, "super.users": "User:a;User:b"}
+    assert told(given, of=RELAY)["barnabas.relay.super.users"] == "User:a;User:b"
+    assert told(given, of=RELAY)["barnabas.relay.allow.everyone.if.no.acl.found"] == "false"
+    own = {"barnabas.relay.super.users": "User:c"}
+    assert told(given | own, of=RELAY)["barnabas.relay.super.users"] == "User:c"
+    assert "barnabas.relay.super.users" not in told(given)
+    assert "barnabas.relay.super.users" not in told({}, of=RELAY)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_refused"),
+    [
+        ({}, True),
+        ({"barnabas.relay.client.sasl.mechanism": "PLAIN"}, True),
+        ({"barnabas.relay.client.sasl.username": "relay"}, False),
+        ({"barnabas.relay.client.security.protocol": "PLAINTEXT"}, False),
+    ],
+)
+def test_a_relay_needs_a_login_where_brokers_want_one(given: dict[str, str], is_refused: bool) -> None:
+    with pytest.raises(ConfigError, match="needs who the relay is") if is_refused else nullcontext():
+        require_login(given, "SASL_SSL")
+    require_login(given, "PLAINTEXT")
 
 
 def test_it_knows_all_brokers() -> None:
@@ -131,7 +170,7 @@ def test_settings_that_it_refuses_stop_nobody_else(tmp_path: Path) -> None:
 
 
 def test_a_start_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_process, "find_spec", lambda name: None if name == "fastapi" else name)
+    monkeypatch.setattr(companion_process, "find_spec", lambda name: None if name == "fastapi" else name)
     with pytest.raises(
         ConfigError, match=r'barnabas.web.enable=true needs the extra web: in a clone, pip install "\.\[web\]"'
     ):

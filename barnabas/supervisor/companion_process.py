@@ -1,9 +1,9 @@
-"""The web process beside the brokers: how it reaches them, and how its process begins.
+"""A process beside the brokers (`config.companion`): how it reaches them, and how it begins.
 
-Rules: it is a plain client, so it is another program: the forked process becomes `barnabas web`, and has nothing of the
-server's memory. It gets its settings in a file in memory, since all users of a machine see arguments, and none of the
-environment's KAFKA_ variables, which are the broker's. It reaches the cluster by the first listener, with the trust store of
-that listener; what differs is in `barnabas.web.client.*`. It never has the key of a broker, who may do everything.
+Rules: it is a plain client, so it is another program: the forked process becomes `barnabas web` or `barnabas relay`, and has
+nothing of the server's memory. It gets its settings in a file in memory, since all users of a machine see arguments, and none
+of the environment's KAFKA_ variables, which are the broker's. It reaches the cluster by the first listener, with the trust
+store of that listener; what differs is in `barnabas.<name>.client.*`. It never has the key of a broker, who may do everything.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from barnabas.supervisor.child import Inherited
 from broker.network.listening.listeners import ListenerPlan
 from config.broker import BrokerSettings
 from config.broker.security import SecuritySettings
+from config.companion import RELAY, Companion
 from config.errors import ConfigError
 from config.listener_values import ListenerValues
 from config.sources import PREFIX as VARIABLE_PREFIX
-from config.web import CLIENT_PREFIX, has_login, of_web_process
+from config.web import has_login
 from runtime.command_line.extras import WEB
 from runtime.network.transport import Address, is_every_interface
 
@@ -46,17 +47,13 @@ def require_web(settings: BrokerSettings, protocol: str) -> None:
     settings.web_settings.accepts_proxies_alone(has_login=has_login(settings.given, protocol))
 
 
-def web_properties(
-    settings: BrokerSettings, plan: ListenerPlan, brokers: Sequence[Address], port: int
+def companion_properties(
+    companion: Companion, settings: BrokerSettings, plan: ListenerPlan, brokers: Sequence[Address]
 ) -> dict[str, str]:
-    """Return the settings of the web process. `settings` are the first broker's, whose first listener is `plan`; `brokers` are
-    the addresses of all. Raises ConfigError."""
-    given = {name: text for name, text in of_web_process(settings.given).items() if not name.startswith(CLIENT_PREFIX)}
-    own = {
-        name.removeprefix(CLIENT_PREFIX): text
-        for name, text in settings.given.items()
-        if name.startswith(CLIENT_PREFIX)
-    }
+    """Return the settings of the process. `settings` are the first broker's, whose first listener is `plan`; `brokers` are the
+    addresses of all. Raises ConfigError."""
+    own = companion.client_among(settings.given)
+    given = {**(_of_authorizer(settings) if companion is RELAY else {}), **companion.own_among(settings.given)}
     client = {
         "bootstrap.servers": ",".join(str(_reached(plan, address)) for address in brokers),
         "security.protocol": own.get("security.protocol", plan.security_protocol),
@@ -72,16 +69,27 @@ def web_properties(
         mechanisms = values.value("sasl.enabled.mechanisms")
         with_password = [name for name in mechanisms if name.upper() not in _WITHOUT_PASSWORD]
         client["sasl.mechanism"] = next(iter(with_password or mechanisms))
-    return {**given, "barnabas.web.port": str(port), **client, **own}
+    return {**given, **client, **own}
 
 
-def become_web_process(properties: Mapping[str, str], inherited: Inherited) -> NoReturn:
-    """Run `barnabas web` in place of this program. Raises OSError."""
-    descriptor = os.memfd_create("web.properties", 0)
+def _of_authorizer(settings: BrokerSettings) -> dict[str, str]:
+    """What a relay is to know of the brokers' authorizer, which they do not tell clients."""
+    acls = settings.acl_settings
+    if acls is None:
+        return {}
+    return {
+        "barnabas.relay.super.users": ";".join(acls.super_users),
+        "barnabas.relay.allow.everyone.if.no.acl.found": str(acls.allows_without_acl).lower(),
+    }
+
+
+def become_companion(name: str, properties: Mapping[str, str], inherited: Inherited) -> NoReturn:
+    """Run the command `name` in place of this program. Raises OSError."""
+    descriptor = os.memfd_create(f"{name}.properties", 0)
     os.write(descriptor, properties_text(properties).encode("ascii"))
     os.set_inheritable(inherited.ready_fd, True)
     environment = {name: value for name, value in os.environ.items() if not name.upper().startswith(VARIABLE_PREFIX)}
-    line = command("web", f"/proc/self/fd/{descriptor}", "--ready-fd", str(inherited.ready_fd))
+    line = command(name, f"/proc/self/fd/{descriptor}", "--ready-fd", str(inherited.ready_fd))
     os.execve(line[0], line, environment)  # noqa: S606  our own interpreter, no shell
 
 
