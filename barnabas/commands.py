@@ -52,6 +52,7 @@ TABLE = {
     "brokers": Entry("tools.commands.brokers", "list brokers, their log directories and their API versions", CLUSTERS),
     "cluster": Entry("tools.commands.cluster", "tell what is wrong with a cluster, and what to do", CLUSTERS),
     "web": Entry("web.command", "serve a page about a cluster, and HTTP to read and write records", CLUSTERS, WEB),
+    "relay": Entry("relay.command", "bring records to their targets when they are due, by rules", CLUSTERS),
     "pipeline": Entry("barnabas.pipeline.command", "run Spark jobs on topics", JOBS, SPARK),
 }
 ALIASES = {name.removesuffix("s"): name for name in TABLE if name.endswith("s")} | {"pipelines": "pipeline"}

@@ -54,6 +54,8 @@ class Relay:
         self.figures = RelayFigures()
         self.session: RelaySession | None = None
         """The membership that is going on."""
+        self.began = asyncio.Event()
+        """Set once it is ready for the first time."""
         self.names = RelayNames(settings.barnabas_relay_name)
         self._settings = settings
         self._surroundings = surroundings
@@ -123,6 +125,7 @@ class Relay:
         while not self._is_stopping.is_set():
             self._rules.changed.clear()
             if not self._rules.active:
+                self.began.set()
                 await self._wait(tasks, None)
                 continue
             begun_ms = self._surroundings.clock.monotonic_ms()
@@ -137,6 +140,7 @@ class Relay:
                 DeliveredIds(self._settings.barnabas_relay_ids_max),
                 instance,
             )
+            self.began.set()
             try:
                 await self._wait(tasks, session)
             finally:

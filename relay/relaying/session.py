@@ -31,7 +31,7 @@ from relay.waiting.index_records import IndexRecordError
 from runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from client.event_loop.cluster_client import AsyncClusterClient
     from config.relay import RelaySettings
@@ -132,9 +132,14 @@ class RelaySession:
         return sum(each.index.count for each in self._sources.values())
 
     @property
-    def sources(self) -> Iterable[TopicPartition]:
+    def sources(self) -> Collection[TopicPartition]:
         """The source partitions of this process."""
         return self._sources.keys()
+
+    @property
+    def troubled_count(self) -> int:
+        """How many source topics have targets that do not take records."""
+        return len(self._lanes) - 1
 
     def end(self, reason: str) -> None:
         """Let the session end: what was committed is to be read from the logs."""

@@ -146,6 +146,7 @@ VOCABULARY = {
     "resource_type": "the type of what a client wanted to use",
     "response": "the contents of a response",
     "restarted_brokers": "the ids of brokers that have registered again",
+    "rules": "how many rules of a relay hold",
     "session": "the id of a ZooKeeper session",
     "setting": "a setting's name",
     "settings": "names of settings",

@@ -67,6 +67,25 @@ def test_a_web_process_tells_it_too(tmp_path: Path) -> None:
                 process.kill()
 
 
+def test_a_relay_that_waits_for_its_cluster_is_stopped_at_once(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE_S)
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        line = command("relay", "--bootstrap-server", "127.0.0.1:1")
+        with subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                told: list[str] = []
+                hears(manager, "WATCHDOG", told)
+                process.send_signal(signal.SIGTERM)
+                hears(manager, "STOPPING", told)
+                assert process.wait(PATIENCE_S) == 0
+                assert {"STATUS=starting", "STATUS=stopping"} <= set(told)
+                assert "READY=1" not in told
+            finally:
+                process.kill()
+
+
 def test_a_start_that_is_refused_never_says_ready(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

@@ -1,4 +1,4 @@
-"""The units in deploy/: systemd takes them, and their times fit those of the broker, and of the web process."""
+"""The units in deploy/: systemd takes them, and their times fit those of the broker, and of the processes beside it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from broker.network.listening.open_ports import DRAIN_TIMEOUT_MS
 from config.broker import BrokerSettings
+from relay.process import STOP_S as RELAY_STOP_S
 from runtime.command_line.exit_codes import EXIT_USAGE
 from runtime.command_line.group import HELP_OPTIONS
 from runtime.process.process_life import HANG_MS
@@ -20,6 +21,7 @@ from tests.tools.command_table import command_of
 from web.serving import STOP_S
 
 UNIT = Path(__file__).parents[2] / "deploy" / "barnabas.service"
+OF_RELAY = UNIT.with_name("barnabas-relay.service")
 OF_WEB = UNIT.with_name("barnabas-web.service")
 COMMAND = "/opt/barnabas/bin/barnabas"
 
@@ -42,7 +44,7 @@ def seconds(text: str) -> int:
     return int(match[1])
 
 
-@pytest.mark.parametrize("unit", [UNIT, OF_WEB], ids=["broker", "web"])
+@pytest.mark.parametrize("unit", [UNIT, OF_RELAY, OF_WEB], ids=["broker", "relay", "web"])
 def test_systemd_takes_it(tmp_path: Path, unit: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is needed")
@@ -87,12 +89,13 @@ def test_its_data_is_where_the_properties_have_it(service: configparser.SectionP
     assert service["ProtectSystem"] == "strict"
 
 
-def test_the_web_process_is_told_and_stopped_as_a_broker() -> None:
-    service = service_of(OF_WEB)
+@pytest.mark.parametrize(("unit", "stop_s"), [(OF_WEB, STOP_S), (OF_RELAY, RELAY_STOP_S)], ids=["web", "relay"])
+def test_the_processes_beside_it_are_told_and_stopped_as_a_broker(unit: Path, stop_s: float) -> None:
+    service = service_of(unit)
     _, *arguments = shlex.split(service["ExecStart"])
     command, rest = command_of(arguments)
     command.make_context("ExecStart", rest, **HELP_OPTIONS)
     assert (service["Type"], service["NotifyAccess"], service["Restart"]) == ("notify", "main", "on-failure")
     assert seconds(service["WatchdogSec"]) * 1000 > HANG_MS
-    assert seconds(service["TimeoutStopSec"]) > STOP_S
+    assert seconds(service["TimeoutStopSec"]) > stop_s
     assert int(service["RestartPreventExitStatus"]) == EXIT_USAGE

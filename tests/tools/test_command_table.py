@@ -13,8 +13,8 @@ from barnabas.commands import CLUSTERS, TABLE
 from tests.tools.command_table import ROWS, commands
 
 COMMANDS = dict(commands())
-SERVING = frozenset({"web"})
-"""They run until they are stopped: tests/web has their tests."""
+SERVING = frozenset({"relay run", "web"})
+"""They run until they are stopped: tests/web and tests/relay have their tests."""
 
 
 def test_every_command_has_a_row_and_every_row_a_command() -> None:

@@ -69,7 +69,7 @@ class Several:
         for line in self.process.stdout:
             self.banner += line
             words = line.split()
-            if line.startswith(("  broker ", "  store ", "  web ")):
+            if line.startswith(("  broker ", "  store ", "  web ", "  relay ")):
                 name = " ".join(words[:-3])
                 self.addresses[name], self.processes[name] = words[-3], int(words[-1])
             if "cluster health" in line:
