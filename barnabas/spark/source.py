@@ -42,6 +42,7 @@ from barnabas.spark.workers import choose_interpreter
 from barnabas.spark.writing.rows import RowFormat, row_format
 from barnabas.spark.writing.write_options import WriteOptions, parse_write
 from client.blocking.cluster_client import ClusterClient
+from runtime.clock import SystemClock
 
 NAME = "barnabas"
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
@@ -80,11 +81,17 @@ class BarnabasDataSource(DataSource):
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """What one task reads; `skip_expired_at_ms` is the same for all tasks of a batch, also for those that Spark repeats."""
 
-    def __init__(self, range: OffsetRange) -> None:  # noqa: A002
+    def __init__(self, range: OffsetRange, skip_expired_at_ms: int | None) -> None:  # noqa: A002
         super().__init__(range)
         self.range = range
+        self.skip_expired_at_ms = skip_expired_at_ms
+
+
+def expiry_ms(options: ReadOptions) -> int | None:
+    """Return the time of the plan that is being made, if records that have expired by then are left out."""
+    return SystemClock().wall_ms() if options.skips_expired else None
 
 
 def is_nothing(part: InputPartition | None) -> bool:
@@ -101,7 +108,12 @@ def read_range(options: ReadOptions, part: InputPartition | None) -> Iterator[pa
     assert options.client is not None
     with ClusterClient(options.client.connection) as client:
         reader = RangeReader(
-            client, options.client, part.range, reported(options), include_headers=options.include_headers
+            client,
+            options.client,
+            part.range,
+            reported(options),
+            include_headers=options.include_headers,
+            skip_expired_at_ms=part.skip_expired_at_ms,
         )
         yield from reader.rows()
 
@@ -122,7 +134,8 @@ class BatchReader(DataSourceReader):
             ends = planner.resolve(options.end, keys, is_start=False)
         check_order(options.start, starts, options.end, ends)
         ranges = divide(ranges_of(starts, ends), options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(each) for each in ranges]
+        now_ms = expiry_ms(options)
+        return [RangePartition(each, now_ms) for each in ranges]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
         return read_range(self._options, partition)
@@ -131,9 +144,10 @@ class BatchReader(DataSourceReader):
 class FilePartition(InputPartition):
     """What one task reads of log files."""
 
-    def __init__(self, part: RangeInFiles) -> None:
+    def __init__(self, part: RangeInFiles, skip_expired_at_ms: int | None) -> None:
         super().__init__(part)
         self.part = part
+        self.skip_expired_at_ms = skip_expired_at_ms
 
 
 class FileReader(DataSourceReader):
@@ -144,7 +158,8 @@ class FileReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         parts = LogPlanner(self._options, reported(self._options)).plan()
-        return [FilePartition(each) for each in parts]
+        now_ms = expiry_ms(self._options)
+        return [FilePartition(each, now_ms) for each in parts]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
         if is_nothing(partition):
@@ -156,6 +171,7 @@ class FileReader(DataSourceReader):
             reported(options),
             include_headers=options.include_headers,
             check_crcs=options.checks_crcs,
+            skip_expired_at_ms=partition.skip_expired_at_ms,
         )
 
 
@@ -189,7 +205,8 @@ class StreamReader(DataSourceStreamReader, streaming.AvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self._connected().ranges(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
-        return [RangePartition(each) for each in ranges]
+        now_ms = expiry_ms(self._options)
+        return [RangePartition(each, now_ms) for each in ranges]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override, unused-ignore]
         return read_range(self._options, partition)

@@ -153,6 +153,18 @@ def read_record(block: bytes, start: int, end: int, header: BatchHeader) -> Reco
     return record
 
 
+def read_headers(block: bytes) -> list[tuple[str, bytes | None]]:
+    """Return the headers of a record from the bytes that begin with their count; more bytes may follow. Raises InvalidBatch."""
+    try:
+        count, at = decode_varint(block, 0)
+        headers, at = _read_headers(block, at, count)
+    except DecodeError as error:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"A record of the batch is broken: {error}") from error
+    if at > len(block):
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "A record of the batch is broken: its headers are longer than it")
+    return headers
+
+
 def broken_record(index: int, problem: str) -> InvalidBatch:
     return InvalidBatch(ErrorCode.INVALID_RECORD, f"Record {index} of the batch is broken: {problem}")
 
@@ -172,17 +184,24 @@ def _read(block: bytes, at: int, *, with_headers: bool) -> tuple[Record, int]:
     key, at = _read_bytes(block, at)
     value, at = _read_bytes(block, at)
     headers_count, at = decode_varint(block, at)
-    headers: list[tuple[str, bytes | None]] = []
     if headers_count and with_headers:
-        if not 0 <= headers_count <= len(block) - at:
-            raise DecodeError(f"{headers_count} headers")
-        for _ in range(headers_count):
-            name, at = _read_bytes(block, at)
-            if name is None:
-                raise DecodeError("a header without a key")
-            header_value, at = _read_bytes(block, at)
-            headers.append((str(name, "utf-8", AS_JAVA), header_value))
+        headers, at = _read_headers(block, at, headers_count)
+    else:
+        headers = []
     return Record(offset_delta, timestamp_delta, key, value, headers), at
+
+
+def _read_headers(block: bytes, at: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
+    if not 0 <= count <= len(block) - at:
+        raise DecodeError(f"{count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _read_bytes(block, at)
+        if name is None:
+            raise DecodeError("a header without a key")
+        value, at = _read_bytes(block, at)
+        headers.append((str(name, "utf-8", AS_JAVA), value))
+    return headers, at
 
 
 def _read_bytes(block: bytes, at: int) -> tuple[bytes | None, int]:

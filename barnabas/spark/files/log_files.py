@@ -251,10 +251,21 @@ def _pieces(summary: LogSummary, part: OffsetRange) -> tuple[FilePiece, ...]:
 
 
 def read_files(
-    part: RangeInFiles, lost: Callable[[str], None], *, include_headers: bool, check_crcs: bool
+    part: RangeInFiles,
+    lost: Callable[[str], None],
+    *,
+    include_headers: bool,
+    check_crcs: bool,
+    skip_expired_at_ms: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. `lost` as `RangeDecoder` says. Raises OSError, InvalidBatch."""
-    decoder = RangeDecoder(part.range, lost, include_headers=include_headers, check_crcs=check_crcs)
+    """The rows of one task. `lost` and `skip_expired_at_ms` as `RangeDecoder` says. Raises OSError, InvalidBatch."""
+    decoder = RangeDecoder(
+        part.range,
+        lost,
+        include_headers=include_headers,
+        check_crcs=check_crcs,
+        skip_expired_at_ms=skip_expired_at_ms,
+    )
     batches = CommittedFilter(part.aborted)
     for piece in part.pieces:
         for buffer in pieces_of(piece.path, piece.position, piece.end):

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barnabas.spark.client.ranges import OffsetRange
+from barnabas.spark.reading.expired_records import find_expired
 from barnabas.spark.reading.header_columns import HEADERS, header_column, header_column_of
 from barnabas.spark.reading.varints import Positions, broken, check_lengths, decode_varints, record_bounds
 from client.reading.committed import CommittedFilter
@@ -66,12 +67,15 @@ class RangeDecoder:
         *,
         include_headers: bool,
         check_crcs: bool = True,
+        skip_expired_at_ms: int | None = None,
     ) -> None:
-        """`lost` is called with a text when a record's timestamp cannot be represented; the timestamp is null if it returns."""
+        """`lost` is called with a text when a record's timestamp cannot be represented; the timestamp is null if it returns.
+        Records that have expired at `skip_expired_at_ms` are left out; None: none."""
         self._range = range
         self._lost = lost
         self._include_headers = include_headers
         self._check_crcs = check_crcs
+        self._skip_expired_at_ms = skip_expired_at_ms
         self.next_offset = range.start
 
     @property
@@ -120,7 +124,7 @@ class RangeDecoder:
         yield from block.rows()
 
     def _new_block(self) -> _Block:
-        return _Block(self._range, self._lost, include_headers=self._include_headers)
+        return _Block(self._range, self._lost, self._skip_expired_at_ms, include_headers=self._include_headers)
 
     def _legacy_rows(self, buffer: Buffer, position: int, header: BatchHeader) -> Iterator[pa.RecordBatch]:
         records = [
@@ -164,9 +168,17 @@ class _Block:
     Batches that are not compressed stay where they are: their buffer is the block. Those that are compressed are joined.
     """
 
-    def __init__(self, range: OffsetRange, lost: Callable[[str], None], *, include_headers: bool) -> None:  # noqa: A002
+    def __init__(
+        self,
+        range: OffsetRange,  # noqa: A002
+        lost: Callable[[str], None],
+        skip_expired_at_ms: int | None,
+        *,
+        include_headers: bool,
+    ) -> None:
         self._range = range
         self._lost = lost
+        self._skip_expired_at_ms = skip_expired_at_ms
         self._include_headers = include_headers
         self._headers: list[BatchHeader] = []
         self._buffer: Buffer | None = None
@@ -174,6 +186,7 @@ class _Block:
         self._starts: list[Positions] = []  # of the records of each batch, behind their lengths
         self._count = 0
         self._size_bytes = 0
+        self._end = 0  # of the records, in the block
 
     @property
     def is_full(self) -> bool:
@@ -193,8 +206,9 @@ class _Block:
                 base = self._size_bytes
                 starts = starts + base
             self._plain.append(plain)
+            self._end = self._size_bytes + size_bytes
         else:
-            end = position + header.size_bytes
+            end = self._end = position + header.size_bytes
             starts, size_bytes = _record_starts(buffer, position + HEADER_BYTES, end, header), header.size_bytes
             self._buffer = buffer
         self._starts.append(starts)
@@ -218,6 +232,11 @@ class _Block:
         value_starts, value_ends, no_value = _spans(data, key_ends)
         _check_ends(value_ends, starts, len(block))
         kept = self._kept(offsets)
+        if self._skip_expired_at_ms is not None:
+            ends = _record_ends(starts, self._end)
+            expired = find_expired(block, starts, value_ends, ends, self._skip_expired_at_ms)
+            if expired.size:
+                kept = np.setdiff1d(np.arange(len(starts)) if kept is None else kept, expired, assume_unique=True)
         if kept is not None:
             if not kept.size:
                 return

@@ -40,7 +40,7 @@ class DataLost(RuntimeError):
 
 class RangeReader:
     """Reads one range. `lost` is called with a text when records are gone, or a timestamp cannot be represented, and raises
-    DataLost where that is an error."""
+    DataLost where that is an error; `skip_expired_at_ms` as `RangeDecoder` says."""
 
     def __init__(
         self,
@@ -50,12 +50,19 @@ class RangeReader:
         lost: Callable[[str], None],
         *,
         include_headers: bool,
+        skip_expired_at_ms: int | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._range = range
         self._lost = lost
-        self._decoder = RangeDecoder(range, lost, include_headers=include_headers, check_crcs=settings.checks_crcs)
+        self._decoder = RangeDecoder(
+            range,
+            lost,
+            include_headers=include_headers,
+            check_crcs=settings.checks_crcs,
+            skip_expired_at_ms=skip_expired_at_ms,
+        )
         self._attempts = self._new_attempts()
         self._fetch_bytes = min(FIRST_FETCH_BYTES, settings.fetch_bytes)
 

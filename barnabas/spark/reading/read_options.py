@@ -38,7 +38,7 @@ STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOff
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 KNOWN: Final = (
     *SELECTIONS, *STARTS, *ENDS, "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders",
-    "maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition", "path", "checkpointLocation",
+    "skipExpired", "maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition", "path", "checkpointLocation",
 )  # fmt: skip
 CHECKPOINT: Final = "checkpoint"
 """As `endingOffsets` of log files: the high watermarks that the broker wrote down."""
@@ -100,6 +100,8 @@ class ReadOptions:
     """A start by time goes to the end of a partition without such a record; else that is an error."""
     fails_on_loss: bool = True
     include_headers: bool = False
+    skips_expired: bool = False
+    """Records whose header `barnabas-expires-at` is over when the read is planned give no rows."""
     max_offsets_per_trigger: int | None = None
     checkpoint: str | None = None
     """The query's checkpoint, where Spark does not say how far a stream has come (`barnabas.spark.reading.checkpoint`)."""
@@ -142,6 +144,7 @@ def parse_read(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions
         ),
         fails_on_loss=read(given, "failOnDataLoss", boolean, True),
         include_headers=includes_headers(given),
+        skips_expired=read(given, "skipExpired", boolean, False),
         max_offsets_per_trigger=read(given, "maxOffsetsPerTrigger", integer, None, 1),
         checkpoint=given.get("checkpointlocation"),
         min_partitions=read(given, "minPartitions", integer, None, 1),

@@ -85,6 +85,24 @@ def test_compaction_leaves_gaps(spark: SparkSession, servers: str, topic: str, t
         assert stream.wait(len(found)) == found
 
 
+def test_records_that_have_expired_are_left_out(spark: SparkSession, servers: str, topic: str, tmp_path: Path) -> None:
+    from confluent_kafka import Producer
+
+    create(servers, topic)
+    producer, produced = Producer({"bootstrap.servers": servers}), Produced()
+    for n in range(60):
+        expires_at = {0: b"1", 1: b"4102444800000", 2: b"never"}[n // PARTITIONS % 3]
+        headers = [("barnabas-expires-at", expires_at)]
+        produced.produce(producer, topic, n, b"%d" % n, partition=n % PARTITIONS, headers=headers)
+    assert producer.flush(60) == 0
+    left = [row for row in produced.rows if ("barnabas-expires-at", b"1") not in (row[7] or ())]
+    assert 0 < len(left) < len(produced.rows)
+    assert read(spark, "barnabas", servers, topic) == produced.rows
+    assert read(spark, "barnabas", servers, topic, skipExpired="true") == left
+    with Streamed(spark, "barnabas", servers, tmp_path, subscribe=topic, skipExpired="true") as stream:
+        assert stream.wait(len(left)) == left
+
+
 def test_records_deleted_before_a_read(spark: SparkSession, servers: str, topic: str, form: str) -> None:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped, unused-ignore]
     from pyspark.errors import PySparkException

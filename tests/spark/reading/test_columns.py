@@ -33,8 +33,14 @@ def rows(
     headers: bool = True,
     aborted: tuple[tuple[int, int], ...] = NOTHING_ABORTED,
     lost: Callable[[str], None] = pytest.fail,
+    skip_expired_at_ms: int | None = None,
 ) -> list[dict[str, Any]]:
-    decoder = columns.RangeDecoder(columns.OffsetRange("orders", 3, start, end), lost, include_headers=headers)
+    decoder = columns.RangeDecoder(
+        columns.OffsetRange("orders", 3, start, end),
+        lost,
+        include_headers=headers,
+        skip_expired_at_ms=skip_expired_at_ms,
+    )
     found: list[dict[str, Any]] = []
     for batch in decoder.decode(buffer, committed.CommittedFilter(aborted)):
         batch.validate(full=True)
@@ -262,3 +268,48 @@ def test_messages_of_old_formats(magic: int, codec: Compression) -> None:
     new = record(8, b"d")
     found = rows(old + encode_batch([new], base_offset=8), 6)
     assert found == [expected(each, -1 if magic == 0 else 0) for each in some[1:]] + [expected(new)]
+
+
+EXPIRY = "barnabas-expires-at"
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+@pytest.mark.parametrize("headers", [True, False])
+def test_records_that_have_expired_give_no_rows(compression: Compression, headers: bool) -> None:
+    given = [
+        [],
+        [(EXPIRY, b"99")],
+        [(EXPIRY, b"100")],
+        [(EXPIRY, b"101")],
+        [(EXPIRY, b"soon")],
+        [(EXPIRY, None)],
+        [(EXPIRY, b"99"), (EXPIRY, b"101")],
+        [("a", None), (EXPIRY, b"7"), ("z", b"9" * 200)],
+        [("x" + EXPIRY, b"7")],
+        [("x", EXPIRY.encode())],
+    ]
+    expired = {1, 2, 7}
+    buffer = b""
+    for first in range(0, 30, 10):
+        records = [
+            Record(at, 1_000, b"k" * at, EXPIRY.encode() if at % 2 else None, list(each))
+            for at, each in enumerate(given)
+        ]
+        buffer += encode_batch(records, base_offset=first, compression=compression)
+
+    def found(start: int, end: int, now_ms: int | None) -> list[int]:
+        return [row["offset"] for row in rows(buffer, start, end, headers=headers, skip_expired_at_ms=now_ms)]
+
+    for start, end in ((0, 30), (2, 28), (11, 13)):
+        assert found(start, end, None) == list(range(start, end))
+        assert found(start, end, 100) == [at for at in range(start, end) if at % 10 not in expired]
+        assert found(start, end, 6) == list(range(start, end))
+
+
+def test_a_read_of_expired_records_alone_has_no_rows_and_is_complete() -> None:
+    buffer = encode_batch([Record(at, 0, None, b"v", [(EXPIRY, b"1")]) for at in range(3)])
+    decoder = columns.RangeDecoder(
+        columns.OffsetRange("orders", 3, 0, 3), pytest.fail, include_headers=True, skip_expired_at_ms=2
+    )
+    assert list(decoder.decode(buffer, committed.CommittedFilter(()))) == []
+    assert decoder.is_complete
