@@ -13,6 +13,7 @@ from runtime.command_line.group import CommandLine, Entry
 _SECTION = "Commands"
 TABLE = {
     "run": Entry("relay.commands.run", "bring records to their targets; this word may be left out", _SECTION),
+    "rules": Entry("relay.commands.rules", "from which topics records are delivered, when, and into which", _SECTION),
 }
 _OF_THIS = ("-h", "--help")
 

@@ -31,12 +31,21 @@ def create_missing(names: RelayNames, partitions: int, replication_factor: int) 
     if not missing:
         return
     if replication_factor < 1:
-        replication_factor = min(REPLICAS, len((yield from cluster()).brokers))
+        replication_factor = yield from _usual_replicas()
     wanted = {name: _topic(name, names, partitions, replication_factor) for name in missing}
     created = yield from topic_steps.create(wanted, TIMEOUT_MS, validate_only=False)
     for name, error in created.items():
         if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(error.code, f"topic {name} cannot be created: {error.message}")
+
+
+def rules_topic(names: RelayNames) -> Steps[CreatableTopic]:
+    """Return the topic of the rules as the relay creates it where its settings say nothing else. Raises KafkaError."""
+    return _topic(names.rules, names, 1, (yield from _usual_replicas()))
+
+
+def _usual_replicas() -> Steps[int]:
+    return min(REPLICAS, len((yield from cluster()).brokers))
 
 
 def _topic(name: str, names: RelayNames, partitions: int, replication_factor: int) -> CreatableTopic:

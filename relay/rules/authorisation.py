@@ -9,13 +9,14 @@ results that the rule names: so nobody lets the relay, which may write to many t
 Rules: on a cluster without an authorizer every rule holds. With one, a rule without a principal does not. A right must hold
 from every address, since nobody knows from which one the user would come: an ALLOW counts if it is for all hosts, a DENY in any
 case. Brokers show the values of `super.users` and `allow.everyone.if.no.acl.found` to nobody; the relay has them among
-its own settings. The relay itself needs Describe on the cluster to read ACLs.
+its own settings. The relay itself needs Describe on the cluster to read ACLs; without it no rule holds.
 Source: Kafka AclAuthorizer, StandardAuthorizer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from client.admin.acls import AclWords, describe
 from client.admin.steps import Steps
@@ -27,13 +28,15 @@ from security.acls.acl_authorizer import AclAuthorizer
 from security.acls.entries import WILDCARD, AclEntry, PatternType, PermissionType, ResourcePattern
 from security.principal import Principal
 
+HIDDEN: Final = "the ACLs cannot be read: that needs Describe on the cluster"
+"""The verdict about every rule where whoever asks may not see ACLs."""
 _TOPIC = "topic"
 _MATCH = "match"
 
 
 def judged(rules: Collection[Rule], settings: AclSettings) -> Steps[dict[Rule, str | None]]:
     """Return for each rule what its principal lacks, or None. `settings` are those of the brokers' authorizer. Raises
-    KafkaError when the ACLs cannot be read."""
+    KafkaError when no broker tells the ACLs now."""
     acls: set[AclWords] = set()
     for topic in sorted({topic for rule in rules for topic in (rule.source, *rule.destinations)}):
         try:
@@ -41,6 +44,8 @@ def judged(rules: Collection[Rule], settings: AclSettings) -> Steps[dict[Rule, s
         except KafkaError as error:
             if error.code is ErrorCode.SECURITY_DISABLED:
                 return dict.fromkeys(rules)
+            if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                return dict.fromkeys(rules, HIDDEN)
             raise
     return verdicts(rules, acls, settings)
 

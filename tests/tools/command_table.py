@@ -16,6 +16,7 @@ _HERE = "tests.tools.test_commands"
 _OPTIONS = "tests.tools.test_kafka_options"
 _GROUPS = "tests.tools.test_group_commands"
 _FEATURES = "tests.interop.commands.test_features_tool"
+_RULES = "tests.relay.commands.test_rules"
 _SETTINGS = "tests.tools.test_setting_commands"
 
 ROWS = {
@@ -54,6 +55,11 @@ ROWS = {
     "quotas alter": (_HERE, "test_quotas_are_altered_and_listed"),
     "quotas list": (_HERE, "test_quotas_are_altered_and_listed"),
     "records delete": (_HERE, "test_records_are_deleted_only_when_asked"),
+    "relay rules add": (_RULES, "test_rules_are_added_listed_changed_checked_and_removed"),
+    "relay rules apply": (_RULES, "test_a_file_is_applied_whole"),
+    "relay rules check": (_RULES, "test_rules_are_added_listed_changed_checked_and_removed"),
+    "relay rules list": (_RULES, "test_rules_are_added_listed_changed_checked_and_removed"),
+    "relay rules remove": (_RULES, "test_rules_are_added_listed_changed_checked_and_removed"),
     "topics alter": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
     "topics create": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),
     "topics delete": (_HERE, "test_topics_are_created_listed_described_altered_and_deleted"),

@@ -16,7 +16,7 @@ from protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from relay.rules.authorisation import judged, verdicts
+from relay.rules.authorisation import HIDDEN, judged, verdicts
 from relay.rules.rule import Rule, RuleKind
 from security.access import Operation, ResourceType
 from security.acls.entries import PatternType, PermissionType
@@ -114,5 +114,6 @@ def test_each_topic_is_asked_about_once() -> None:
 
 def test_without_an_authorizer_every_rule_holds_and_other_errors_are_raised() -> None:
     assert ask([RULE], {"in": KafkaError(ErrorCode.SECURITY_DISABLED)}) == {RULE: None}
-    with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        ask([RULE], {"in": KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)})
+    assert ask([RULE], {"in": KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)}) == {RULE: HIDDEN}
+    with pytest.raises(KafkaError, match="UNSUPPORTED_VERSION"):
+        ask([RULE], {"in": KafkaError(ErrorCode.UNSUPPORTED_VERSION)})
