@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from client.backoff import Backoff
 from client.committing import OffsetAndMetadata
@@ -23,17 +23,18 @@ from client.event_loop.producer import AsyncProducer
 from client.producing.core import ProducerLimits
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.invalid import InvalidBatch
+from protocol.records.record import Record
 from relay.relaying.needs import needs_text
 from relay.relaying.trouble import BACKOFF as TARGET_BACKOFF
 from relay.relaying.trouble import OF_RECORDS, Trouble
-from relay.relaying.work import RECORDS_MAX, Outgoing, SourceWork, plan
+from relay.relaying.work import RECORDS_MAX, Outgoing, SourceWork, WaitingRecord, plan
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Sequence
 
     from client.committing import GroupMembership
     from client.event_loop.cluster_client import AsyncClusterClient
-    from client.event_loop.producer import Delivered
     from protocol.topic_partition import TopicPartition
     from relay.figures import RelayFigures
     from relay.names import RelayNames
@@ -76,13 +77,33 @@ class LaneParts:
     transaction_timeout_ms: int
 
 
+class _Failure(NamedTuple):
+    """Records of one plan for one partition of a topic of its rule, of which at least one was not taken."""
+
+    work: SourceWork
+    records: list[Outgoing]
+    error: KafkaError
+
+
 @dataclass(slots=True)
 class _Sent:
-    """What was produced, and what becomes of it."""
+    """What was produced for topics of rules, and what becomes of it: the records of one plan for one partition together."""
 
-    copies: list[tuple[SourceWork, int, asyncio.Future[Delivered]]] = field(default_factory=list)
-    index: list[asyncio.Future[Delivered]] = field(default_factory=list)
-    outgoing: list[tuple[SourceWork, Outgoing, asyncio.Future[Delivered]]] = field(default_factory=list)
+    parts: list[tuple[SourceWork, list[Outgoing], asyncio.Future[Any]]] = field(default_factory=list)
+
+    def failures(self) -> list[_Failure]:
+        """Return what has failed up to now."""
+        found = []
+        for work, records, delivery in self.parts:
+            error = delivery.exception() if delivery.done() and not delivery.cancelled() else None
+            if isinstance(error, KafkaError):
+                found.append(_Failure(work, records, error))
+        return found
+
+    def check(self) -> None:
+        """Raises AbortableError where a record was not even sent."""
+        for failure in self.failures():
+            raise AbortableError(failure.error.code, failure.error.message)
 
 
 class Lane:
@@ -209,12 +230,12 @@ class Lane:
             try:
                 await self._send(producer, works, sent)
                 await producer.send_offsets(self._parts.membership(), _offsets(works))
-                _check(sent)
+                sent.check()
                 await producer.commit()
             except FatalError:
                 raise
             except (KafkaError, OSError) as error:
-                failed = _failures(sent)  # before the abort, which fails whatever is left
+                failed = sent.failures()  # before the abort, which fails whatever is left
                 await producer.abort()
                 self._aborted(error, failed)
                 return
@@ -252,38 +273,35 @@ class Lane:
     async def _send(self, producer: AsyncProducer, works: list[SourceWork], sent: _Sent) -> None:
         """Produce what the plans say. Raises KafkaError, OSError."""
         names = self._parts.names
+        copies: list[tuple[SourceWork, list[WaitingRecord], asyncio.Future[array[int]]]] = []
         for work in works:
-            partition = work.source.log_partition
-            for waiting in work.copies:
-                record = waiting.record
-                delivery = await producer.send(
-                    names.buckets[waiting.tier - 1],
-                    record.value,
-                    record.key,
-                    headers=waiting.headers,
-                    partition=partition,
-                )
-                sent.copies.append((work, record.offset, delivery))
-        for work, offset, delivery in sent.copies:
-            work.copied(offset, (await delivery).offset)
+            for tier, waiting in _by_tier(work.copies).items():
+                records = [Record(0, work.now_ms, each.record.key, each.record.value, each.headers) for each in waiting]
+                bucket, partition = names.buckets[tier - 1], work.source.log_partition
+                copies.append((work, waiting, await producer.send_many(bucket, partition, records)))
+        for work, waiting, delivery in copies:
+            for each, offset in zip(waiting, await delivery, strict=True):
+                work.copied(each.record.offset, offset)
         for work in works:
-            for each in work.sends:
-                delivery = await self._send_one(producer, each, work.now_ms)
-                sent.outgoing.append((work, each, delivery))
-            for key, value in work.index_records():
-                delivery = await producer.send(names.log, value, key, partition=work.source.log_partition)
-                sent.index.append(delivery)
+            for some in _by_partition(work.sends):
+                sent.parts.append((work, some, await self._send_some(producer, some)))
+            index = [Record(0, work.now_ms, key, value) for key, value in work.index_records()]
+            if index:
+                await producer.send_many(names.log, work.source.log_partition, index)
 
     @staticmethod
-    async def _send_one(producer: AsyncProducer, each: Outgoing, now_ms: int) -> asyncio.Future[Delivered]:
+    async def _send_some(producer: AsyncProducer, some: list[Outgoing]) -> asyncio.Future[Any]:
+        topic, partition, record = some[0].topic, some[0].partition, some[0].record
         try:
+            if partition is not None:
+                return await producer.send_many(topic, partition, [each.record for each in some])
             return await producer.send(
-                each.topic, each.value, each.key, headers=each.headers, partition=each.partition, timestamp_ms=now_ms
+                topic, record.value, record.key, headers=record.headers, timestamp_ms=record.timestamp
             )
         except (AbortableError, FatalError):
             raise
-        except KafkaError as error:  # of this record or its topic alone, and told with the others
-            failed: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
+        except KafkaError as error:  # of these records or their topic alone, and told with the others
+            failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
             failed.exception()
             return failed
@@ -325,21 +343,19 @@ class Lane:
         self._failures += 1
         self._parts.figures.aborts += 1
         blamed: dict[str, KafkaError] = {}
-        for source in {id(work.source): work.source for work, _, _ in failed}.values():
-            of_source = [(each, found) for work, each, found in failed if work.source is source]
-            for_target = [(each, found) for each, found in of_source if each.is_for_target]
-            for each, found in of_source:
-                if not each.is_for_target:
-                    self._without(source, each, found)
-            if not for_target:
-                continue
-            found = for_target[0][1]
-            if found.code not in OF_RECORDS:
+        counts: dict[SourcePartition, int] = {}
+        for work, records, found in failed:
+            source = work.source
+            if not records[0].is_for_target:
+                self._without(source, records[0], found)
+            elif found.code not in OF_RECORDS:
                 blamed[source.key[0]] = found
-            elif len(for_target) == 1:
-                source.refused[for_target[0][0].place] = found.message
+            elif len(records) == 1:
+                source.refused[records[0].place] = found.message
             else:
-                source.is_single = True  # till the record is found that the target does not take
+                counts[source] = max(counts.get(source, 0), len(records))
+        for source, count in counts.items():
+            source.failed(count)
         for topic, found in blamed.items():
             if self.trouble is None:
                 self._parts.troubled(topic, found)
@@ -373,23 +389,23 @@ class Lane:
         return self._parts.surroundings.clock.monotonic_ms()
 
 
-_Failure = tuple[SourceWork, Outgoing, KafkaError]
-
-
-def _failures(sent: _Sent) -> list[_Failure]:
-    """Return which records for topics of rules have failed, with the reasons."""
-    found = []
-    for work, each, delivery in sent.outgoing:
-        error = delivery.exception() if delivery.done() and not delivery.cancelled() else None
-        if isinstance(error, KafkaError):
-            found.append((work, each, error))
+def _by_tier(copies: list[WaitingRecord]) -> dict[int, list[WaitingRecord]]:
+    found: dict[int, list[WaitingRecord]] = {}
+    for each in copies:
+        found.setdefault(each.tier, []).append(each)
     return found
 
 
-def _check(sent: _Sent) -> None:
-    """Raises AbortableError where a record was not even sent."""
-    for _, _, error in _failures(sent):
-        raise AbortableError(error.code, error.message)
+def _by_partition(sends: list[Outgoing]) -> list[list[Outgoing]]:
+    """Return records by their partitions, in their order; those whose partition the producer chooses come singly."""
+    found: dict[tuple[str, int], list[Outgoing]] = {}
+    alone: list[list[Outgoing]] = []
+    for each in sends:
+        if each.partition is None:
+            alone.append([each])
+        else:
+            found.setdefault((each.topic, each.partition), []).append(each)
+    return [*found.values(), *alone]
 
 
 def _missing(target: str) -> KafkaError:

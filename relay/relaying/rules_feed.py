@@ -104,8 +104,9 @@ class RulesFeed:
         """Find out which rules hold. Raises KafkaError, OSError."""
         await self._judge()
         active, suspended = self._table.active(), self._table.suspended()
-        topics = sorted({name for rule in active.values() for name in (rule.source, *rule.destinations)})
-        found = await self._cluster.run(topic_steps.describe(topics, has_operations=True)) if topics else {}
+        topics = {name for rule in active.values() for name in (rule.source, *rule.destinations)}
+        wanted = sorted({self._names.dead_letters, *topics})
+        found = await self._cluster.run(topic_steps.describe(wanted, has_operations=True))
         self._partitions.clear()
         for name, topic in found.items():
             if not isinstance(topic, KafkaError):

@@ -45,8 +45,10 @@ class SourcePartition:
         self.position = position
         self.refused: dict[int, str] = {}
         """Places of records that the target does not take, with the reason."""
-        self.is_single = False
-        """Whether one record goes in a transaction, as one of several is not taken and it is not known which."""
+        self.turn = 0
+        """Which partition gets records without key next."""
+        self.limit: int | None = None
+        """How many records are delivered in a transaction, while it is looked for the one that the target does not take."""
         self.refusal: str | None = None
         """Why nothing is delivered and what is due becomes a dead letter."""
         self.is_held = False
@@ -101,6 +103,16 @@ class SourcePartition:
         if len(records) == len(self._records):
             return records, OffsetAndMetadata(self._next_offset, epoch)
         return records, OffsetAndMetadata(records[-1].offset + 1, epoch)
+
+    def failed(self, count: int) -> None:
+        """A transaction with so many records was not possible: try fewer, to find the one whose fault it is."""
+        self.limit = max(count // 2, 1)
+
+    def delivered(self, limit_max: int) -> None:
+        """A transaction was committed: try more."""
+        self.turn += 1
+        if self.limit is not None:
+            self.limit = self.limit * 2 if self.limit * 2 < limit_max else None
 
     def took(self, count: int, position: OffsetAndMetadata) -> None:
         """`count` records are taken in, and `position` is committed."""

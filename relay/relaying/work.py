@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from client.letters.headers import SourcePlace, dead_letter_headers, delivered_headers, read
 from protocol.key_hashes import PARTITIONERS
+from protocol.records.record import Record
 from relay.relaying.decisions import (
     EXPIRED,
     Cancellation,
@@ -32,7 +33,6 @@ from relay.waiting.index_records import EntryOutcome, done_record, taken_record
 if TYPE_CHECKING:
     from client.committing import OffsetAndMetadata
     from client.letters.headers import Letter
-    from protocol.records.record import Record
     from relay.figures import RelayFigures
     from relay.relaying.contents import Contents
     from relay.relaying.source import SourcePartition
@@ -55,13 +55,12 @@ class Terms:
 
 
 class Outgoing(NamedTuple):
-    """A record to be produced. `place` is that of the entry, or of the record in its source, that it is made of."""
+    """A record to be produced; `partition` is None where the producer chooses it. `place` is that of the entry, or of the
+    record in its source, that it is made of."""
 
     topic: str
     partition: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    record: Record
     place: int
     is_for_target: bool
 
@@ -175,8 +174,8 @@ class SourceWork:
         source.took(self._taken_count, self.position)
         for place in self._ended:
             source.refused.pop(place, None)
-        if source.is_single and self.counts.delivered + self.counts.dead_letters:
-            source.is_single = False
+        if self.sends:
+            source.delivered(RECORDS_MAX)
 
     def copied(self, offset: int, bucket_offset: int) -> None:
         """The record at `offset` of the source was copied to `bucket_offset` of its bucket."""
@@ -261,6 +260,8 @@ class SourceWork:
     def deliver(self, contents: Contents, count: int) -> None:
         """Plan what is due, at most `count`, and what was due when it was taken in."""
         source = self.source
+        if source.limit is not None:
+            count = min(count, source.limit)
         is_caught_up = source.is_caught_up or self.position.offset >= source.end
         ready: list[_Ready] = []
         has_more = source.is_held or not is_caught_up
@@ -278,14 +279,14 @@ class SourceWork:
                     self._gone(entry)
                 else:
                     ready.append(_Ready(entry.due_ms, order - count, entry, content, entry.id_hash, None))
-        if has_more or source.is_single:
+        if has_more or source.limit is not None:
             for each in self._ready:
                 self._let_wait(each.record, Due(each.due_ms, each.attempt), each.id_hash)
         else:
             ready.extend(self._ready)
         self._ready = []
         ready.sort(key=_in_order)
-        for each in ready[:1] if source.is_single else ready:
+        for each in ready:
             self._bring(each)
 
     def _bring(self, ready: _Ready) -> None:
@@ -307,8 +308,7 @@ class SourceWork:
             headers = record.headers
         else:
             headers = self._delivered(record, self._attempt(letter) if entry is not None else ready.attempt)
-        target = self.source.rule.target
-        self.sends.append(Outgoing(target, partition, record.key, record.value, headers, place, is_for_target=True))
+        self._send(self.source.rule.target, record, headers, place, partition=partition, is_for_target=True)
         if entry is not None or ready.id_hash:
             self._ended[place] = EntryOutcome.DELIVERED, ready.id_hash
         self.counts.delivered += 1
@@ -319,15 +319,20 @@ class SourceWork:
         return max(letter.attempt, letter.retries + 1) if self.source.rule.delays_ms else None
 
     def _partition(self, record: Record) -> int | str | None:
-        """Return where a record goes in the target, None for anywhere, a text where there is no such partition."""
+        """Return where a record goes in the target, None where the number of partitions is not known, a text where there is no
+        such partition."""
         rule = self.source.rule
-        count = self._terms.partitions.get(rule.target, 0)
-        if rule.partitioner is Partitioner.SAME:
-            own = self.source.key[1]
-            return own if own < count or not count else f"topic {rule.target} has no partition {own}"
-        if record.key is None or not count:
+        if rule.partitioner is not Partitioner.SAME:
+            return self._by_key(rule.target, record.key, rule.partitioner.value)
+        own, count = self.source.key[1], self._terms.partitions.get(rule.target, 0)
+        return own if own < count or not count else f"topic {rule.target} has no partition {own}"
+
+    def _by_key(self, topic: str, key: bytes | None, partitioner: str = Partitioner.MURMUR2.value) -> int | None:
+        """Return the partition of a key; records without one go to another partition with each transaction."""
+        count = self._terms.partitions.get(topic, 0)
+        if not count:
             return None
-        return PARTITIONERS[rule.partitioner.value](record.key, count)
+        return self.source.turn % count if key is None else PARTITIONERS[partitioner](key, count)
 
     def _gone(self, entry: WaitingEntry) -> None:
         self._ended[entry.place] = EntryOutcome.GONE, entry.id_hash
@@ -350,7 +355,7 @@ class SourceWork:
         topic = self.source.rule.dead_letters
         if topic is None or topic in self.source.avoided:
             topic = self._terms.dead_letters
-        self.sends.append(Outgoing(topic, None, record.key, record.value, headers, place, is_for_target=False))
+        self._send(topic, record, headers, place, partition=self._by_key(topic, record.key))
         if entry is not None:
             self._ended[place] = (
                 EntryOutcome.EXPIRED if reason == EXPIRED else EntryOutcome.DEAD_LETTERED,
@@ -369,7 +374,22 @@ class SourceWork:
             return
         headers = delivered_headers(record.headers, self._source_place(record))
         headers.append((RESULT, result.encode()))
-        self.sends.append(Outgoing(topic, None, record.key, result.encode(), headers, self._place(record), False))
+        place, partition = self._place(record), self._by_key(topic, record.key)
+        self._send(topic, record, headers, place, partition=partition, value=result.encode())
+
+    def _send(
+        self,
+        topic: str,
+        record: Record,
+        headers: list[tuple[str, bytes | None]],
+        place: int,
+        *,
+        partition: int | None,
+        value: bytes | None = None,
+        is_for_target: bool = False,
+    ) -> None:
+        made = Record(0, self.now_ms, record.key, record.value if value is None else value, headers)
+        self.sends.append(Outgoing(topic, partition, made, place, is_for_target))
 
     def _source_place(self, record: Record) -> SourcePlace:
         return SourcePlace(*self.source.key, record.offset, record.timestamp)
