@@ -1,14 +1,15 @@
 """A source partition of this process: its rule, what waits of it, and what was read of it but not taken in yet. Pure.
 
 Rules: `position` is what is committed with the next transaction: all records before it are taken in. What was read stays in
-`_fetched` until it is taken in, decoded one fetch at a time, so that a small compressed batch does not become many records
-before its turn. Records are delivered only after the source was read to where it ended when it was taken over: till then a
+`_fetched` until it is taken in. Fetches are decoded as they are needed: one may have a single record, or be a small compressed
+batch of very many. Records are delivered only after the source was read to where it ended when it was taken over: till then a
 cancellation, or a record that is due earlier, may still be unread.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from client.committing import OffsetAndMetadata
@@ -59,7 +60,8 @@ class SourcePartition:
         self._fetched: deque[FetchedBatches] = deque()
         self._fetched_bytes = 0
         self._records: deque[Record] = deque()
-        self._next_offset = position.offset
+        self._next = position
+        """The position behind `_records`."""
         self.read_position = position
         """Where reading goes on."""
 
@@ -89,20 +91,18 @@ class SourcePartition:
         """Return the next records to be taken in, at most `count`, with the position behind them. Raises InvalidBatch.
 
         They come again until `took` is told of them."""
-        epoch = self.position.leader_epoch
-        while self._fetched and not self._records:
+        while self._fetched and len(self._records) < count:
             batches = self._fetched.popleft()
             self._fetched_bytes -= len(batches.buffer)
             self._records.extend(each.record for each in batches.records(MAX_DECOMPRESSED_BYTES))
-            self._next_offset = max(batches.next_offset, self._next_offset)
-            if batches.batches:
-                epoch = batches.batches[-1][1].partition_leader_epoch
+            epoch = batches.batches[-1][1].partition_leader_epoch if batches.batches else self._next.leader_epoch
+            self._next = OffsetAndMetadata(max(batches.next_offset, self._next.offset), epoch)
             if not self._records:
-                self.position = OffsetAndMetadata(self._next_offset, epoch)
-        records = [self._records[at] for at in range(min(count, len(self._records)))]
+                self.position = self._next
+        records = list(islice(self._records, count))
         if len(records) == len(self._records):
-            return records, OffsetAndMetadata(self._next_offset, epoch)
-        return records, OffsetAndMetadata(records[-1].offset + 1, epoch)
+            return records, self._next
+        return records, OffsetAndMetadata(records[-1].offset + 1, self._next.leader_epoch)
 
     def failed(self, count: int) -> None:
         """A transaction with so many records was not possible: try fewer, to find the one whose fault it is."""
