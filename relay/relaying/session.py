@@ -54,6 +54,7 @@ POLL_MS: Final = 500
 FULL_POLL_MS: Final = 20
 """While a source is not read because too much of it is to be taken in."""
 STOP_S: Final = 10.0
+HEARTBEAT_MS: Final = 3_000
 CLEANUP_S: Final = 60.0
 MAIN: Final = ""
 BACKOFF: Final = Backoff(100, 5_000)
@@ -123,7 +124,10 @@ class RelaySession:
             sorted(self.rules),
             self,
             surroundings.randomness,
-            MemberSettings(session_timeout_ms=settings.barnabas_relay_session_timeout_ms),
+            MemberSettings(
+                session_timeout_ms=settings.barnabas_relay_session_timeout_ms,
+                heartbeat_interval_ms=min(HEARTBEAT_MS, settings.barnabas_relay_session_timeout_ms // 3),
+            ),
         )
 
     @property
