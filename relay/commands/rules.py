@@ -128,7 +128,7 @@ def add_rule(
         raise Failure(f"{rule.source} has another rule: {before.to_json().decode()} (--replace changes it)")
     table.replay(rule.source.encode(), rule.to_json())
     place.check(table, [rule], creates_topics=create_topics)
-    place.write([RuleChange(rule.source, before, rule)])
+    place.write(table, [RuleChange(rule.source, before, rule)])
     output.result(rule.members(), f"{rule.source}: {'added' if before is None else 'changed'}")
 
 
@@ -151,7 +151,7 @@ def remove_rules(
         raise Failure(f"there is no rule of {', '.join(missing)} (`barnabas relay rules list` shows the rules)")
     wanted = [RuleChange(source, there.get(source), None) for source in sources]
     if execute:
-        place.write(wanted)
+        place.write(table, wanted)
     _show(output, wanted)
     if not execute:
         Output.note("nothing was removed: --execute removes these rules")
@@ -200,7 +200,7 @@ def apply_rules(
     changed = [each.after for each in wanted if each.after is not None]
     place.check(_table_of(names, rules), changed, creates_topics=create_topics and execute, may_create=create_topics)
     if execute:
-        place.write(wanted)
+        place.write(table, wanted)
     _show(output, wanted)
     if not wanted:
         Output.note("the relay has these rules already")
@@ -232,8 +232,8 @@ class _RulesTopic:
         table.judge(dict.fromkeys(table.rules()))
         return table
 
-    def write(self, wanted: Sequence[RuleChange]) -> None:
-        """Write changes, in their order. Raises KafkaError."""
+    def write(self, table: RuleTable, wanted: Sequence[RuleChange]) -> None:
+        """Write changes of what the table has read, in their order. Raises KafkaError."""
 
         async def work(new_client: NewClient) -> None:
             producer = AsyncProducer(new_client(), self._cluster.clock.wall_ms, self._randomness)
@@ -242,7 +242,7 @@ class _RulesTopic:
                     await producer.send(
                         self._names.rules,
                         None if each.after is None else each.after.to_json(),
-                        each.source.encode(),
+                        table.key_of(each.source),
                         partition=_PARTITION,
                     )
                     for each in wanted

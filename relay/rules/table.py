@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from protocol.topic_names import problem_of_name
 from relay.names import RelayNames
 from relay.rules.rule import Rule, RuleError, shown
 
@@ -32,12 +33,17 @@ class RuleTable:
         self._names = names
         self._rules: dict[str, Rule] = {}
         self._problems: dict[str, str] = {}
+        self._odd_keys: dict[str, bytes] = {}  # keys that are no names of topics, by what stands for them
         self._verdicts: dict[Rule, str | None] = {}
         self._circles: dict[str, str] | None = None
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Take a record of the topic of the rules. Whatever it contains, it does not raise."""
         source = _source_of(key)
+        if value is None:
+            self._odd_keys.pop(source, None)
+        elif key is not None and source.encode() != key:
+            self._odd_keys[source] = key
         old = self._rules.pop(source, None)
         self._problems.pop(source, None)
         self._circles = None
@@ -48,6 +54,10 @@ class RuleTable:
                 self._problems[source] = str(error)
         if old is not None and self._rules.get(source) != old:
             self._verdicts.pop(old, None)
+
+    def key_of(self, source: str) -> bytes:
+        """Return the key of the record of a source, as `suspended` and `active` name it."""
+        return self._odd_keys.get(source) or source.encode()
 
     def rules(self) -> list[Rule]:
         """Return all rules that can be read, whether they hold or not."""
@@ -164,9 +174,11 @@ def _way(source: str, component: Collection[str], following: Mapping[str, Collec
 
 
 def _source_of(key: bytes | None) -> str:
+    """Return the source topic, or a printable text that stands for a key that names none."""
     if key is None:
         return "a record without key"
     try:
-        return key.decode()
+        source = key.decode()
     except UnicodeDecodeError:
         return shown(key)
+    return source if problem_of_name(source) is None else shown(key)

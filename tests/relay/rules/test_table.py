@@ -58,7 +58,10 @@ def test_what_cannot_be_read_suspends_the_rule_that_was_there() -> None:
     table.replay(None, rule.to_json())
     assert list(table.active()) == ["c"]
     assert table.suspended()["a"] == "it is no JSON"
-    assert len(table.suspended()) == 3
+    table.replay(b"x\n\x1b", rule.to_json())
+    assert len(table.suspended()) == 4
+    assert all(source.isprintable() for source in table.suspended())
+    assert {table.key_of(source) for source in table.suspended()} >= {b"a", b"\xff", b"x\n\x1b"}
     put(table, rule)
     assert list(table.active()) == ["c", "a"]
 
