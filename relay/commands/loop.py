@@ -8,10 +8,9 @@ from typing import TypeVar
 
 from client.errors import ClusterUnavailable
 from client.event_loop.cluster_client import AsyncClusterClient
-from client.event_loop.settings import connector_of
+from client.event_loop.settings import cluster_client_of, connector_of
 from protocol.errors import ErrorCode, KafkaError
 from runtime.network.os_transport import OsNetwork
-from runtime.network.transport import Address
 from runtime.randomness import Randomness
 from tools.cluster import Cluster
 
@@ -30,16 +29,7 @@ def on_loop(cluster: Cluster, randomness: Randomness, work: Callable[[NewClient]
         clients: list[AsyncClusterClient] = []
 
         def new_client() -> AsyncClusterClient:
-            clients.append(
-                AsyncClusterClient(
-                    connector,
-                    [Address(host, port) for host, port in settings.servers],
-                    settings.client_id,
-                    randomness,
-                    request_timeout_ms=settings.request_timeout_ms,
-                    api_timeout_ms=settings.api_timeout_ms,
-                )
-            )
+            clients.append(cluster_client_of(settings, connector, randomness))
             return clients[-1]
 
         try:

@@ -106,6 +106,18 @@ def test_installed_beside_packages_of_the_same_names(wheel: Path, tmp_path: Path
         assert topics_of(address) == {"orders": 3}
         listed = call(environment / "bin" / "barnabas", "topics", "list", "-b", address, cwd=project, env=surroundings)
         assert "orders" in listed.stdout.split()
+        rules = [environment / "bin" / "barnabas", "relay", "rules"]
+        call(*rules, "add", "later", "orders", "--create-topics", "-b", address, cwd=project, env=surroundings)
+        relay = subprocess.Popen(
+            [*rules[:2], "-b", address], cwd=project, env=surroundings, stdout=subprocess.PIPE, text=True
+        )
+        with relay:
+            try:
+                assert relay.stdout is not None
+                assert relay.stdout.readline() == "The relay barnabas-relay has begun\n"
+            finally:
+                relay.terminate()
+            assert relay.wait(PATIENCE_S) == 0
         line = [environment / "bin" / "barnabas", "web", "-b", address, "--port", "0"]
         web = subprocess.Popen(line, cwd=project, env=surroundings, stdout=subprocess.PIPE, text=True)
         with web:
