@@ -13,11 +13,10 @@ import click
 
 from client.letters.headers import ID
 from config.relay import DEFAULT_NAME
-from protocol.key_hashes import by_murmur2
 from protocol.messages.metadata import MetadataResponseTopic
 from protocol.records.any_format import iter_any_records
 from protocol.records.batch import BatchHeader
-from relay.names import RelayNames
+from relay.names import RelayNames, log_partition
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
 from runtime.command_line.output import Output
@@ -94,7 +93,7 @@ def command(
     producers = {
         each.producer_id for each in records.values() if each.producer_id is not None and each.fate is not Fate.NONE
     }
-    groups = cluster.run(positions_in({(each.topic, each.partition) for each in records.values()})) if records else {}
+    groups = cluster.run(positions_in({each.key_of_partition for each in records.values()})) if records else {}
     mirrored = _mirrored(cluster, records, mirror_server, mirror_config)
     found = trees(
         records.values(), groups, cluster.run(transactional_ids(producers)), _originals(cluster, records), mirrored
@@ -123,7 +122,7 @@ def _look(
     counts = {str(topic.name): len(topic.partitions) for topic in topics}
     buckets = [name for name in RelayNames(relay_name).buckets if name in counts]
     followed: set[Key] = set()
-    while new := {(each.topic, each.partition) for each in search.found.values()} - followed:
+    while new := {each.key_of_partition for each in search.found.values()} - followed:
         followed |= new
         search.look(_partitions_of_copies(sorted(new), counts, buckets))
 
@@ -134,7 +133,7 @@ def _partitions_of_copies(of: Iterable[Key], counts: dict[str, int], buckets: li
     found: list[Key] = []
     for topic, partition in of:
         found += [(each, partition) for each, count in counts.items() if partition < count]
-        found += [(each, by_murmur2(f"{topic}-{partition}".encode(), counts[each])) for each in buckets]
+        found += [(each, log_partition((topic, partition), counts[each])) for each in buckets]
     return found
 
 

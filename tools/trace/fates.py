@@ -1,11 +1,11 @@
-"""What became of the transactions of records, and whose transactions they are. Pure: steps for a shell.
+"""What became of the transactions of records, who can see them, and whose transactions they are. Pure: steps for a shell.
 
-The leader tells a reader of committed records which transactions were aborted, by producer and first offset, and how far all
-are decided: a record of a transaction is aborted if its producer's is among those, open if it is behind that offset, and
-committed otherwise.
+The leader tells a reader of committed records how far all transactions are decided: what is behind that offset, nobody of
+those sees. Before it, a record of a transaction is aborted if the leader names its producer's among the aborted ones, by
+producer and first offset, and committed otherwise. Behind it the marker decides, and without one the transaction is open.
 
-Rules: a marker counts only where it says the same and has the epoch of the record's producer, or the next, which the
-coordinator gives (KIP-890): of compacted partitions the marker of a later transaction may be the first that there is.
+Rules: a marker counts only where it has the epoch of the record's producer, or the next, which the coordinator gives
+(KIP-890), and where it says what the leader says: of compacted partitions the first marker may be that of a later transaction.
 Source: KIP-98, KIP-664, KIP-890.
 """
 
@@ -18,7 +18,8 @@ from client.admin import transactions as transaction_steps
 from client.admin.steps import Steps
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import PartitionData
-from tools.group_lag import Key
+from protocol.messages.list_offsets import LATEST
+from tools.group_lag import Key, offsets_of
 from tools.trace.reading import fetched
 from tools.trace.stored import Fate, StoredRecord
 
@@ -27,11 +28,16 @@ _SMALLEST_BYTES: Final = 1
 
 
 def decide_fates(records: Iterable[StoredRecord]) -> Steps[None]:
-    """Set the fate of records of transactions: a request for each of those of one partition, all partitions side by side."""
+    """Set the fate of records, and which are hidden: a request for each of the transactional ones of one partition, all
+    partitions side by side."""
+    found = list(records)
+    stable = yield from offsets_of({each.key_of_partition for each in found}, LATEST, is_committed_only=True)
     left: dict[Key, list[StoredRecord]] = {}
-    for record in records:
+    for record in found:
+        end = stable.get(record.key_of_partition)
+        record.is_hidden = end is not None and record.offset >= end
         if record.fate is not Fate.NONE:
-            left.setdefault((record.topic, record.partition), []).append(record)
+            left.setdefault(record.key_of_partition, []).append(record)
     while left:
         asked = {key: those[-1] for key, those in left.items()}
         positions = {key: record.offset for key, record in asked.items()}
@@ -39,6 +45,8 @@ def decide_fates(records: Iterable[StoredRecord]) -> Steps[None]:
         for key, record in asked.items():
             answer = answers[key]
             record.fate = Fate.UNKNOWN if isinstance(answer, KafkaError) else fate_of(record, answer)
+            if record.fate is Fate.OPEN and record.marker is not None and _has_epoch(record):
+                record.fate = Fate.COMMITTED if record.marker.is_commit else Fate.ABORTED
             if record.marker is not None and not _is_its_marker(record):
                 record.marker = None
             left[key].pop()
@@ -56,11 +64,15 @@ def fate_of(record: StoredRecord, answer: PartitionData) -> Fate:
 
 
 def _is_its_marker(record: StoredRecord) -> bool:
-    marker, epoch = record.marker, record.producer_epoch
-    assert marker is not None and epoch is not None
-    if record.fate not in (Fate.COMMITTED, Fate.ABORTED) or marker.is_commit is not (record.fate is Fate.COMMITTED):
+    assert record.marker is not None
+    if record.fate not in (Fate.COMMITTED, Fate.ABORTED):
         return False
-    return marker.producer_epoch in (epoch, epoch + 1)
+    return record.marker.is_commit is (record.fate is Fate.COMMITTED) and _has_epoch(record)
+
+
+def _has_epoch(record: StoredRecord) -> bool:
+    assert record.marker is not None and record.producer_epoch is not None
+    return record.marker.producer_epoch in (record.producer_epoch, record.producer_epoch + 1)
 
 
 def transactional_ids(producer_ids: Collection[int]) -> Steps[dict[int, str]]:

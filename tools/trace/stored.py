@@ -43,7 +43,6 @@ class Fate(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     OPEN = "open"
-    """Of those that read committed records nobody has seen it yet, nor anything behind it."""
     UNKNOWN = "unknown"
     """The leader did not tell."""
 
@@ -78,6 +77,8 @@ class StoredRecord:
     fate: Fate = Fate.NONE
     marker: Marker | None = None
     is_followed: bool = False
+    is_hidden: bool = False
+    """Whether readers of committed records do not see it yet, because it, or one before it, is of an open transaction."""
 
     @property
     def source(self) -> Place | None:
@@ -86,6 +87,10 @@ class StoredRecord:
         if letter.source_topic is None or letter.source_partition is None or letter.source_offset is None:
             return None
         return letter.source_topic, letter.source_partition, letter.source_offset
+
+    @property
+    def key_of_partition(self) -> Key:
+        return self.topic, self.partition
 
     @property
     def place(self) -> Place:

@@ -98,6 +98,7 @@ def document(traced: TracedRecord) -> dict[str, Any]:
         "sequence": record.sequence,
         "transactional_id": traced.transactional_id,
         "transaction": record.fate.value,
+        "is_hidden": record.is_hidden,
         "transaction_end": None
         if record.marker is None
         else {"offset": record.marker.offset, "timestamp_ms": record.marker.timestamp_ms},
@@ -188,6 +189,8 @@ def _details(traced: TracedRecord) -> Iterator[str]:
         yield f"mirrored to {place_text(traced.mirror)} of the other cluster"
     if record.producer_id is not None:
         yield _producer_text(traced)
+    if record.is_hidden:
+        yield "hidden from readers of committed records: a transaction is open here or before"
     for group in traced.groups:
         yield _group_text(group, record.offset)
 

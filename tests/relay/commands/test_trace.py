@@ -105,6 +105,14 @@ def test_the_fate_of_a_transaction_is_told(tool: Tool, broker: EmbeddedBroker) -
         }  # fmt: skip
         assert all(each["producer_id"] >= 0 and each["sequence"] == 0 for each in found[:3])
         assert found[3]["producer_id"] is None
+        assert [each["is_hidden"] for each in found] == [False, False, True, True]
+        kept.begin_transaction()
+        kept.produce("tr-fates", key=b"late", value=b"v")
+        kept.commit_transaction(60)
+        late: dict[str, Any] = {"transaction": "open"}
+        while late["transaction"] == "open":
+            [late] = ok(tool("trace", "tr-fates", "--key", "late", "--json")).json["messages"]
+        assert (late["transaction"], late["is_hidden"]) == ("committed", True)
         lines = ok(tool("trace", "tr-fates", "--key", "t")).out
         assert f"transaction of {names[1]}: aborted at offset {ends[1]}" in lines
         running.abort_transaction(60)

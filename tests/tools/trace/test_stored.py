@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from protocol.records.any_format import iter_any_headers
 from protocol.records.compression import Compression
 from protocol.records.control import ControlType, EndTxnMarker, encode_marker
@@ -85,6 +92,8 @@ def test_an_unreadable_batch_is_noted_and_the_next_one_looked_through() -> None:
         (batch(0) + marker(2, is_commit=False), [(7, 1)], 9, Fate.COMMITTED, None),  # its own was compacted away
         (batch(0) + marker(2, is_commit=True, epoch=3), [], 9, Fate.COMMITTED, None),
         (batch(0), [], 0, Fate.OPEN, None),
+        (batch(0) + marker(2, is_commit=False), [], 0, Fate.ABORTED, 2),  # behind another that is open
+        (batch(0) + marker(2, is_commit=False, epoch=3), [], 0, Fate.OPEN, None),
     ],
 )
 def test_the_leader_decides_and_a_marker_counts_if_it_may_be_the_one(
@@ -101,10 +110,13 @@ def test_the_leader_decides_and_a_marker_counts_if_it_may_be_the_one(
     )
     asked: list[Any] = []
 
-    def answer(_place: Any, request: Any) -> FetchResponse:
+    def answer(_place: Any, request: Any) -> Any:
+        if not isinstance(request, FetchRequest):
+            end = ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=stable)
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])
         asked.append((request.isolation_level, request.topics[0].partitions[0].fetch_offset))
         return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[row])])
 
     ScriptedShell(answer).run(decide_fates([record]))
     assert (record.fate, None if record.marker is None else record.marker.offset) == (fate, end)
-    assert asked == [(1, 0)]
+    assert (asked, record.is_hidden) == ([(1, 0)], stable == 0)
