@@ -38,6 +38,7 @@ TABLE = {
         "tell where a message is stored, who has read past it, and which copies there are",
         CLUSTERS,
     ),
+    "delayed": Entry("relay.commands.delayed", "list, show and cancel messages that a relay delivers later", CLUSTERS),
     "partitions": Entry("tools.commands.partitions", "move replicas, elect leaders", CLUSTERS),
     "balance": Entry(
         "tools.commands.balance", "give every broker its share of replicas, leaders, bytes and load", CLUSTERS

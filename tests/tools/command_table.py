@@ -17,6 +17,7 @@ _OPTIONS = "tests.tools.test_kafka_options"
 _GROUPS = "tests.tools.test_group_commands"
 _FEATURES = "tests.interop.commands.test_features_tool"
 _RULES = "tests.relay.commands.test_rules"
+_DELAYED = "tests.relay.commands.test_delayed"
 _SETTINGS = "tests.tools.test_setting_commands"
 
 ROWS = {
@@ -31,6 +32,9 @@ ROWS = {
     "configs alter": (_SETTINGS, "test_settings_take_units"),
     "configs describe": (_HERE, "test_settings_are_described_and_altered"),
     "consume": (_HERE, "test_lines_are_written_and_printed_in_order"),
+    "delayed cancel": (_DELAYED, "test_what_waits_is_listed_shown_and_cancelled"),
+    "delayed list": (_DELAYED, "test_what_waits_is_listed_shown_and_cancelled"),
+    "delayed show": (_DELAYED, "test_what_waits_is_listed_shown_and_cancelled"),
     "features describe": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
     "features disable": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
     "features downgrade": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
