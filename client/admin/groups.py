@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from client.admin.brokers import checked, each_broker
 from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, rows_of
-from client.committing import OffsetAndMetadata
+from client.committing import GroupMembership, OffsetAndMetadata
 from client.membership.assignors import encode_assignment
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -230,9 +230,10 @@ def stable_offsets(group: str) -> Steps[dict[TopicPartition, OffsetAndMetadata]]
 
 
 def commit_offsets(
-    group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], member: GroupMembership | None = None
 ) -> Steps[dict[TopicPartition, KafkaError | None]]:
-    """Commit offsets for a group without members."""
+    """Commit offsets, for a group without members or as one of its members."""
+    by = member or GroupMembership(group)
     wanted = {key: OffsetAndMetadata(each) if isinstance(each, int) else each for key, each in offsets.items()}
 
     def request_of(keys: list[TopicPartition]) -> OffsetCommitRequest:
@@ -251,7 +252,13 @@ def commit_offsets(
             )
             for topic, partitions in by_topic(keys).items()
         ]
-        return OffsetCommitRequest(group_id=group, topics=topics)
+        return OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=by.generation_id,
+            member_id=by.member_id,
+            group_instance_id=by.instance_id,
+            topics=topics,
+        )
 
     return (yield from rows_of(offsets, _coordinator_of(group), request_of, _partition_rows))
 

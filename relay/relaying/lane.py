@@ -281,6 +281,8 @@ class Lane:
                 copies.append((work, waiting, await producer.send_many(bucket, partition, records)))
         for work, waiting, delivery in copies:
             for each, offset in zip(waiting, await delivery, strict=True):
+                if offset < 0:
+                    raise AbortableError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker does not say where a copy is")
                 work.copied(each.record.offset, offset)
         for work in works:
             for some in _by_partition(work.sends):

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from client.admin.groups import commit_offsets, stable_offsets
 from client.backoff import Backoff
 from client.event_loop.group_member import GroupMember
 from client.event_loop.place_reader import PlaceReader
@@ -56,6 +57,7 @@ FULL_POLL_MS: Final = 20
 STOP_S: Final = 10.0
 HEARTBEAT_MS: Final = 3_000
 CLEANUP_S: Final = 60.0
+RENEWAL_S: Final = 3_600.0
 MAIN: Final = ""
 BACKOFF: Final = Backoff(100, 5_000)
 
@@ -365,14 +367,26 @@ class RelaySession:
 
     async def _clean_up(self) -> None:
         """Delete what nobody needs of the buckets that this process's sources have copies in."""
+        renewed_s = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(CLEANUP_S)
             partitions = {source.log_partition for source in self._sources.values()}
             try:
                 count = await self._group_cluster.partition_count(self._names.log)
                 await self._group_cluster.run(delete_unneeded(self._names, partitions, count))
+                if asyncio.get_running_loop().time() - renewed_s >= RENEWAL_S:
+                    await self._renew_offsets()
+                    renewed_s = asyncio.get_running_loop().time()
             except (OSError, KafkaError, ValueError) as error:
                 logger.info("buckets were not cleaned up, and will be later: reason=%s", error)
+
+    async def _renew_offsets(self) -> None:
+        """Commit the offsets of sources again whose rules do not hold: brokers forget those of topics that no member reads.
+        Raises KafkaError, OSError."""
+        committed = await self._group_cluster.run(stable_offsets(self._names.name))
+        idle = {key: each for key, each in committed.items() if key[0] not in self.rules}
+        if idle:
+            await self._group_cluster.run(commit_offsets(self._names.name, idle, self._member.membership))
 
     def _cluster(self, purpose: str) -> AsyncClusterClient:
         cluster = self._open_cluster(f"{self._names.name}-{purpose}")

@@ -46,6 +46,8 @@ class SourcePartition:
         self.position = position
         self.refused: dict[int, str] = {}
         """Places of records that the target does not take, with the reason."""
+        self.must_commit = False
+        """Whether the group has forgotten the offset, which the relay's log still has."""
         self.turn = 0
         """Which partition gets records without key next."""
         self.limit: int | None = None
@@ -119,3 +121,4 @@ class SourcePartition:
         for _ in range(count):
             self._records.popleft()
         self.position = position
+        self.must_commit = False

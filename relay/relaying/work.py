@@ -6,7 +6,7 @@
 
 Rules: what is delivered comes in the order of (due time, order of taking in). Records that are due when they are taken in are
 delivered in the same transaction, unless others that are due earlier are left over: then they wait for their turn as entries.
-A record that cancels or replaces one that is being delivered in this transaction comes too late.
+A record that cancels or replaces another is looked at before anything is delivered: with both in one transaction it is in time.
 """
 
 from __future__ import annotations
@@ -127,15 +127,15 @@ class SourceWork:
         self._waits: dict[int, WaitingRecord] = {}  # by the offset in the source
         self._waits_by_id: dict[int, int] = {}
         self._ended: dict[int, tuple[EntryOutcome, int]] = {}  # by place
-        self._ready: list[_Ready] = []
-        self._ready_ids: set[int] = set()
+        self._ready: dict[int, _Ready] = {}  # by the offset in the source
+        self._ready_by_id: dict[int, int] = {}
         self._records: list[tuple[bytes, bytes | None]] = []
         self.is_starved = False
         """Whether records are due whose contents are still to be read."""
 
     @property
     def is_empty(self) -> bool:
-        return not self._taken_count and not self._ended
+        return not self._taken_count and not self._ended and not self.source.must_commit
 
     @property
     def copies(self) -> list[WaitingRecord]:
@@ -231,6 +231,10 @@ class SourceWork:
         if own is not None:
             del self._waits[own]
             return True
+        own = self._ready_by_id.pop(id_, None)
+        if own is not None:
+            del self._ready[own]
+            return True
         entry = self.source.index.find(id_)
         if entry is None or entry.place in self._ended:
             return False
@@ -238,13 +242,13 @@ class SourceWork:
         return True
 
     def _is_delivered(self, id_: int) -> bool:
-        return id_ in self._ready_ids or self.source.index.delivered_ms(id_) is not None
+        return self.source.index.delivered_ms(id_) is not None
 
     def _await(self, record: Record, due: Due, id_: int) -> None:
         if due.due_ms <= self.now_ms:
-            self._ready.append(_Ready(due.due_ms, record.offset, None, record, id_, due.attempt))
+            self._ready[record.offset] = _Ready(due.due_ms, record.offset, None, record, id_, due.attempt)
             if id_:
-                self._ready_ids.add(id_)
+                self._ready_by_id[id_] = record.offset
             return
         self._let_wait(record, due, id_)
 
@@ -280,11 +284,10 @@ class SourceWork:
                 else:
                     ready.append(_Ready(entry.due_ms, order - count, entry, content, entry.id_hash, None))
         if has_more or source.limit is not None:
-            for each in self._ready:
+            for each in self._ready.values():
                 self._let_wait(each.record, Due(each.due_ms, each.attempt), each.id_hash)
         else:
-            ready.extend(self._ready)
-        self._ready = []
+            ready.extend(self._ready.values())
         ready.sort(key=_in_order)
         for each in ready:
             self._bring(each)

@@ -79,7 +79,7 @@ async def test_cancelled_replaced_and_late(servers: str) -> None:
     async with relay_client(servers) as client, running_relay(servers, settings_of("ids")) as relay:
         await client.create("ids-in", "ids-out", "ids-results")
         await client.rule(Rule("ids-in", RuleKind.DELAY, "ids-out", results="ids-results"), relay)
-        due_ms = wall_ms() + 1_500
+        due_ms = wall_ms() + 2_500
 
         async def send(value: bytes, id_: bytes, *more: tuple[str, bytes], due_ms: int = due_ms) -> None:
             await client.send("ids-in", value, id_, headers=at(due_ms, ("barnabas-id", id_), *more))
@@ -87,6 +87,7 @@ async def test_cancelled_replaced_and_late(servers: str) -> None:
         await send(b"cancelled", b"a")
         await send(b"replaced", b"b")
         await send(b"first", b"c", due_ms=0)
+        await client.read("ids-out", 1)
         await send(b"", b"a", ("barnabas-cancel", b""))
         await send(b"second", b"b")
         await send(b"again", b"c")
