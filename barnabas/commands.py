@@ -39,6 +39,7 @@ TABLE = {
         CLUSTERS,
     ),
     "delayed": Entry("relay.commands.delayed", "list, show and cancel messages that a relay delivers later", CLUSTERS),
+    "dlq": Entry("relay.commands.dlq", "list, show, bring back and delete dead letters", CLUSTERS),
     "partitions": Entry("tools.commands.partitions", "move replicas, elect leaders", CLUSTERS),
     "balance": Entry(
         "tools.commands.balance", "give every broker its share of replicas, leaders, bytes and load", CLUSTERS

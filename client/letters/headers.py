@@ -168,10 +168,11 @@ def dead_letter_headers(
     return [*without(_with_spring_attempts(headers, attempt), (*PLACE, ATTEMPT)), *added, (ATTEMPT, _decimal(attempt))]
 
 
-def requeued_headers(headers: RecordHeaders) -> list[tuple[str, bytes | None]]:
+def requeued_headers(headers: RecordHeaders, *, keeps_attempts: bool = False) -> list[tuple[str, bytes | None]]:
     """Return the headers of a dead letter that begins anew: without those of the table that say what happened to it, and
-    without counts. What it was sent with stays: its id, when it is due and expires."""
-    return [(name, value) for name, value in headers if name not in TABLE or TABLE[name].meaning in _SENT]
+    without counts, unless they are kept. What it was sent with stays: its id, when it is due and expires."""
+    kept = _SENT | {"attempt", "retries"} if keeps_attempts else _SENT
+    return [(name, value) for name, value in headers if name not in TABLE or TABLE[name].meaning in kept]
 
 
 def without(headers: RecordHeaders, names: Collection[str]) -> list[tuple[str, bytes | None]]:

@@ -50,7 +50,7 @@ class Entry:
     @property
     def takes_text(self) -> bool:
         """Return whether its arguments go to a cluster, which takes UTF-8; others may be paths."""
-        return self.module.startswith("tools.")
+        return self.module.startswith(("tools.", "relay."))
 
 
 class Commands(click.Group):

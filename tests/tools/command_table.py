@@ -19,6 +19,7 @@ _FEATURES = "tests.interop.commands.test_features_tool"
 _RULES = "tests.relay.commands.test_rules"
 _DELAYED = "tests.relay.commands.test_delayed"
 _SETTINGS = "tests.tools.test_setting_commands"
+_DLQ = "tests.relay.commands.test_dlq"
 
 ROWS = {
     "acls add": (_HERE, "test_acls_are_added_listed_and_removed"),
@@ -35,6 +36,10 @@ ROWS = {
     "delayed cancel": (_DELAYED, "test_what_waits_is_listed_shown_and_cancelled"),
     "delayed list": (_DELAYED, "test_what_waits_is_listed_shown_and_cancelled"),
     "delayed show": (_DELAYED, "test_what_waits_is_listed_shown_and_cancelled"),
+    "dlq list": (_DLQ, "test_dead_letters_are_listed_counted_and_shown"),
+    "dlq purge": (_DLQ, "test_what_was_brought_back_or_has_expired_is_deleted"),
+    "dlq requeue": (_DLQ, "test_letters_come_back_once_as_they_were_sent"),
+    "dlq show": (_DLQ, "test_dead_letters_are_listed_counted_and_shown"),
     "features describe": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
     "features disable": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),
     "features downgrade": (_FEATURES, "test_the_command_changes_levels_of_ours_and_has_none_to_change_of_3_9"),

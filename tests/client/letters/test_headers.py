@@ -186,6 +186,7 @@ def test_a_dead_letter_is_the_record_with_place_and_reason() -> None:
 def test_a_requeued_record_is_the_one_that_was_sent() -> None:
     sent = [("trace", b"1"), ("barnabas-id", b"7"), ("barnabas-expires-at", b"5")]
     assert requeued_headers([*sent, *OURS, *SPRING, *RETRY_TOPIC, *CONNECT]) == sent
+    assert requeued_headers([*sent, *OURS], keeps_attempts=True) == [*sent, *OURS[5:]]
 
 
 def test_binary_numbers_are_shown_as_numbers() -> None:
