@@ -23,7 +23,7 @@ def log_checker(*, flushes_each: bool = False) -> tuple[LogChecker, Reports]:
     reports = Reports()
     checker = LogChecker(reports, ["orders"] if flushes_each else [])
     checker.watch(KEY)
-    checker.sending(KEY, ["p.1#0 ", "p.1#1 ", "p.1#2 ", "p.1#3 "])
+    checker.sending(KEY, ["p.1#0 ", "p.1#1 ", "p.1#2 ", "p.1#3 "], 0)
     return checker, reports
 
 

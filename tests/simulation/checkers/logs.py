@@ -87,7 +87,8 @@ class LogChecker:
 
     # --- producers ---
 
-    def sending(self, key: TopicPartition, values: Iterable[str]) -> None:
+    def sending(self, key: TopicPartition, values: Sequence[str], newest_ms: int) -> None:
+        """A batch with these values is sent; `newest_ms` is its largest timestamp."""
         self.partitions[key].sent.update(values)
 
     def acknowledged(
@@ -162,7 +163,7 @@ class LogChecker:
 
     def out_of_range(self, key: TopicPartition, view: View, position: int) -> None:
         model = self.partitions[key]
-        is_deleted = position < model.deletable_to
+        is_deleted = self._may_be_deleted(key, position + 1)
         if model.cuts_count == view.cuts_count and position <= view.known_end and not is_deleted:
             self._report(f"{key}: {position} is out of range, but the log reaches {view.known_end}")
 
@@ -190,8 +191,16 @@ class LogChecker:
         model = self.partitions[key]
         if log_start_offset < view.deleted_to and model.revivals_count == view.revivals_count:
             self._report(f"{key} starts at {log_start_offset}, but {view.deleted_to} was acknowledged")
-        if log_start_offset > model.deletable_to:
-            self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deletable_to}")
+        self._check_deleted(key, log_start_offset)
+
+    def _check_deleted(self, key: TopicPartition, log_start_offset: int) -> None:
+        if not self._may_be_deleted(key, log_start_offset):
+            deletable_to = self.partitions[key].deletable_to
+            self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {deletable_to}")
+
+    def _may_be_deleted(self, key: TopicPartition, end_offset: int) -> bool:
+        """Whether the records below `end_offset` may be gone."""
+        return end_offset <= self.partitions[key].deletable_to
 
     # --- the broker's lives ---
 

@@ -149,15 +149,16 @@ class _Lane:
             values.append(f"{writer}#{self._counter} " + "x" * padding)
             self._counter += 1
         now_ms = self._world.wall_ms()
+        times_ms = [now_ms - rng.randint(0, 50) for _ in values]
         content = encode_batch(
-            [Record(0, now_ms - rng.randint(0, 50), None, value.encode()) for value in values],
+            [Record(0, at_ms, None, value.encode()) for at_ms, value in zip(times_ms, values, strict=True)],
             compression=self._producer._compression,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=self._sequence if producer_id >= 0 else -1,
         )
         self._sequence += len(values)
-        self._world.logs.sending(self._key, values)
+        self._world.logs.sending(self._key, values, max(times_ms))
         return Batch(values, content, self._world.life)
 
     def _settle(self, codes: list[ErrorCode | None]) -> None:

@@ -21,6 +21,7 @@ MINIMUMS = {
     "batches acknowledged": 5_000,
     "retries acknowledged": 50,
     "records deleted": 100,
+    "records expired": 4_000,
     "topics deleted": 100,
     "commits acknowledged": 500,
     "commits fetched": 300,

@@ -306,4 +306,5 @@ class ClusterFaults:
         machine = rng.choice([*self._world.machines.values()])
         self._world.count("clocks set")
         machine.clock.skew_ms += rng.choice((-3_600_000, -2_000, 2_000, 3_600_000))
+        self._world.most_ahead_ms = max(self._world.most_ahead_ms, machine.clock.skew_ms)
         await asyncio.sleep(0)

@@ -16,6 +16,7 @@ from tests.simulation.clients.committer import Committer
 from tests.simulation.clients.consumer import EARLIEST, LATEST, Consumer
 from tests.simulation.clients.member import Member
 from tests.simulation.clients.producer import Producer
+from tests.simulation.cluster.checkers.expiry import GRACE_MS
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker
 from tests.simulation.cluster.clients.mover import Mover
 from tests.simulation.cluster.clients.operator import Operator
@@ -70,6 +71,9 @@ async def _story(world: ClusterWorld) -> None:
     world.producers_are_done = True
     await all_through(world, reading, consumers, within_s=QUIET_S)
     await healed(world)
+    assert isinstance(world.logs, ClusterLogChecker)
+    if world.logs.expiry is not None:
+        await asyncio.sleep(GRACE_MS / 1000)
     await reckon(world)
     world.coverage["virtual seconds"] += round(loop.time())
 

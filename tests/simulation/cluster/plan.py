@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tests.simulation.world import TopicPlan
 
 PORT = 9092
 LISTENER = "PLAINTEXT"
+TTL = "barnabas.message.ttl.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,17 @@ def plan_cluster(rng: Random) -> ClusterPlan:
         loses_power=rng.random() < 0.5,
         has_racks=rng.random() < 0.3,
     )
+
+
+def with_expiry(plan: ClusterPlan, rng: Random) -> ClusterPlan:
+    """The plan, where records of one of the topics may expire."""
+    if rng.random() < 0.5:
+        return plan
+    ttl = {TTL: str(rng.choice((3_000, 12_000)))}
+    topics = tuple(
+        replace(topic, configs=topic.configs | ttl) if topic.name == "beta" else topic for topic in plan.topics
+    )
+    return replace(plan, topics=topics)
 
 
 def broker_settings(plan: ClusterPlan, broker_id: int) -> dict[str, str]:

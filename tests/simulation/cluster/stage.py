@@ -168,7 +168,7 @@ class Stage:
         for _ in range(count):
             value = f"client#{self._written} "
             self._written += 1
-            self.world.logs.sending(KEY, [value])
+            self.world.logs.sending(KEY, [value], self.world.wall_ms())
             view = self.world.logs.view(KEY)
             batch = encode_batch([Record(0, self.world.wall_ms(), None, value.encode())])
             request = ProduceRequest(

@@ -12,6 +12,7 @@ from metadata.store.node_tree import Staged
 from metadata.store.znodes import PartitionState, state_path
 from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.logs import View
+from tests.simulation.cluster.checkers.expiry import GRACE_MS, ExpiryChecker
 from tests.simulation.cluster.checkers.leaders import LeaderChecker
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker
 from tests.simulation.cluster.checkers.metadata import MetadataChecker, outdated
@@ -342,7 +343,7 @@ def log_checker() -> tuple[ClusterLogChecker, list[str]]:
     reports: list[str] = []
     checker = ClusterLogChecker(reports.append)
     checker.watch(KEY)
-    checker.sending(KEY, ["a", "b", "c"])
+    checker.sending(KEY, ["a", "b", "c"], 0)
     return checker, reports
 
 
@@ -364,6 +365,48 @@ def test_what_was_acknowledged_before_the_promise_fell_is_forgotten() -> None:
     checker.acknowledged(KEY, 1, ["c"], -1, view=checker.view(KEY))
     assert not reports
     assert checker.view(KEY) == View(committed_end=2, deleted_to=0, known_end=2, cuts_count=1, revivals_count=1)
+
+
+def expiring_checker() -> tuple[ClusterLogChecker, list[str], list[int]]:
+    """Batches of the times 100, 200 and 300, which expire after 50 ms; and the time."""
+    checker, reports = log_checker()
+    now_ms = [0]
+    checker.expiry = ExpiryChecker(
+        reports.append,
+        lambda _what, _by: None,
+        {KEY[0]: 50},
+        fastest_ms=lambda: now_ms[0] + 10,
+        slowest_ms=lambda: now_ms[0] - 10,
+    )
+    for offset, value in enumerate("abc"):
+        checker.sending(KEY, [value], 100 * (offset + 1))
+        checker.acknowledged(KEY, offset, [value], -1)
+    return checker, reports, now_ms
+
+
+def test_what_expires_early_is_reported() -> None:
+    checker, reports, now_ms = expiring_checker()
+    for now_ms[0], start in ((100, 0), (141, 1), (241, 2), (341, 3)):
+        checker.starts_at(KEY, checker.view(KEY), start)
+        assert not reports
+    checker, reports, now_ms = expiring_checker()
+    for now_ms[0], start in ((140, 1), (141, 2)):
+        checker.starts_at(KEY, checker.view(KEY), start)
+        assert f"starts at {start}" in reports.pop()
+    checker.out_of_range(KEY, checker.view(KEY), 1)
+    assert "out of range" in reports.pop()
+    now_ms[0] = 141
+    checker.out_of_range(KEY, checker.view(KEY), 0)
+    assert not reports
+
+
+def test_what_has_expired_and_stays_is_reported() -> None:
+    checker, reports, now_ms = expiring_checker()
+    for now_ms[0] in (160 + GRACE_MS, 161 + GRACE_MS):
+        assert not reports
+        assert checker.expiry is not None
+        checker.expiry.at_rest(KEY, [(0, "a"), (1, "b"), (2, "c")])
+    assert "begins at 0" in reports[0]
 
 
 def test_replicas_that_differ_are_reported() -> None:

@@ -48,7 +48,7 @@ def test_a_seed_is_the_same_history_in_another_process() -> None:
 
 @pytest.mark.timeout(400)
 def test_planted_bugs_are_found_and_named_with_the_seed() -> None:
-    names = ["watermark-early", "commits-before-followers", "reads-past-watermark", "joins-behind"]
+    names = ["watermark-early", "commits-before-followers", "reads-past-watermark", "joins-behind", "expires-early"]
     # One that takes more seeds has become hard to find: something hides it.
     ran = simulation("--cluster", "--within", "40", "--mutants", *names)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -20,12 +20,13 @@ from metadata.store.znodes import BROKER_IDS, CONTROLLER, TopicRegistration, top
 from protocol.errors import ErrorCode
 from protocol.topic_partition import TopicPartition
 from tests.simulation.clock import SimClock
+from tests.simulation.cluster.checkers.expiry import ExpiryChecker
 from tests.simulation.cluster.checkers.leaders import LeaderChecker
 from tests.simulation.cluster.checkers.logs import ClusterLogChecker
 from tests.simulation.cluster.checkers.metadata import MetadataChecker, outdated
 from tests.simulation.cluster.checkers.promises import PromiseChecker
 from tests.simulation.cluster.checkers.states import Change, StateChecker
-from tests.simulation.cluster.plan import PORT, ClusterPlan, broker_settings, node_name, plan_cluster
+from tests.simulation.cluster.plan import PORT, TTL, ClusterPlan, broker_settings, node_name, plan_cluster, with_expiry
 from tests.simulation.cluster.router import Router
 from tests.simulation.disk import SimDisk
 from tests.simulation.line import NOT_NOW, Line
@@ -72,7 +73,7 @@ class ClusterWorld(World):
     def __init__(self, loop: SimLoop, plan: ClusterPlan | None = None, *, has_server: bool = False) -> None:
         """`plan` is the seed's unless given. With `has_server` brokers have the store server on a machine of its own, and not
         the simulated ensemble."""
-        self.plan = plan = plan or plan_cluster(loop.random)
+        self.plan = plan = plan or with_expiry(plan_cluster(loop.random), loop.random)
         super().__init__(loop, list(plan.topics), ClusterLogChecker)
         self.clock = SimClock(loop)
         self.ensemble = ensemble = SimulatedEnsemble(self.clock, lambda: loop.random.uniform(0.0, 0.002))
@@ -96,8 +97,21 @@ class ClusterWorld(World):
         self.control_requests: dict[int, deque[Sent]] = {
             broker_id: deque(maxlen=KEPT_CONTROL_REQUESTS) for broker_id in plan.broker_ids
         }
+        self.most_ahead_ms = 0  # of the clocks of the machines, ever
+        self._expect_expiry()
         self.rewinds = 0  # truncations, after which a broker knows less of producers
         self.disk_faults: set[int] = set()  # brokers that may give up
+
+    def _expect_expiry(self) -> None:
+        ttls_ms = {topic.name: int(topic.configs[TTL]) for topic in self.topics if TTL in topic.configs}
+        if ttls_ms and isinstance(self.logs, ClusterLogChecker):
+            self.logs.expiry = ExpiryChecker(
+                self.report,
+                self.count,
+                ttls_ms,
+                fastest_ms=lambda: self.wall_ms() + self.most_ahead_ms,
+                slowest_ms=lambda: self.wall_ms() + min(each.clock.skew_ms for each in self.machines.values()),
+            )
 
     def _machine(self, broker_id: int) -> Machine:
         rng = self.random

@@ -21,12 +21,14 @@ from controller.elections import leader_election_rules
 from controller.elections.leader_election_rules import Elected
 from controller.events import event_handlers
 from protocol.errors import ErrorCode
+from replication import message_expiry
 from replication.assignment import PartitionAssignment
 from replication.followers.fetchers import Fetchers
 from replication.followers.followed_log import FollowedPartition
 from replication.followers.follower import Fetch, FollowerState, TruncateTo
 from replication.isr_requests import IsrChangeRequest, _IsrChangeQueue
 from replication.leader import IsrResponse, LeaderState
+from replication.message_expiry import MessageExpiry
 from replication.moves.log_copy import LogCopy
 from replication.partition import Partition
 from storage.log.leader_epoch_file import LeaderEpochFile
@@ -100,6 +102,39 @@ def _reads_past_watermark(patches: Patches) -> None:
         return inspect
 
     patches.replace(fetch, "inspect", unlimited)
+
+
+# --- expiry ---
+
+
+def _expires_early(patches: Patches) -> None:
+    def early(original: Any) -> Any:
+        async def find(*arguments: Any, before_ms: int, **options: Any) -> Any:
+            return await original(*arguments, before_ms=before_ms + 1_500, **options)
+
+        return find
+
+    patches.replace(message_expiry, "find_expired", early)
+
+
+def _expires_one_too_many(patches: Patches) -> None:
+    def farther(original: Any) -> Any:
+        def expire(self: Partition, offset: int) -> None:
+            original(self, min(offset + 1, self.high_watermark))
+
+        return expire
+
+    patches.replace(Partition, "expire", farther)
+
+
+def _expires_no_more_after_elections(patches: Patches) -> None:
+    """What was looked at in an earlier term is not looked at again, nor is what came since."""
+
+    def on_leader(self: MessageExpiry, partition: Partition) -> None:
+        if partition.assignment.leader_epoch == 0:
+            self.on_config_changed(partition)
+
+    patches.replace(MessageExpiry, "on_leader", lambda original: on_leader)
 
 
 # --- the follower ---
@@ -309,6 +344,13 @@ REPLICATION = (
     Mutant("silence-is-consent", "a change of the ISR that nobody answers counts as granted", _silence_is_consent),
     Mutant("fence-open", "nobody looks at the epoch that a request believes in", _fence_open),
     Mutant("reads-past-watermark", "consumers read what is not committed", _reads_past_watermark),
+    Mutant("expires-early", "records expire before they are old enough", _expires_early),
+    Mutant("expires-one-too-many", "the record behind the last expired one goes, too", _expires_one_too_many),
+    Mutant(
+        "expires-no-more-after-elections",
+        "records stay under every leader but the first",
+        _expires_no_more_after_elections,
+    ),
     Mutant("truncates-to-watermark", "a follower cuts its log to the high watermark it knows", _truncates_to_watermark),
     Mutant("divergence-ignored", "a follower does not cut what its leader does not have", _divergence_ignored),
     Mutant("one-truncation-too-few", "a follower cuts by an epoch that it does not have", _one_truncation_too_few),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from protocol.topic_partition import TopicPartition
 from tests.simulation.checkers.logs import LogChecker, View
+from tests.simulation.cluster.checkers.expiry import ExpiryChecker
 from tests.simulation.disk_survey import FoundBatch
 
 ALL_IN_SYNC = -1
@@ -18,6 +19,13 @@ ALL_IN_SYNC = -1
 class ClusterLogChecker(LogChecker):
     def __init__(self, report: Callable[[str], None]) -> None:
         super().__init__(report, ())
+        self.expiry: ExpiryChecker | None = None
+        """Where records of some topics expire."""
+
+    def sending(self, key: TopicPartition, values: Sequence[str], newest_ms: int) -> None:
+        super().sending(key, values, newest_ms)
+        if self.expiry is not None:
+            self.expiry.sending(key, values, newest_ms)
 
     def fallen(self, key: TopicPartition, end_offset: int) -> None:
         """What stood at `end_offset` and behind is not promised any more."""
@@ -25,6 +33,8 @@ class ClusterLogChecker(LogChecker):
         if model is not None:
             model.cut(end_offset)
             model.revive(end_offset)
+        if self.expiry is not None:
+            self.expiry.fallen(key, end_offset)
 
     def acknowledged(
         self,
@@ -45,9 +55,20 @@ class ClusterLogChecker(LogChecker):
             self._report(f"{key}: last stable offset {last_stable_offset}, high watermark {high_watermark}")
 
     def starts_at(self, key: TopicPartition, view: View, log_start_offset: int) -> None:
+        self._check_deleted(key, log_start_offset)
+
+    def _may_be_deleted(self, key: TopicPartition, end_offset: int) -> bool:
+        if super()._may_be_deleted(key, end_offset):
+            return True
         model = self.partitions[key]
-        if log_start_offset > model.deletable_to:
-            self._report(f"{key} starts at {log_start_offset}, but nobody deleted beyond {model.deletable_to}")
+        return self.expiry is not None and self.expiry.may_be_gone(key, model.known, model.deletable_to, end_offset)
+
+    def at_rest(
+        self, key: TopicPartition, log_start_offset: int, records: Sequence[tuple[int, str]], end_offset: int
+    ) -> None:
+        super().at_rest(key, log_start_offset, records, end_offset)
+        if self.expiry is not None:
+            self.expiry.at_rest(key, [record for record in records if record[0] >= log_start_offset])
 
     def replicas_at_rest(self, key: TopicPartition, logs: dict[int, list[FoundBatch]]) -> None:
         """The files of every replica, after all of them have caught up: the same batches wherever two of them have any.
