@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 class RelayState(NamedTuple):
     """What holds now: `waiting` records in `partitions` source partitions of this process, `troubled` source topics whose
-    targets do not take records."""
+    targets do not take records. `overdue_s` is for how long the record has been due that was due first."""
 
-    is_ready: bool
-    rules: int
-    suspended: int
-    partitions: int
-    waiting: int
-    troubled: int
+    is_ready: bool = False
+    rules: int = 0
+    suspended: int = 0
+    partitions: int = 0
+    waiting: int = 0
+    troubled: int = 0
+    overdue_s: float = 0
 
 
 def _relay(name: str, kind: Kind, doc: str) -> Metric:
@@ -52,6 +53,7 @@ STATES: Final = {
     "partitions": ("source-partitions", "Source partitions of this process."),
     "waiting": ("waiting-records", "Records that wait in these partitions."),
     "troubled": ("troubled-sources", "Source topics whose targets do not take records."),
+    "overdue_s": ("overdue-seconds", "For how long the record has been due that was due first; 0 where none is due."),
 }
 """By the name of the field of RelayState."""
 LATENESS: Final = _relay("lateness-seconds", Kind.HISTOGRAM, "How much later than it was due a record was delivered.")
@@ -70,6 +72,7 @@ def samples(figures: RelayFigures, state: RelayState, loop: LoopTimes) -> Iterat
     for name, metric in COUNTER_METRICS.items():
         yield Sample(metric, (), getattr(figures, name))
     for name, metric in STATE_METRICS.items():
-        yield Sample(metric, (), int(getattr(state, name)))
+        value = getattr(state, name)
+        yield Sample(metric, (), int(value) if isinstance(value, bool) else value)
     yield from histogram_samples(LATENESS, (), figures.lateness)
     yield from histogram_samples(LOOP_DELAY, (), loop.delays)

@@ -166,17 +166,17 @@ class RelayProcess:
     def _state(self) -> RelayState:
         relay = self._relay
         if relay is None:
-            return RelayState(False, 0, 0, 0, 0, 0)
-        session = relay.session
+            return RelayState()
+        state, session = RelayState(relay.is_ready, relay.rules_count, len(relay.suspended)), relay.session
         if session is None:
-            return RelayState(relay.is_ready, relay.rules_count, len(relay.suspended), 0, 0, 0)
-        return RelayState(
-            relay.is_ready,
-            relay.rules_count,
-            len(relay.suspended),
-            len(session.sources),
-            session.waiting_count,
-            session.troubled_count,
+            return state
+        now_ms = self._surroundings.clock.wall_ms()
+        due_ms = session.next_due_ms
+        return state._replace(
+            partitions=len(session.sources),
+            waiting=session.waiting_count,
+            troubled=session.troubled_count,
+            overdue_s=0 if due_ms is None else max(now_ms - due_ms, 0) / 1000,
         )
 
     # --- the end ---

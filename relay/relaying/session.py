@@ -147,6 +147,12 @@ class RelaySession:
         """How many source topics have targets that do not take records."""
         return len(self._lanes) - 1
 
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next record of these partitions is due, or was; None without any."""
+        each_due_ms = (each.index.next_due_ms() for each in self._sources.values())
+        return min((due_ms for due_ms in each_due_ms if due_ms is not None), default=None)
+
     def end(self, reason: str) -> None:
         """Let the session end: what was committed is to be read from the logs."""
         if self.reason is None:

@@ -175,6 +175,19 @@ def test_what_cannot_be_checked_is_exit_code_2(arguments: list[str], said: str) 
     assert answer.stderr == f"barnabas: {said}\n"
 
 
+def test_settings_of_the_relay_are_checked_with_those_of_the_broker(tmp_path: Path) -> None:
+    listener = "listeners=SASL_PLAINTEXT://:9092\nsecurity.inter.broker.protocol=SASL_PLAINTEXT\n"
+    for text, reason in (
+        ("barnabas.relay.nmae=1\n", "unknown setting barnabas.relay.nmae: did you mean barnabas.relay.name?"),
+        ("barnabas.relay.name=a/b\n", "barnabas.relay.name"),
+        (listener, "barnabas.relay.enable=true with SASL_PLAINTEXT needs who the relay is to the brokers"),
+    ):
+        answer = run("settings", "--check", written(tmp_path, f"barnabas.relay.enable=true\n{text}"))
+        assert (answer.returncode, reason in answer.stdout) == (1, True), answer.stdout
+    answer = run("settings", "relay.name", written(tmp_path, "barnabas.relay.name=mine\n"))
+    assert answer.stdout.splitlines()[0] == "barnabas.relay.name = mine"
+
+
 def test_settings_of_the_web_process_are_checked_with_those_of_the_broker(tmp_path: Path) -> None:
     for text, reason in (
         ("barnabas.web.prot=1\n", "unknown setting barnabas.web.prot: did you mean barnabas.web.port?"),

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -23,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from barnabas.embedded import EmbeddedBroker
 from barnabas.supervisor.pages import own_lines
 from broker.observability.metric_table import METRICS
+from relay.metrics import METRICS as RELAY_METRICS
 from tests.deploy.promql import grouping_labels, selectors
 
 FOLDER = Path(__file__).parents[2] / "deploy"
@@ -66,7 +68,7 @@ EXPRESSIONS = {
 def labels_of_the_table() -> dict[str, set[str]]:
     """Samples' names with their labels, of the broker's own table, and of the command that starts several."""
     found: dict[str, set[str]] = {"up": set(), **_labels_of_page("\n".join([*own_lines({0: (True, 0)}), ""]))}
-    for metric in METRICS:
+    for metric in (*METRICS, *RELAY_METRICS):
         labels = set(metric.label_names)
         for name, _ in metric.families:
             found[name] = labels | BOUNDS
@@ -113,9 +115,9 @@ def _labels_of_page(text: str) -> dict[str, set[str]]:
     return found
 
 
-# Of a member of a cluster, of a command that starts several, and of clients that there are none of here.
+# Of a member of a cluster, of a command that starts several, of a relay, and of clients that there are none of here.
 ONLY_ELSEWHERE = re.compile(
-    "barnabas_supervisor_.*"
+    "barnabas_(supervisor|relay)_.*"
     "|kafka_server_(sessionexpirelistener|replicafetchermanager|zookeeperclientmetrics|authorizer_metrics|quota)_.*"
     "|kafka_server_socket_server_metrics_failed_.*"
     "|kafka_network_requestmetrics_errors_total"
@@ -161,7 +163,8 @@ def test_an_alert_says_what_is_wrong_what_it_means_and_which_command_comes_next(
     for first, second in commands:
         group = root.get_command(None, first)  # type: ignore[arg-type]
         assert group is not None or first == "users", first
-        assert second in getattr(group, "commands", [second]), (first, second)
+        if isinstance(group, click.Group):
+            assert second in group.list_commands(click.Context(group)), (first, second)
     used = set(re.findall(r"\$labels\.([a-zA-Z_]+)", f"{annotations}"))
     left = grouping_labels(alert["expr"]) | {label for one in selectors(alert["expr"]) for label in _labels_left(one)}
     assert used <= left
@@ -230,7 +233,7 @@ def test_the_dashboard_is_what_the_table_of_panels_says() -> None:
 
 def test_the_dashboard_has_all_groups_of_panels_and_each_panel_a_place() -> None:
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Cluster", "Brokers", "Topics", "Groups and lag", "Clients' latency", "Storage"]
+    assert rows == ["Cluster", "Brokers", "Topics", "Groups and lag", "Clients' latency", "Storage", "Relay"]
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]

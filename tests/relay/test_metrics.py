@@ -16,7 +16,7 @@ from runtime.monitoring.exposition import page_text
 def test_the_page() -> None:
     figures = RelayFigures(delivered=3, aborts=1)
     figures.late([0, 7, 80])
-    page = page_text(samples(figures, RelayState(True, 2, 1, 4, 5_000_000, 1), LoopTimes()))
+    page = page_text(samples(figures, RelayState(True, 2, 1, 4, 5_000_000, 1, 1.5), LoopTimes()))
     values = {
         (each.name.removeprefix("barnabas_relay_"), each.labels.get("le", "")): each.value
         for family in text_string_to_metric_families(page)
@@ -27,6 +27,7 @@ def test_the_page() -> None:
     assert values["ready", ""] == 1
     assert values["suspended_rules", ""] == 1
     assert values["waiting_records", ""] == 5_000_000
+    assert values["overdue_seconds", ""] == 1.5
     assert values["lateness_seconds_bucket", "0.005"] == 1
     assert values["lateness_seconds_bucket", "0.01"] == 2
     assert values["lateness_seconds_count", ""] == 3
