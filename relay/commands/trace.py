@@ -11,18 +11,25 @@ from collections.abc import Iterable
 
 import click
 
+from client.admin import topics as topic_steps
 from client.letters.headers import ID
 from config.relay import DEFAULT_NAME
+from protocol.errors import KafkaError
 from protocol.messages.metadata import MetadataResponseTopic
 from protocol.records.any_format import iter_any_records
 from protocol.records.batch import BatchHeader
+from relay.commands.loop import NewClient, on_loop
+from relay.inspection.reading import RelayInspection
+from relay.inspection.states import states_of
 from relay.names import RelayNames, log_partition
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
 from runtime.command_line.output import Output
+from runtime.randomness import system_randomness
 from runtime.texts import count_text
 from tools.cluster import Cluster, cluster_command
 from tools.cluster_access import ClusterAccess
+from tools.failures import told
 from tools.group_lag import Key
 from tools.names_given import some_names
 from tools.placement import described
@@ -34,7 +41,7 @@ from tools.trace.readers import positions_in
 from tools.trace.reading import ranges_of
 from tools.trace.search import TraceSearch, all_partitions, follow, partitions_of_key, read_all, read_places
 from tools.trace.stored import MAX_DECOMPRESSED_BYTES, Fate, Place, StoredRecord
-from tools.trace.tree import document, lines, trees
+from tools.trace.tree import Findings, RelayState, document, lines, trees
 
 
 @click.command("trace")
@@ -85,19 +92,12 @@ def command(
     wanted = RecordFilter(wanted.key, wanted.headers, since_ms=since_ms)
     until_ms = cluster.clock.monotonic_ms() + parsing.duration_ms(max_duration, "--max-duration")
     there = [each for each in cluster.run(described(topics)) if topics or not each.is_internal]
-    search = TraceSearch(cluster, wanted, max_messages, until_ms)
+    search = TraceSearch(cluster, wanted, max_messages, until_ms, has_names=bool(topics))
     _look(search, there, key_data, relay_name, everywhere=everywhere)
     records = search.found
     follow(cluster, records)
     cluster.run(decide_fates(records.values()))
-    producers = {
-        each.producer_id for each in records.values() if each.producer_id is not None and each.fate is not Fate.NONE
-    }
-    groups = cluster.run(positions_in({each.key_of_partition for each in records.values()})) if records else {}
-    mirrored = _mirrored(cluster, records, mirror_server, mirror_config)
-    found = trees(
-        records.values(), groups, cluster.run(transactional_ids(producers)), _originals(cluster, records), mirrored
-    )
+    found = trees(records.values(), _known(cluster, records, RelayNames(relay_name), mirror_server, mirror_config))
     if output.as_json:
         output.document({"messages": [document(each) for each in found], "problems": search.problems})
     else:
@@ -137,11 +137,49 @@ def _partitions_of_copies(of: Iterable[Key], counts: dict[str, int], buckets: li
     return found
 
 
+def _known(
+    cluster: Cluster,
+    records: dict[Place, StoredRecord],
+    names: RelayNames,
+    mirror_server: str | None,
+    mirror_config: str | None,
+) -> Findings:
+    """Return what is known of records beside what is stored. Raises KafkaError, SettingsError, Unreachable."""
+    if not records:
+        return Findings()
+    fates = [(each.producer_id, each.fate) for each in records.values()]
+    producers = {producer for producer, fate in fates if producer is not None and fate is not Fate.NONE}
+    return Findings(
+        cluster.run(positions_in({each.key_of_partition for each in records.values()})),
+        cluster.run(transactional_ids(producers)),
+        _relay_states(cluster, names, records),
+        _originals(cluster, records),
+        _mirrored(cluster, records, mirror_server, mirror_config),
+    )
+
+
+def _relay_states(cluster: Cluster, names: RelayNames, records: dict[Place, StoredRecord]) -> dict[Place, RelayState]:
+    """Return what the relay says of records that wait where they are, or that it has copied to wait."""
+    there = cluster.run(topic_steps.all_topics())
+    if names.log not in there or names.rules not in there:
+        return {}
+    randomness = system_randomness()
+
+    async def work(new_client: NewClient) -> dict[Place, RelayState]:
+        inspection = RelayInspection(new_client(), randomness, names)
+        await inspection.begin()
+        return await states_of(inspection, names, records)
+
+    try:
+        return on_loop(cluster, randomness, work)
+    except KafkaError as error:
+        Output.note(f"the relay {names.name} cannot be looked at: {told(error)}")
+        return {}
+
+
 def _originals(cluster: Cluster, records: dict[Place, StoredRecord]) -> dict[Place, Place]:
     """Return which records of another cluster these are mirrors of. Pairs have no prefix: where several topics may be the
     mirror of one, none is told to be."""
-    if not records:
-        return {}
     pairs = MirrorPairs(targets=records)
     names = _read_pairs(cluster, pairs)
     return {
@@ -153,7 +191,7 @@ def _mirrored(
     cluster: Cluster, records: dict[Place, StoredRecord], server: str | None, config: str | None
 ) -> dict[Place, Place]:
     """Return where the mirrors of records are in another cluster. Raises KafkaError, SettingsError, Unreachable."""
-    if not records or (server is None and config is None):
+    if server is None and config is None:
         return {}
     other = Cluster(ClusterAccess.read(config, None, server), cluster.clock)
     try:
@@ -196,5 +234,7 @@ def _report(search: TraceSearch, records: dict[Place, StoredRecord]) -> None:
     followed = sum(each.is_followed for each in records.values())
     more = f", and {followed} of which those are copies" if followed else ""
     Output.note(f"{count_text(len(records) - followed, 'hit')} in {looked}{more}")
+    if search.closed:
+        Output.note(f"not read, for want of the right or since they were deleted: {', '.join(sorted(search.closed))}")
     if search.problems:
         raise Failure("the trace is incomplete: " + "; ".join(search.problems))

@@ -28,15 +28,18 @@ WINDOW: Final = 32
 MAX_BYTES: Final = 16 << 20
 PARTITION_BYTES: Final = 2 << 20
 _MAX_WAIT_MS: Final = 500
+_CLOSED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(slots=True)
 class Range:
-    """Of one partition: the next offset that is read, and the end. `note` says what could not be read."""
+    """Of one partition: the next offset that is read, and the end. `note` says what could not be read; `is_closed` is so
+    because the user may not read the topic, or it does not exist any more."""
 
     at: int
     end: int
     note: str = ""
+    is_closed: bool = False
 
     @property
     def is_done(self) -> bool:
@@ -114,11 +117,6 @@ class RangeReading:
     def is_done(self) -> bool:
         return not self._queue and not self._failed
 
-    @property
-    def notes(self) -> list[str]:
-        """What could not be read, a line for each partition."""
-        return [f"{key[0]}-{key[1]}: {row.note}" for key, row in self.ranges.items() if row.note]
-
     def step(self) -> None:
         """Ask the leaders once. Raises KafkaError when no broker answers at all."""
         if not self._queue:
@@ -187,3 +185,4 @@ class RangeReading:
     def _give_up(self, key: Key, error: KafkaError) -> None:
         row = self.ranges[key]
         row.note, row.end = f"not read from offset {row.at} on: {told(error)}", row.at
+        row.is_closed = error.code in _CLOSED

@@ -23,6 +23,8 @@ from tools.trace.reading import Batches, Range, RangeReading, ranges_of
 from tools.trace.stored import PartitionScan, Place, StoredRecord
 
 _MOST_NOTES: Final = 20
+_MOST_HOPS: Final = 250
+"""Twice as many as a rule for retries may have delays, and some: anybody may write longer ways."""
 
 
 def partitions_of_key(topics: Iterable[MetadataResponseTopic], key: bytes) -> list[Key]:
@@ -41,15 +43,18 @@ def all_partitions(topics: Iterable[MetadataResponseTopic]) -> list[Key]:
 
 @dataclass(slots=True)
 class TraceSearch:
-    """`found` are the records by their places. `problems`: why it is not whole; empty when it is."""
+    """`found` are the records by their places. `problems`: why it is not whole; empty when it is. `closed`: the topics that
+    this user may not read, or that were deleted meanwhile; where `has_names`, they are a problem as any other."""
 
     cluster: Cluster
     wanted: RecordFilter
     max_records: int
     until_ms: int
     """On the cluster's monotonic clock."""
+    has_names: bool
     found: dict[Place, StoredRecord] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    closed: set[str] = field(default_factory=set)
     searched: set[Key] = field(default_factory=set)
     looked: int = 0
     _has_left_out: bool = False
@@ -93,10 +98,17 @@ class TraceSearch:
             ) from None
         finally:
             progress.close()
-        self.problems += reading.notes
+        self._note(ranges)
         left = [f"{topic}-{index} at {row.at}" for (topic, index), row in ranges.items() if not row.is_done]
         if left:
             self.problems.append(f"{self._why()}: it stopped at {_listed(left)}")
+
+    def _note(self, ranges: dict[Key, Range]) -> None:
+        for (topic, index), row in ranges.items():
+            if row.is_closed and not self.has_names:
+                self.closed.add(topic)
+            elif row.note:
+                self.problems.append(f"{topic}-{index}: {row.note}")
 
     def _why(self) -> str:
         return "enough were found" if self._is_full else "the time was over"
@@ -147,15 +159,17 @@ def read_all(cluster: Cluster, ranges: dict[Key, Range], take: Batches) -> list[
     reading = RangeReading(cluster, ranges, take)
     while not reading.is_done:
         reading.step()
-    return reading.notes
+    return [f"{topic}-{index}: {row.note}" for (topic, index), row in ranges.items() if row.note]
 
 
 def follow(cluster: Cluster, records: dict[Place, StoredRecord]) -> None:
-    """Add the records of which those are copies, and the ones of which these are; not those that are gone. Raises
-    KafkaError."""
+    """Add the records of which those are copies, and the ones of which these are, up to `_MOST_HOPS` of them; not those that
+    are gone. Raises KafkaError."""
     tried: set[Place] = set()
     missing = {record.source for record in records.values() if record.source is not None} - records.keys()
-    while missing:
+    for _ in range(_MOST_HOPS):
+        if not missing:
+            return
         tried |= missing
         found = read_places(cluster, missing)
         for place, record in found.items():

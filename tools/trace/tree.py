@@ -9,44 +9,60 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from runtime.texts import count_text, size_text, time_text
 from tools.group_lag import Key
 from tools.trace.readers import GroupPosition
 from tools.trace.stored import Fate, Place, StoredRecord
 
-_MOST_CHARACTERS = 200
+WAITS: Final = "waits"
+_MOST_CHARACTERS: Final = 200
+
+
+class RelayState(NamedTuple):
+    """What a relay says of a record: that it waits until `time_ms`, or what became of it then."""
+
+    state: str
+    time_ms: int
+
+
+class Findings(NamedTuple):
+    """What is known of records beside what is stored: groups by partitions, transactional ids by producers; by places what a
+    relay says, and the places in other clusters of which they are mirrors, and of their mirrors."""
+
+    groups: Mapping[Key, Sequence[GroupPosition]] = {}
+    transactional_ids: Mapping[int, str] = {}
+    relay_states: Mapping[Place, RelayState] = {}
+    originals: Mapping[Place, Place] = {}
+    mirrors: Mapping[Place, Place] = {}
 
 
 @dataclass(slots=True)
 class TracedRecord:
-    """A record, what its headers say, and its copies. `original`, `mirror` are its places in other clusters, where they are
-    known."""
+    """A record, what is known of it, and its copies."""
 
     record: StoredRecord
     groups: Sequence[GroupPosition] = ()
     transactional_id: str | None = None
     original: Place | None = None
     mirror: Place | None = None
+    relay_state: RelayState | None = None
     copies: list[TracedRecord] = field(default_factory=list)
 
 
-def trees(
-    records: Iterable[StoredRecord],
-    groups: Mapping[Key, Sequence[GroupPosition]],
-    transactional_ids: Mapping[int, str],
-    originals: Mapping[Place, Place],
-    mirrors: Mapping[Place, Place],
-) -> list[TracedRecord]:
+def trees(records: Iterable[StoredRecord], known: Findings) -> list[TracedRecord]:
     """Return the records that are copies of none of these, the oldest first, with their copies below them."""
     traced = [
         TracedRecord(
             each,
-            groups.get((each.topic, each.partition), ()),
-            None if each.producer_id is None or each.fate is Fate.NONE else transactional_ids.get(each.producer_id),
-            originals.get(each.place),
-            mirrors.get(each.place),
+            known.groups.get(each.key_of_partition, ()),
+            None
+            if each.producer_id is None or each.fate is Fate.NONE
+            else known.transactional_ids.get(each.producer_id),
+            known.originals.get(each.place),
+            known.mirrors.get(each.place),
+            known.relay_states.get(each.place),
         )
         for each in sorted(records, key=_order)
     ]
@@ -104,6 +120,7 @@ def document(traced: TracedRecord) -> dict[str, Any]:
         else {"offset": record.marker.offset, "timestamp_ms": record.marker.timestamp_ms},
         "is_what_was_looked_for": not record.is_followed,
         "source": None if record.source is None else _place_document(record.source),
+        "relay": None if traced.relay_state is None else traced.relay_state._asdict(),
         "reason": letter.reason,
         "attempt": letter.attempt,
         "message_id": None if letter.message_id is None else letter.message_id.decode(errors="backslashreplace"),
@@ -183,6 +200,9 @@ def _details(traced: TracedRecord) -> Iterator[str]:
         yield "found by the headers of its copy"
     if record.source is not None:
         yield f"copy of {place_text(record.source)}"
+    if traced.relay_state is not None:
+        state, time_ms = traced.relay_state
+        yield f"relay: {state} {'until' if state == WAITS else 'at'} {time_text(time_ms)}"
     if traced.original is not None:
         yield f"mirrored from {place_text(traced.original)} of another cluster"
     if traced.mirror is not None:

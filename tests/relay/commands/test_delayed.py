@@ -109,9 +109,15 @@ def test_what_waits_is_listed_shown_and_cancelled(tool: Tool, broker: EmbeddedBr
         near = ok(tool("delayed", "show", "dl-in", "--partition", "1", "--offset", "0", *relay)).out
         assert "waits in: dl-in-1 offset 0\n" in near and "id: near\n" in near
 
+        [traced] = ok(tool("trace", "--id", "far", *relay, "--json")).json["messages"]
+        assert [(each["topic"], each["relay"]) for each in (traced, *traced["copies"])] == [
+            ("dl-in", None), (f"{NAME}-year", {"state": "waits", "time_ms": dues["far"]})
+        ]  # fmt: skip
+        assert "relay: waits until 20" in ok(tool("trace", "dl-in", "--id", "near", *relay)).out
         wanted = ("delayed", "cancel", "dl-in", "--id", "far", *relay)
         assert "nothing was cancelled" in ok(tool("delayed", "cancel", "dl-in", "--id", "far", *relay)).err
         assert ok(tool(*wanted, "--execute")).out == "dl-in-1 offset 1: cancelled\n"
+        assert "relay: cancelled at 20" in ok(tool("trace", "--id", "far", *relay)).out
         again = tool(*wanted, "--execute")
         assert again.code == 1 and "with the id far was cancelled, at 20" in again.err
         for arguments, why in (

@@ -131,6 +131,17 @@ def test_a_trace_that_is_not_whole_fails_and_says_where_it_stopped(tool: Tool, b
     assert (none.json, "0 hits in 5 records" in none.err) == ({"messages": [], "problems": []}, True)
 
 
+def test_hostile_headers_are_told_and_lead_nowhere(tool: Tool, broker: EmbeddedBroker) -> None:
+    ok(tool("topics", "create", "tr-hostile"))
+    places = [("x" * 500, 0, 0), ("no/such topic\n", 0, 0), ("", 0, 0), ("tr-hostile", 2**40, 0), ("tr-hostile", 0, 2**63 - 1),
+              ("tr-hostile", 0, 5), ("tr-hostile", 0, 1), ("__consumer_offsets", 0, 0)]  # fmt: skip
+    write(broker, "tr-hostile", *({"key": b"h", "value": b"v", "headers": source(*place)} for place in places))
+    found = ok(tool("trace", "tr-hostile", "--key", "h", "--json")).json["messages"]
+    assert [each["offset"] for each in found] == [0, 1, 2, 3, 4, 5, 7]  # the sixth is a copy of itself, it says
+    assert [each["offset"] for each in found[1]["copies"]] == [6]
+    assert "\\n-0 offset 0" in ok(tool("trace", "tr-hostile", "--key", "h")).out
+
+
 def test_mirrors_are_told_from_both_sides(tool: Tool, broker: EmbeddedBroker) -> None:
     """The pairs of the job `mirror`, with the cluster as its own target."""
     for topic in ("tr-from", "b.tr-from", "barnabas-offset-syncs"):

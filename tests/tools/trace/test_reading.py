@@ -59,6 +59,7 @@ def test_each_partition_is_read_to_its_end_or_says_why_not() -> None:
     taken, ranges = read(rows, {each: Range(4 if each != 3 else 1, 8) for each in rows}, retries=1)
     assert taken == {key: [4, 5, 6, 7] for key in (0, 3, 5)}
     assert all(each.is_done for each in ranges.values())
+    assert [each for each, row in ranges.items() if row.is_closed] == [1, 2]
     assert (ranges[0].note, ranges[5].note) == ("", "")
     assert "not read from offset 4 on: UNKNOWN_TOPIC_OR_PARTITION" in ranges[1].note
     assert "not read from offset 4 on: TOPIC_AUTHORIZATION_FAILED" in ranges[2].note

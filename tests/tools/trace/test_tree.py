@@ -5,7 +5,7 @@ from __future__ import annotations
 from client.letters.headers import Letter
 from tools.trace.mirrors import MirrorPairs, mirrored_names
 from tools.trace.stored import StoredRecord
-from tools.trace.tree import TracedRecord, document, lines, trees
+from tools.trace.tree import Findings, TracedRecord, document, lines, trees
 
 
 def record(topic: str, offset: int, source: tuple[str, int] | None = None, key: bytes | None = b"k") -> StoredRecord:
@@ -20,7 +20,7 @@ def shape(found: list[TracedRecord]) -> list[object]:
 def test_copies_stand_below_what_they_are_copies_of_and_circles_are_cut() -> None:
     records = [record("dead", 9, ("retry", 5)), record("retry", 5, ("a", 1)), record("a", 1), record("b", 2, ("gone", 0)),
                record("c", 3, ("d", 4)), record("d", 4, ("c", 3)), record("e", 6, ("e", 6))]  # fmt: skip
-    found = trees(records, {}, {}, {}, {})
+    found = trees(records, Findings())
     assert shape(found) == [
         ("a", 1, [("retry", 5, [("dead", 9, [])])]), ("b", 2, []), ("d", 4, [("c", 3, [])]), ("e", 6, [])
     ]  # fmt: skip
@@ -28,14 +28,14 @@ def test_copies_stand_below_what_they_are_copies_of_and_circles_are_cut() -> Non
 
 
 def test_what_is_no_text_is_shown_as_hexadecimal_digits_and_long_texts_are_cut() -> None:
-    [first, second] = trees([record("a", 1, key=b"\xff"), record("a", 2, key=b"x" * 500)], {}, {}, {}, {})
+    [first, second] = trees([record("a", 1, key=b"\xff"), record("a", 2, key=b"x" * 500)], Findings())
     told = list(lines([first, second]))
     assert "key 0xff" in told[0] and "x..." in told[1] and len(told[1]) < 400
     assert document(first)["key_base64"] == "/w=="
     hostile = StoredRecord(
         "a", 0, 1, 10**17, False, None, 3, Letter(reason="r" * 10_000, message_id=b"\xff"), b"", None
     )
-    [line] = lines(trees([hostile], {}, {}, {}, {}))
+    [line] = lines(trees([hostile], Findings()))
     assert "beyond the calendar" in line and "id 0xff" in line and len(line) < 500
 
 
