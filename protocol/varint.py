@@ -10,6 +10,8 @@ from __future__ import annotations
 from protocol.primitives import Buffer, DecodeError, EncodeError
 
 _ONE_BYTE = tuple(bytes((n,)) for n in range(128))
+ONE_BYTE_VALUES = tuple((n >> 1) ^ -(n & 1) for n in range(128))
+"""What a zigzag integer of one byte says."""
 _MASK_32 = 0xFFFFFFFF
 _MASK_64 = 0xFFFFFFFFFFFFFFFF
 
@@ -60,7 +62,13 @@ def encode_varint(value: int) -> bytes:
 
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Decode a zigzag integer of 32 bits; return it and the position after it. Raises DecodeError."""
-    raw, position = _decode(data, position, 5)
+    try:
+        first = data[position]
+    except IndexError:
+        raise DecodeError("the input ends where a varint should start") from None
+    if first < 128:
+        return ONE_BYTE_VALUES[first], position + 1
+    raw, position = _decode_rest(data, position + 1, first, 5)
     raw &= _MASK_32
     return (raw >> 1) ^ -(raw & 1), position
 

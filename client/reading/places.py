@@ -26,7 +26,7 @@ from client.reading.positions import MAX_DECOMPRESSED_BYTES
 from protocol.messages.fetch import FetchPartition, PartitionData
 from protocol.primitives import Buffer
 from protocol.records.any_format import iter_any_headers, iter_any_records
-from protocol.records.batch import LENGTH_OVERHEAD_BYTES, MAGIC_V2, BatchHeader
+from protocol.records.batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, MAGIC_V2, BatchHeader
 from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record, plain_records, read_record, record_spans
 from protocol.topic_partition import TopicPartition
@@ -39,6 +39,9 @@ FEW: Final = 4
 """When more than one in so many records of a batch is wanted, all are decoded, which is faster."""
 MAX_INT32: Final = (1 << 31) - 1
 _BATCH_LENGTH: Final = Struct(">8xi")
+_OFFSET: Final = Struct(">q")
+_SKIMMED: Final = Struct(">qi4xb6xi")
+"""Base offset, length, format and the last offset's distance from the first, of a batch."""
 
 FoundRecords = dict[int, Record | None]
 
@@ -51,10 +54,10 @@ class PartitionSizes:
     """How many bytes one offset takes."""
     batch_bytes: int = 16_384
 
-    def seen(self, header: BatchHeader) -> None:
-        size_bytes = header.size_bytes
-        self.offset_bytes = (self.offset_bytes + size_bytes / (header.last_offset - header.base_offset + 1)) / 2
-        self.batch_bytes = max(size_bytes, (self.batch_bytes + size_bytes) // 2)
+    def seen(self, offsets_count: int, size_bytes: int, largest_bytes: int) -> None:
+        """`size_bytes` of batches, the largest of which has `largest_bytes`, had so many offsets."""
+        self.offset_bytes = (self.offset_bytes + size_bytes / offsets_count) / 2
+        self.batch_bytes = max(largest_bytes, (self.batch_bytes + largest_bytes) // 2)
 
 
 class WantedOffsets:
@@ -101,20 +104,25 @@ class WantedOffsets:
 
     def fetched(self, row: PartitionData) -> Iterator[FoundRecords]:
         """Iterate over what the batches of a response without an error bring, batch by batch. Raises InvalidBatch."""
-        buffer, began_at, has_batch = row.records or b"", self._at, False
+        buffer, began_at, at, last_offset, largest_bytes = row.records or b"", self._at, 0, -1, 0
         self._must_have_bytes = 0
         try:
-            for at, header in iter_any_headers(buffer):
-                has_batch = True
-                self._sizes.seen(header)
-                wanted = self._pass(bisect_right(self._offsets, header.last_offset, self._at))
+            while self.left_count:
+                at, header = _first_batch(buffer, at, self.next_offset)
+                if header is None:
+                    break
+                last_offset, largest_bytes = header.last_offset, max(largest_bytes, header.size_bytes)
+                wanted = self._pass(bisect_right(self._offsets, last_offset, self._at))
                 if wanted:
                     yield _read(buffer, at, header, wanted)
+                at += header.size_bytes
         except InvalidBatch:
             if self._at == began_at:
                 self._pass(began_at + 1)
             raise
-        if buffer and not has_batch:
+        if largest_bytes:
+            self._sizes.seen(max(last_offset + 1 - _OFFSET.unpack_from(buffer)[0], 1), at, largest_bytes)
+        elif buffer and not at:
             self._must_have_bytes = _whole_batch_bytes(buffer)
 
     def gone_before(self, offset: int) -> FoundRecords:
@@ -124,6 +132,24 @@ class WantedOffsets:
     def _pass(self, end: int) -> array[int]:
         passed, self._at = self._offsets[self._at : end], end
         return passed
+
+
+def _first_batch(buffer: Buffer, at: int, offset: int) -> tuple[int, BatchHeader | None]:
+    """Return position and header of the first batch from `at` on whose last offset is not below `offset`; no header where
+    there is no such batch as a whole. Batches before are passed with the least that says what they are."""
+    end = len(buffer)
+    while end - at >= HEADER_BYTES:
+        base_offset, length, magic, last_delta = _SKIMMED.unpack_from(buffer, at)
+        following = at + LENGTH_OVERHEAD_BYTES + length
+        if magic != MAGIC_V2 or base_offset + last_delta >= offset or not at < following <= end:
+            break
+        at = following
+    for position, header in iter_any_headers(buffer, at):
+        at = position
+        if header.last_offset >= offset:
+            return at, header
+        at += header.size_bytes
+    return at, None
 
 
 def _read(buffer: Buffer, at: int, header: BatchHeader, wanted: array[int]) -> FoundRecords:

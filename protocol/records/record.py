@@ -43,7 +43,7 @@ from protocol.records.compression import (
     decompress_chunks,
 )
 from protocol.records.invalid import InvalidBatch
-from protocol.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
+from protocol.varint import ONE_BYTE_VALUES, decode_varint, decode_varlong, encode_varint, encode_varlong
 
 _CRC = Struct(">I")
 _CRC_POSITION = 17
@@ -205,10 +205,15 @@ def _read_headers(block: bytes, at: int, count: int) -> tuple[list[tuple[str, by
 
 
 def _read_bytes(block: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = decode_varint(block, at)
+    if at < len(block) and block[at] < len(ONE_BYTE_VALUES):  # nearly always
+        length = ONE_BYTE_VALUES[block[at]]
+        at += 1
+    else:
+        length, at = decode_varint(block, at)
     if length < 0:
         return None, at
-    return block[at : at + length], at + length
+    end = at + length
+    return block[at:end], end
 
 
 # --- building ---
