@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import gt
 
 from relay.waiting.entries import TIERS, offset_of, place_of, tier_of
@@ -159,10 +159,14 @@ class PlaceColumn:
         return code if self._firsts is None else self._firsts[code >> _TIER_SHIFT] + (code & _DISTANCE_MASK)
 
     def __iter__(self) -> Iterator[int]:
+        return iter(self.decoded(self.codes))
+
+    def decoded(self, codes: Iterable[int]) -> list[int]:
+        """Return the places of codes."""
         firsts = self._firsts
         if firsts is None:
-            return iter(self.codes)
-        return (firsts[code >> _TIER_SHIFT] + (code & _DISTANCE_MASK) for code in self.codes)
+            return list(codes)
+        return [firsts[code >> _TIER_SHIFT] + (code & _DISTANCE_MASK) for code in codes]
 
     def code_of(self, place: int) -> int:
         """Return the code that `place` has in this column; -1 when it can have none."""

@@ -8,26 +8,60 @@ questions have the same answers as before.
 `merge` says what to write so that the index stays in proportion to what waits: runs of which most entries are done are written
 again, many small runs as one; done records go when no run needs them and their ids are forgotten. A run that is written again
 makes its entries wait: in a transaction it stands before the done records, or alone.
+
+Some 30 bytes an entry: runs (`relay.waiting.run`) are kept as the columns that they are on the log, and a table finds ids. What
+is due next is on a heap of the runs by their first entries. A run whose first entry changes is put on the heap again; what is
+there of it from before is passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush, merge
+from itertools import chain, islice
 
 from relay.waiting.delivered_ids import DeliveredIds
-from relay.waiting.entries import NO_ID, SOURCE, WaitingEntry, offset_of, tier_of
+from relay.waiting.entries import NO_ID, SOURCE, TIERS, WaitingEntry, id_hash, offset_of, tier_of
+from relay.waiting.id_table import IdTable
 from relay.waiting.index_records import (
-    MAX_ENTRIES,
+    DoneEntries,
     EntryOutcome,
     IndexKey,
     IndexRecordError,
     IndexRecordKind,
+    TakenRun,
     parse_done,
     parse_key,
     parse_taken,
-    taken_record,
+    taken_value,
 )
+from relay.waiting.merging import is_worn, runs_to_merge
+from relay.waiting.place_ranges import PlaceRanges
+from relay.waiting.run import Run
+
+# A reference of the table of ids: the slot of a run, and the row in it.
+_ROW_BITS = 15
+_ROW_MASK = (1 << _ROW_BITS) - 1
+# How many keys a call of `merge` removes.
+_MOST_REMOVED = 500
+# Runs are looked through for some to merge when so many are new.
+_NEW_RUNS = 8
+_SPARE_ON_HEAP = 1000
+# What is due is sorted as a whole up to so many times as is asked for; of more, the first are picked one by one.
+_MANY_TIMES = 4
+
+
+class _DoneRecord:
+    """`needed_by`: how many runs have rows that it names. `has_ids`: whether ids of it are remembered."""
+
+    __slots__ = ("has_ids", "needed_by", "time_ms")
+
+    def __init__(self, time_ms: int) -> None:
+        self.time_ms = time_ms
+        self.needed_by = 0
+        self.has_ids = False
 
 
 class WaitingIndex:
@@ -38,52 +72,132 @@ class WaitingIndex:
         self.topic = topic
         self.partition = partition
         self._delivered_ids = delivered_ids or DeliveredIds()
-        self._runs: dict[int, dict[int, WaitingEntry]] = {}
-        self._done: dict[int, tuple[int, set[int], set[int]]] = {}
+        self._salt = id_hash(f"{topic}:{partition}".encode())
         self._last_sequence = -1
+        self.count = 0
+        """How many entries wait."""
+        self._runs: dict[int, Run] = {}
+        """By sequence. Of a run without an entry that waits only its sequence and done records are left, in `_gone`."""
+        self._slots: list[Run | None] = [None]
+        self._free_slots: list[int] = []
+        self._ranges = [PlaceRanges() for _ in TIERS]
+        self._ids = IdTable(self._id_of, self._delivered_ids.factor)
+        self._heap: list[tuple[int, int, int]] = []
+        """Due time of a run's first entry, its sequence, its slot."""
+        self._gone: dict[int, array[int]] = {}
+        self._worn: dict[int, Run] = {}
+        self._new_runs = 0
+        self._done: dict[int, _DoneRecord] = {}
+        self._unneeded: dict[int, None] = {}
+        self._with_ids: deque[int] = deque()
+        """Done records with ids that may be remembered, in the order of the log."""
+
+    # What the log says
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Raises: IndexRecordError for what no relay wrote for this source partition."""
         parsed = parse_key(key)
         if (parsed.topic, parsed.partition) != (self.topic, self.partition):
             raise IndexRecordError(f"of another source partition: {key!r}")
-        self._last_sequence = max(self._last_sequence, parsed.sequence)
-        if parsed.kind is IndexRecordKind.DONE:
-            self._replay_done(parsed.sequence, value)
-            return
-        self._runs.pop(parsed.sequence, None)
-        for _, runs, _ids in self._done.values():
-            runs.discard(parsed.sequence)
-        if value is not None:
-            self._runs[parsed.sequence] = {entry.place: entry for entry in parse_taken(value).entries()}
+        sequence = parsed.sequence
+        if parsed.kind is IndexRecordKind.TAKEN:
+            taken = None if value is None else parse_taken(value)
+            self._remove_run(sequence)
+            if taken is not None:
+                self._add_run(sequence, taken)
+        else:
+            done = None if value is None else parse_done(value)
+            self._unneeded.pop(sequence, None)
+            if done is None:
+                self._done.pop(sequence, None)
+            else:
+                self._finish(sequence, done)
+        self._last_sequence = max(self._last_sequence, sequence)
 
-    def _replay_done(self, sequence: int, value: bytes | None) -> None:
-        self._done.pop(sequence, None)
-        if value is None:
-            return
-        done = parse_done(value)
-        runs, ids = set(), set()
-        for place, outcome, id_hash in done.rows():
-            if outcome is EntryOutcome.DELIVERED and id_hash != NO_ID:
-                ids.add(id_hash)
-                self._delivered_ids.remember(id_hash, done.now_ms)
-            for of_run, entries in self._runs.items():
-                if entries.pop(place, None) is not None:
-                    runs.add(of_run)
-        self._done[sequence] = (done.now_ms, runs, ids)
+    def _add_run(self, sequence: int, taken: TakenRun) -> None:
+        slot = self._free_slots.pop() if self._free_slots else len(self._slots)
+        run = Run(sequence, slot, taken)
+        if slot == len(self._slots):
+            self._slots.append(run)
+        else:
+            self._slots[slot] = run
+        self._runs[sequence] = run
+        self.count += run.count
+        for tier, least, greatest in run.ranges():
+            self._ranges[tier].add(run, least, greatest)
+        if run.ids is not None:
+            self._ids.add(run.ids, slot << _ROW_BITS)
+        heappush(self._heap, (run.first_due_ms, sequence, slot))
+        self._new_runs += 1
 
-    @property
-    def count(self) -> int:
-        """How many entries wait."""
-        return sum(map(len, self._runs.values()))
+    def _remove_run(self, sequence: int) -> None:
+        """Forget a run: its key is removed or has another value, so done records before are not needed for it."""
+        run = self._runs.get(sequence)
+        if run is not None:
+            self.count -= run.count
+            self._drop_rows(run)
+        for each in self._gone.pop(sequence, ()) if run is None else run.done_by:
+            done = self._done.get(each)
+            if done is not None:
+                done.needed_by -= 1
+                if not done.needed_by and not done.has_ids:
+                    self._unneeded[each] = None
+
+    def _drop_rows(self, run: Run) -> None:
+        del self._runs[run.sequence]
+        self._worn.pop(run.sequence, None)
+        for tier, least, _ in run.ranges():
+            self._ranges[tier].remove(run, least)
+        self._slots[run.slot] = None
+        self._free_slots.append(run.slot)
+
+    def _finish(self, sequence: int, done: DoneEntries) -> None:
+        record = self._done.setdefault(sequence, _DoneRecord(done.now_ms))
+        touched: dict[int, tuple[Run, int]] = {}
+        for place in done.places:
+            for run in self._ranges[tier_of(place)].runs_with(place):
+                first = run.first
+                row = run.row_of(place)
+                if row >= 0 and run.finish(row):
+                    self.count -= 1
+                    touched.setdefault(run.sequence, (run, first))
+        for run, first in touched.values():
+            run.done_by.append(sequence)
+            self._follow(run, first)
+        record.needed_by += len(touched)
+        if done.ids is not None:
+            for outcome, each in zip(done.outcomes, done.ids, strict=True):
+                if outcome == EntryOutcome.DELIVERED and each != NO_ID:
+                    self._delivered_ids.remember(self._salt, each, done.now_ms)
+                    record.has_ids = True
+        if record.has_ids:
+            self._with_ids.append(sequence)
+        elif not record.needed_by:
+            self._unneeded[sequence] = None
+
+    def _follow(self, run: Run, first: int) -> None:
+        """Act on rows of a run that are done. `first`: its first row before."""
+        if not run.count:
+            self._drop_rows(run)
+            self._gone[run.sequence] = run.done_by
+            return
+        if run.first != first:
+            heappush(self._heap, (run.first_due_ms, run.sequence, run.slot))
+            if len(self._heap) > 2 * len(self._runs) + _SPARE_ON_HEAP:
+                self._heap = [(each.first_due_ms, each.sequence, each.slot) for each in self._runs.values()]
+                heapify(self._heap)
+        if is_worn(run):
+            self._worn[run.sequence] = run
+
+    # What waits
 
     def entries(self) -> Iterator[WaitingEntry]:
-        """Yield what waits by due time; of one millisecond, in the order in which it was taken in."""
-        of_runs = [entry for sequence in sorted(self._runs) for entry in self._runs[sequence].values()]
-        return iter(sorted(of_runs, key=lambda entry: entry.due_ms))
+        """Yield what waits by due time; of one millisecond, in the order in which it was taken in. Not beside a replay."""
+        return self._in_order([(run, run.first, len(run)) for run in self._runs.values()])
 
     def take_due(self, now_ms: int, limit: int) -> list[WaitingEntry]:
         """Return what is due, in the order of `entries`. It waits until a done record with its places is replayed."""
+        self._delivered_ids.advance(now_ms)
         return self.ahead(now_ms, limit)
 
     def ahead(self, until_ms: int, limit: int, after: WaitingEntry | None = None) -> list[WaitingEntry]:
@@ -91,61 +205,155 @@ class WaitingIndex:
 
         `after`: only what comes after this entry; from its millisecond on when it waits no longer.
         """
-        entries = list(self.entries())
-        start = 0
-        if after is not None:
-            start = (
-                entries.index(after) + 1 if after in entries else sum(each.due_ms < after.due_ms for each in entries)
-            )
-        return list(islice((entry for entry in entries[start:] if entry.due_ms <= until_ms), limit))
+        runs = self._due_runs(until_ms)
+        if after is None:
+            parts = [(run, run.first, run.end_of(until_ms)) for run in runs]
+        else:
+            sequence, row = self._position(after)
+            parts = [
+                (run, max(run.first, _start_after(run, after.due_ms, sequence, row)), run.end_of(until_ms))
+                for run in runs
+            ]
+        if sum(end - start for _, start, end in parts if end > start) > _MANY_TIMES * limit:
+            return list(islice(self._in_order(parts), limit))
+        parts.sort(key=_sequence)
+        dues, places, ids = _columns([run.columns(start, end) for run, start, end in parts])
+        return [
+            WaitingEntry(dues[row], places[row], ids[row])
+            for row in sorted(range(len(dues)), key=dues.__getitem__)[:limit]
+        ]
 
     def next_due_ms(self) -> int | None:
-        return min((entry.due_ms for run in self._runs.values() for entry in run.values()), default=None)
+        heap = self._heap
+        while heap and not self._is_on_top(heap[0]):
+            heappop(heap)
+        return heap[0][0] if heap else None
 
     def find(self, id_hash: int) -> WaitingEntry | None:
         """Return the entry with this id that waits."""
-        return next(
-            (each for run in self._runs.values() for each in run.values() if each.id_hash == id_hash != NO_ID), None
-        )
+        reference = self._ids.find(id_hash)
+        if reference is None:
+            return None
+        run = self._slots[reference >> _ROW_BITS]
+        assert run is not None
+        return run.entry(reference & _ROW_MASK)
 
     def delivered_ms(self, id_hash: int) -> int | None:
         """Return when the record with this id was delivered; None when that was not within the time that ids are remembered."""
-        return self._delivered_ids.delivered_ms(id_hash)
+        return self._delivered_ids.delivered_ms(self._salt, id_hash)
 
     def lowest_offsets(self) -> dict[int, int]:
         """Return the lowest offset that an entry may need, for each tier of buckets of which one does."""
-        lowest: dict[int, int] = {}
-        for run in self._runs.values():
-            for place in run:
-                tier = tier_of(place)
-                if tier != SOURCE:
-                    lowest[tier] = min(offset_of(place), lowest.get(tier, offset_of(place)))
-        return lowest
+        leasts = {tier: self._ranges[tier].least() for tier in TIERS if tier != SOURCE}
+        return {tier: offset_of(least) for tier, least in leasts.items() if least is not None}
+
+    def _id_of(self, reference: int) -> int:
+        run = self._slots[reference >> _ROW_BITS]
+        return NO_ID if run is None else run.id_of(reference & _ROW_MASK)
+
+    def _is_on_top(self, item: tuple[int, int, int]) -> bool:
+        """Whether what was put on the heap is still so."""
+        due_ms, sequence, slot = item
+        run = self._slots[slot]
+        return run is not None and run.sequence == sequence and run.first_due_ms == due_ms
+
+    def _due_runs(self, until_ms: int) -> list[Run]:
+        """Return the runs of which the first entry is due, in no order."""
+        heap = self._heap
+        slots: set[int] = set()
+        following = [0]
+        while following:
+            at = following.pop()
+            if at < len(heap) and heap[at][0] <= until_ms:
+                if self._is_on_top(heap[at]):
+                    slots.add(heap[at][2])
+                following += (2 * at + 1, 2 * at + 2)
+        return [run for slot in slots if (run := self._slots[slot]) is not None]
+
+    @staticmethod
+    def _in_order(parts: list[tuple[Run, int, int]]) -> Iterator[WaitingEntry]:
+        """Yield the entries of parts of runs: of each its rows from the second number on, and before the third."""
+        return (run.entry(row) for _, _, row, run in merge(*(_keys(*part) for part in parts)))
+
+    def _position(self, entry: WaitingEntry) -> tuple[int, int]:
+        """Return sequence and row of an entry that waits; what comes before all others when it does not."""
+        for run in self._ranges[tier_of(entry.place)].runs_with(entry.place):
+            row = run.row_of(entry.place)
+            if row >= 0 and run.waits(row) and run.dues[row] == entry.due_ms:
+                return run.sequence, row
+        return -1, -1
+
+    # What to write
 
     def next_sequence(self) -> int:
-        """Return the sequence of the next taken record and of the next done record; the one after it is free, too."""
+        """Return the sequence of the next taken record and of the next done record; those after it are free, too."""
         return self._last_sequence + 1
 
     def merge(self, now_ms: int) -> list[tuple[bytes, bytes | None]]:
         """Return keys and values to write next, as the first records of the index in a transaction, and to replay after it.
 
-        Nothing when all is well. A call writes a bounded part of what there is to do.
+        Nothing when all is well. A call writes a bounded part of what there is to do. What it says holds until the next replay.
         """
-        removed = [
-            IndexKey(self.topic, self.partition, IndexRecordKind.TAKEN, run)
-            for run, left in self._runs.items()
-            if not left
-        ]
-        removed += [
-            IndexKey(self.topic, self.partition, IndexRecordKind.DONE, sequence)
-            for sequence, (time_ms, runs, ids) in self._done.items()
-            if not runs - {run for run, left in self._runs.items() if not left}
-            and not (ids and self._delivered_ids.is_needed(time_ms, now_ms))
-        ]
+        self._delivered_ids.advance(now_ms)
+        self._forget_ids()
         written: list[tuple[bytes, bytes | None]] = []
-        small = [run for run in sorted(self._runs) if 0 < len(self._runs[run]) <= MAX_ENTRIES // 8][:8]
-        if len(small) == 8:
-            entries = [entry for run in small for entry in self._runs[run].values()]
-            written.append(taken_record(self.topic, self.partition, small[0], entries))
-            removed += [IndexKey(self.topic, self.partition, IndexRecordKind.TAKEN, run) for run in small[1:]]
-        return written + [(key.to_bytes(), None) for key in removed]
+        merged = self._runs_to_merge(now_ms)
+        if merged:
+            dues, places, ids = _columns([run.columns(0, len(run)) for run in merged])
+            order = sorted(range(len(dues)), key=dues.__getitem__)
+            value = taken_value(*([column[row] for row in order] for column in (dues, places, ids)))
+            written.append((self._key(IndexRecordKind.TAKEN, merged[0].sequence), value))
+        removed = [*(run.sequence for run in merged[1:]), *islice(self._gone, _MOST_REMOVED)]
+        written += [(self._key(IndexRecordKind.TAKEN, sequence), None) for sequence in removed]
+        written += [
+            (self._key(IndexRecordKind.DONE, sequence), None) for sequence in islice(self._unneeded, _MOST_REMOVED)
+        ]
+        return written
+
+    def _runs_to_merge(self, now_ms: int) -> Sequence[Run]:
+        if not self._worn and self._new_runs < _NEW_RUNS:
+            return ()
+        worn = next(iter(self._worn.values()), None)
+        merged = runs_to_merge([self._runs[sequence] for sequence in sorted(self._runs)], worn, now_ms)
+        if not merged:
+            self._new_runs = 0
+        return merged
+
+    def _forget_ids(self) -> None:
+        with_ids = self._with_ids
+        while with_ids:
+            record = self._done.get(with_ids[0])
+            if record is not None:
+                if self._delivered_ids.has_ids_of(record.time_ms):
+                    return
+                record.has_ids = False
+                if not record.needed_by:
+                    self._unneeded[with_ids[0]] = None
+            with_ids.popleft()
+
+    def _key(self, kind: IndexRecordKind, sequence: int) -> bytes:
+        return IndexKey(self.topic, self.partition, kind, sequence).to_bytes()
+
+
+def _sequence(part: tuple[Run, int, int]) -> int:
+    return part[0].sequence
+
+
+def _columns(parts: list[tuple[list[int], list[int], list[int]]]) -> tuple[list[int], list[int], list[int]]:
+    """Return the columns of parts, one after the other."""
+    dues, places, ids = (list(chain.from_iterable(part[at] for part in parts)) for at in range(3))
+    return dues, places, ids
+
+
+def _keys(run: Run, start: int, end: int) -> Iterator[tuple[int, int, int, Run]]:
+    """Yield rows that wait, with what they are ordered by in front. The sequence tells any two runs apart."""
+    dues = run.dues
+    sequence = run.sequence
+    return ((dues[row], sequence, row, run) for row in run.waiting_rows(start, end))
+
+
+def _start_after(run: Run, due_ms: int, sequence: int, row: int) -> int:
+    """Return the first row of a run that comes after the given row of the run with the given sequence."""
+    if run.sequence == sequence:
+        return row + 1
+    return run.end_of(due_ms) if run.sequence < sequence else run.start_of(due_ms)

@@ -26,6 +26,7 @@ from relay.waiting.entries import NO_ID, WaitingEntry
 
 # A value stays far below the least `max.message.bytes` that clusters have: 20 bytes an entry.
 MAX_ENTRIES = 32_768
+_SEQUENCES_END = 1 << 62
 _VERSION = 0
 _HAS_IDS = 1
 _HEADER = struct.Struct("<BBI")
@@ -93,17 +94,14 @@ class DoneEntries(NamedTuple):
 def taken_record(topic: str, partition: int, sequence: int, entries: Sequence[WaitingEntry]) -> tuple[bytes, bytes]:
     """Return key and value. `entries`, 1 to MAX_ENTRIES, are in the order in which they were taken in."""
     assert 0 < len(entries) <= MAX_ENTRIES
-    ordered = sorted(entries, key=itemgetter(0))
-    ids = [entry.id_hash for entry in ordered]
-    value = b"".join(
-        (
-            _HEADER.pack(_VERSION, _HAS_IDS if any(ids) else 0, len(ordered)),
-            DueColumn.of([entry.due_ms for entry in ordered]).to_bytes(),
-            PlaceColumn.of([entry.place for entry in ordered]).to_bytes(),
-            _id_bytes(ids),
-        )
-    )
+    value = taken_value(*zip(*sorted(entries, key=itemgetter(0)), strict=True))
     return IndexKey(topic, partition, IndexRecordKind.TAKEN, sequence).to_bytes(), value
+
+
+def taken_value(dues: Sequence[int], places: Sequence[int], ids: Sequence[int]) -> bytes:
+    """Return the value of a taken record. The columns have the order of due times."""
+    header = _HEADER.pack(_VERSION, _HAS_IDS if any(ids) else 0, len(dues))
+    return header + DueColumn.of(dues).to_bytes() + PlaceColumn.of(places).to_bytes() + _id_bytes(ids)
 
 
 def done_record(
@@ -131,7 +129,7 @@ def parse_key(key: bytes) -> IndexKey:
         parsed = IndexKey(topic, int(partition), IndexRecordKind(kind), int(sequence))
     except ValueError as error:
         raise IndexRecordError(f"not a key of the index: {key[:100]!r}") from error
-    if parsed.partition < 0 or parsed.sequence < 0 or parsed.to_bytes() != key:
+    if parsed.partition < 0 or not 0 <= parsed.sequence < _SEQUENCES_END or parsed.to_bytes() != key:
         raise IndexRecordError(f"not a key of the index: {key[:100]!r}")
     return parsed
 

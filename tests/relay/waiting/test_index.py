@@ -47,7 +47,7 @@ class IndexBesideAList(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 100))
     def the_first_are_delivered(self, limit: int) -> None:
-        entries = self.log.index.take_due(EVER, limit)
+        entries = self.log.index.ahead(EVER, limit)
         assert entries == self.plain.due(EVER)[:limit]
         if entries:
             self.log.done(entries, EntryOutcome.DELIVERED, self.now_ms)

@@ -1,0 +1,116 @@
+"""Entries that were taken in together, in columns: some 20 bytes each. No IO.
+
+Rules: rows have the order of due times, those of one millisecond the order in which they were taken in. A row waits until it is
+done; it stays where it is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import compress
+from operator import gt
+
+from relay.waiting.entries import NO_ID, TIERS, WaitingEntry
+from relay.waiting.index_records import TakenRun
+
+
+class Run:
+    """`slot`: its number among the runs of an index. `done_by`: the sequences of the done records that name rows of it."""
+
+    __slots__ = ("_by_place", "_waits", "count", "done_by", "dues", "first", "ids", "places", "sequence", "slot")
+
+    def __init__(self, sequence: int, slot: int, taken: TakenRun) -> None:
+        self.sequence = sequence
+        self.slot = slot
+        self.dues, self.places, self.ids = taken
+        self.done_by: array[int] = array("q")
+        self.count = len(self.dues)
+        self.first = 0
+        """The first row that waits."""
+        self._waits = bytearray(b"\1") * self.count
+        codes = self.places.codes
+        self._by_place: array[int] | None = None
+        """Rows in the order of their places; None when that is their own order."""
+        if any(map(gt, codes, codes[1:])):
+            self._by_place = array("H", sorted(range(self.count), key=codes.__getitem__))
+
+    def __len__(self) -> int:
+        return len(self._waits)
+
+    @property
+    def first_due_ms(self) -> int:
+        """When the first row that waits is due."""
+        return self.dues[self.first]
+
+    @property
+    def last_due_ms(self) -> int:
+        """When the last row is due, whether it waits or not."""
+        return self.dues[-1]
+
+    def ranges(self) -> Iterator[tuple[int, int, int]]:
+        """Yield for each tier that occurs its number, the least and the greatest place in it."""
+        rows = self._by_place or range(len(self))
+        end = 0
+        for tier in TIERS:
+            start = end
+            end = bisect_left(rows, tier + 1 << 56, start, key=self.places.__getitem__)
+            if end > start:
+                yield tier, self.places[rows[start]], self.places[rows[end - 1]]
+
+    def row_of(self, place: int) -> int:
+        """Return the row with this place; -1 when there is none."""
+        codes = self.places.codes
+        code = self.places.code_of(place)
+        if self._by_place is None:
+            row = bisect_left(codes, code)
+        else:
+            at = bisect_left(self._by_place, code, key=codes.__getitem__)
+            row = self._by_place[at] if at < len(codes) else at
+        return row if row < len(codes) and codes[row] == code else -1
+
+    def waits(self, row: int) -> bool:
+        return bool(self._waits[row])
+
+    def finish(self, row: int) -> bool:
+        """Let a row wait no longer. Returns whether it did until now."""
+        if not self._waits[row]:
+            return False
+        self._waits[row] = 0
+        self.count -= 1
+        if row == self.first:
+            self.first = self._waits.find(1, row)
+        return True
+
+    def id_of(self, row: int) -> int:
+        """Return the id of a row that waits; NO_ID when it has none, or when no such row waits."""
+        ids = self.ids
+        return ids[row] if ids is not None and row < len(ids) and self._waits[row] else NO_ID
+
+    def entry(self, row: int) -> WaitingEntry:
+        return WaitingEntry(self.dues[row], self.places[row], NO_ID if self.ids is None else self.ids[row])
+
+    def waiting_rows(self, start: int, end: int) -> Iterator[int]:
+        """Yield the rows that wait, from `start` on and before `end`."""
+        find = self._waits.find
+        row = find(1, start, end)
+        while row >= 0:
+            yield row
+            row = find(1, row + 1, end)
+
+    def end_of(self, until_ms: int) -> int:
+        """Return the first row that is due after `until_ms`."""
+        return bisect_right(self.dues.distances, until_ms - self.dues.least)
+
+    def start_of(self, from_ms: int) -> int:
+        """Return the first row that is due at `from_ms` or later."""
+        return bisect_left(self.dues.distances, from_ms - self.dues.least)
+
+    def columns(self, start: int, end: int) -> tuple[list[int], list[int], list[int]]:
+        """Return due times, places and ids of the rows that wait, from `start` on and before `end`."""
+        waits = self._waits[start:end]
+        least = self.dues.least
+        dues = [least + distance for distance in compress(self.dues.distances[start:end], waits)]
+        places = self.places.decoded(compress(self.places.codes[start:end], waits))
+        return dues, places, [NO_ID] * len(dues) if self.ids is None else list(compress(self.ids[start:end], waits))
