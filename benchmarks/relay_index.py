@@ -95,13 +95,18 @@ def measure(count: int) -> None:
         f"  replay of done records of a tenth {fill.replay_seconds:.1f} s, each of 1,000 {fill.longest_seconds * 1e3:.0f} ms"
     )
     due_ms = index.next_due_ms() or 0
-    print(
-        f"  next_due_ms {microseconds(index.next_due_ms):.1f} us, find {microseconds(lambda: index.find(known[-1].id_hash)):.1f} us"
-    )
+    print(f"  next_due_ms {microseconds(index.next_due_ms):.1f} us")
+    print(f"  find {microseconds(lambda: index.find(known[-1].id_hash)):.1f} us")
     print(f"  find of what does not wait {microseconds(lambda: index.find(fill.random.getrandbits(64))):.1f} us")
     print(f"  take_due when nothing is due {microseconds(lambda: index.take_due(due_ms - 1, 300)):.1f} us")
-    print(f"  take_due of 300 {microseconds(lambda: index.take_due(MONTH_MS, 300), 20):.0f} us, of 10,000 "
-          f"{microseconds(lambda: index.take_due(MONTH_MS, 10_000), 5) / 1e3:.1f} ms")  # fmt: skip
+    for limit in (300, 10_000):
+        until_ms = index.ahead(MONTH_MS, limit)[-1].due_ms
+        print(
+            f"  take_due of {limit:,} that are due {microseconds(lambda at=until_ms: index.take_due(at, 20_000), 20):.0f} us"
+        )
+        print(
+            f"  take_due of {limit:,} when all are {microseconds(lambda most=limit: index.take_due(MONTH_MS, most), 20):.0f} us"
+        )
     print(f"  merge when all is well {microseconds(lambda: index.merge(0)):.1f} us, "
           f"lowest_offsets {microseconds(index.lowest_offsets):.1f} us")  # fmt: skip
     fill.longest_seconds = 0.0

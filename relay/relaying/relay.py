@@ -137,7 +137,7 @@ class Relay:
                 self._surroundings,
                 self._open_cluster,
                 self.figures,
-                DeliveredIds(self._settings.barnabas_relay_ids_max),
+                self._delivered_ids(),
                 instance,
             )
             self.began.set()
@@ -153,6 +153,11 @@ class Relay:
             failures = 1 if is_first else failures + 1
             logger.warning("relay begins anew from its logs: group=%s reason=%s", self.names.name, session.reason)
             await asyncio.sleep(BACKOFF.pause_ms(failures, self._surroundings.randomness) / 1000)
+
+    def _delivered_ids(self) -> DeliveredIds:
+        settings = self._settings
+        factor = int.from_bytes(self._surroundings.randomness.randbytes(8), "little") | 1
+        return DeliveredIds(settings.barnabas_relay_ids_max, settings.barnabas_relay_ids_ms, factor)
 
     async def _wait(self, tasks: TaskScope, session: RelaySession | None) -> None:
         """Return when the rules change, the relay stops, or the session ends."""

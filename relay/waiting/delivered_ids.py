@@ -39,6 +39,8 @@ class DeliveredIds:
         self._now_ms = now_ms
 
     def remember(self, salt: int, id_hash: int, delivered_ms: int) -> None:
+        if not self._limit:
+            return
         salted = (id_hash ^ salt) or 1
         self._now_ms = max(self._now_ms, delivered_ms)
         known = self._table.find(salted)

@@ -34,6 +34,7 @@ from relay.waiting.index_records import (
     TakenRun,
     parse_done,
     parse_key,
+    parse_position,
     parse_taken,
     taken_value,
 )
@@ -76,6 +77,8 @@ class WaitingIndex:
         self._last_sequence = -1
         self.count = 0
         """How many entries wait."""
+        self.position: tuple[int, int] | None = None
+        """Offset and leader epoch up to where the source partition was taken in; None when the log does not say."""
         self._runs: dict[int, Run] = {}
         """By sequence. Of a run without an entry that waits only its sequence and done records are left, in `_gone`."""
         self._slots: list[Run | None] = [None]
@@ -100,6 +103,9 @@ class WaitingIndex:
         if (parsed.topic, parsed.partition) != (self.topic, self.partition):
             raise IndexRecordError(f"of another source partition: {key!r}")
         sequence = parsed.sequence
+        if parsed.kind is IndexRecordKind.POSITION:
+            self.position = None if value is None else parse_position(value)
+            return
         if parsed.kind is IndexRecordKind.TAKEN:
             taken = None if value is None else parse_taken(value)
             self._remove_run(sequence)

@@ -1,15 +1,17 @@
 """The records on the log of the index, and their bytes. No IO.
 
-    taken    entries that were taken in together: a run. It waits until done records name its places
-    done     places that wait no longer, why, and when
+    taken      entries that were taken in together: a run. It waits until done records name its places
+    done       places that wait no longer, why, and when
+    position   up to where the source partition was taken in; its sequence is 0
 
 Rules: a key is text, `source topic:partition:kind:sequence`; a value of null removes what the key meant. A run has its entries
 in the order of their due times, those of one millisecond in the order in which they were taken in. What cannot be read raises
 IndexRecordError: nothing is guessed of an index.
 
 Values, all numbers little-endian; columns are those of `relay.waiting.columns`:
-    taken    version u8 (0), flags u8, count u32, due column, place column, ids (u64 each, when flag 1 is set)
-    done     version u8 (0), flags u8, count u32, time i64 (ms since the epoch), place column, outcomes (u8 each), ids as above
+    taken      version u8 (0), flags u8, count u32, due column, place column, ids (u64 each, when flag 1 is set)
+    done       version u8 (0), flags u8, count u32, time i64 (ms since the epoch), place column, outcomes (u8 each), ids
+    position   version u8 (0), offset i64, leader epoch i32
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _VERSION = 0
 _HAS_IDS = 1
 _HEADER = struct.Struct("<BBI")
 _TIME = struct.Struct("<q")
+_POSITION = struct.Struct("<Bqi")
 _ID_TYPE = "Q"
 
 
@@ -41,6 +44,7 @@ class IndexRecordError(ValueError):
 class IndexRecordKind(StrEnum):
     TAKEN = "taken"
     DONE = "done"
+    POSITION = "position"
 
 
 class EntryOutcome(IntEnum):
@@ -122,6 +126,12 @@ def done_record(
     return IndexKey(topic, partition, IndexRecordKind.DONE, sequence).to_bytes(), value
 
 
+def position_record(topic: str, partition: int, offset: int, leader_epoch: int) -> tuple[bytes, bytes]:
+    """Return key and value. `offset`: the next one that is taken in; `leader_epoch`: of the last one, -1 if it is not known."""
+    value = _POSITION.pack(_VERSION, offset, leader_epoch)
+    return IndexKey(topic, partition, IndexRecordKind.POSITION, 0).to_bytes(), value
+
+
 def parse_key(key: bytes) -> IndexKey:
     """Raises: IndexRecordError."""
     try:
@@ -164,6 +174,16 @@ def parse_done(value: bytes) -> DoneEntries:
     except ColumnError as error:
         raise IndexRecordError(f"not a list of done entries: {error}") from error
     return DoneEntries(now_ms, places, outcomes, ids)
+
+
+def parse_position(value: bytes) -> tuple[int, int]:
+    """Return offset and leader epoch. Raises: IndexRecordError."""
+    if len(value) != _POSITION.size:
+        raise IndexRecordError(f"not a position: {len(value)} bytes")
+    version, offset, leader_epoch = _POSITION.unpack(value)
+    if version != _VERSION or offset < 0 or leader_epoch < -1:
+        raise IndexRecordError(f"not a position: version {version}, offset {offset}, leader epoch {leader_epoch}")
+    return offset, leader_epoch
 
 
 def _parse_header(value: bytes) -> tuple[int, bool]:

@@ -15,7 +15,7 @@ from relay.waiting.run import Run
 
 # How many entries a run has that was merged: writing it takes some 20 ms.
 MOST_MERGED = 16_384
-_TIERS = (64, 512, 2_048)
+_TIERS = (64, 512, 4_096)
 _FEWEST_RUNS = 8
 _MOST_RUNS = 64
 # What is due within this time is not written again; for small runs, whose records cost more than their entries, it is shorter.

@@ -5,9 +5,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from relay.waiting.entries import WaitingEntry, place_of
+from relay.waiting.entries import WaitingEntry, offset_of, place_of
 from relay.waiting.index import WaitingIndex
-from relay.waiting.index_records import EntryOutcome, IndexRecordError, taken_record
+from relay.waiting.index_records import EntryOutcome, IndexRecordError, position_record, taken_record
 from tests.relay.waiting.plain_index import PARTITION, TOPIC, IndexLog, PlainIndex
 
 EVER = 1 << 62
@@ -103,6 +103,58 @@ def test_the_lowest_offsets_are_those_of_what_waits_in_buckets() -> None:
     log.done(log.index.entries())
     log.merge(0)
     assert log.index.lowest_offsets() == {}
+
+
+def test_places_that_a_bucket_gave_twice_are_done_in_all_runs() -> None:
+    """A bucket topic that was deleted and made again gives its offsets again."""
+    log = IndexLog()
+    runs = [range(10, 20), range(30, 40), range(12, 14), range(50)]
+    for due_ms, offsets in enumerate(runs):
+        log.take_in(*(WaitingEntry(due_ms, place_of(1, offset), 0) for offset in offsets))
+    log.done([WaitingEntry(0, place_of(1, offset), 0) for offset in (12, 13, 35, 49)])
+    left = [
+        (due_ms, offset) for due_ms, offsets in enumerate(runs) for offset in offsets if offset not in (12, 13, 35, 49)
+    ]
+    assert [(entry.due_ms, offset_of(entry.place)) for entry in log.index.entries()] == left
+    assert log.index.count == len(left)
+
+
+def test_the_position_is_the_last_that_was_written() -> None:
+    index = WaitingIndex(TOPIC, PARTITION)
+    assert index.position is None
+    for offset in (7, 9):
+        key, value = position_record(TOPIC, PARTITION, offset, 3)
+        index.replay(key, value)
+    assert (index.position, index.next_sequence()) == ((9, 3), 0)
+    index.replay(key, None)
+    assert index.position is None
+
+
+def test_many_are_due_at_once_in_the_order_in_which_they_were_taken_in() -> None:
+    log = IndexLog()
+    entries = [WaitingEntry(5, place_of(0, at), 0) for at in range(5_000)]
+    for at in range(0, 5_000, 100):
+        log.take_in(*entries[at : at + 100])
+    assert log.index.take_due(4, 10) == []
+    assert log.index.take_due(5, 10) == entries[:10]
+    log.merge(10**9)
+    assert log.index.take_due(5, 4_000) == entries[:4_000]
+    log.done(entries[:1_000])
+    assert log.index.take_due(5, 150) == entries[1_000:1_150]
+
+
+def test_ids_that_are_replaced_are_found_where_they_wait_now() -> None:
+    log = IndexLog()
+    for at in range(200):
+        entry = WaitingEntry(10**9 - at, place_of(2, at), 77)
+        waiting = log.index.find(77)
+        log.take_in(entry)
+        if waiting is not None:
+            log.done([waiting], EntryOutcome.REPLACED)
+        assert log.index.find(77) == entry
+        assert log.index.next_due_ms() == entry.due_ms
+        log.merge(0)
+    assert log.index.count == 1
 
 
 def test_records_of_another_source_partition_are_refused() -> None:

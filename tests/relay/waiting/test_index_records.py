@@ -16,7 +16,9 @@ from relay.waiting.index_records import (
     done_record,
     parse_done,
     parse_key,
+    parse_position,
     parse_taken,
+    position_record,
     taken_record,
 )
 
@@ -41,6 +43,18 @@ def test_done_entries_read_back(rows: list[tuple[int, EntryOutcome, int]], now_m
     assert parse_key(key) == IndexKey("later", 0, IndexRecordKind.DONE, 1 << 40)
     assert parse_done(value).now_ms == now_ms
     assert list(parse_done(value).rows()) == rows
+
+
+def test_a_position_reads_back() -> None:
+    key, value = position_record("later", 5, 1 << 50, -1)
+    assert parse_key(key) == IndexKey("later", 5, IndexRecordKind.POSITION, 0)
+    assert parse_position(value) == (1 << 50, -1)
+
+
+@pytest.mark.parametrize("value", [b"", b"\1" + bytes(12), b"\0" + bytes(7) + b"\xff" + bytes(4), bytes(14)])
+def test_what_is_no_position_is_refused(value: bytes) -> None:
+    with pytest.raises(IndexRecordError, match="not a position"):
+        parse_position(value)
 
 
 def test_the_longest_run_is_far_smaller_than_the_least_limit_of_a_record() -> None:
