@@ -40,7 +40,7 @@ from relay.waiting.index_records import (
 )
 from relay.waiting.merging import is_worn, runs_to_merge
 from relay.waiting.place_ranges import PlaceRanges
-from relay.waiting.run import Run
+from relay.waiting.run import WaitingRun
 
 # A reference of the table of ids: the slot of a run, and the row in it.
 _ROW_BITS = 15
@@ -79,16 +79,16 @@ class WaitingIndex:
         """How many entries wait."""
         self.position: tuple[int, int] | None = None
         """Offset and leader epoch up to where the source partition was taken in; None when the log does not say."""
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, WaitingRun] = {}
         """By sequence. Of a run without an entry that waits only its sequence and done records are left, in `_gone`."""
-        self._slots: list[Run | None] = [None]
+        self._slots: list[WaitingRun | None] = [None]
         self._free_slots: list[int] = []
         self._ranges = [PlaceRanges() for _ in TIERS]
         self._ids = IdTable(self._id_of, self._delivered_ids.factor)
         self._heap: list[tuple[int, int, int]] = []
         """Due time of a run's first entry, its sequence, its slot."""
         self._gone: dict[int, array[int]] = {}
-        self._worn: dict[int, Run] = {}
+        self._worn: dict[int, WaitingRun] = {}
         self._new_runs = 0
         self._done: dict[int, _DoneRecord] = {}
         self._unneeded: dict[int, None] = {}
@@ -122,7 +122,7 @@ class WaitingIndex:
 
     def _add_run(self, sequence: int, taken: TakenRun) -> None:
         slot = self._free_slots.pop() if self._free_slots else len(self._slots)
-        run = Run(sequence, slot, taken)
+        run = WaitingRun(sequence, slot, taken)
         if slot == len(self._slots):
             self._slots.append(run)
         else:
@@ -149,7 +149,7 @@ class WaitingIndex:
                 if not done.needed_by and not done.has_ids:
                     self._unneeded[each] = None
 
-    def _drop_rows(self, run: Run) -> None:
+    def _drop_rows(self, run: WaitingRun) -> None:
         del self._runs[run.sequence]
         self._worn.pop(run.sequence, None)
         for tier, least, _ in run.ranges():
@@ -159,7 +159,7 @@ class WaitingIndex:
 
     def _finish(self, sequence: int, done: DoneEntries) -> None:
         record = self._done.setdefault(sequence, _DoneRecord(done.now_ms))
-        touched: dict[int, tuple[Run, int]] = {}
+        touched: dict[int, tuple[WaitingRun, int]] = {}
         for place in done.places:
             for run in self._ranges[tier_of(place)].runs_with(place):
                 first = run.first
@@ -181,7 +181,7 @@ class WaitingIndex:
         elif not record.needed_by:
             self._unneeded[sequence] = None
 
-    def _follow(self, run: Run, first: int) -> None:
+    def _follow(self, run: WaitingRun, first: int) -> None:
         """Act on rows of a run that are done. `first`: its first row before."""
         if not run.count:
             self._drop_rows(run)
@@ -263,7 +263,7 @@ class WaitingIndex:
         run = self._slots[slot]
         return run is not None and run.sequence == sequence and run.first_due_ms == due_ms
 
-    def _due_runs(self, until_ms: int) -> list[Run]:
+    def _due_runs(self, until_ms: int) -> list[WaitingRun]:
         """Return the runs of which the first entry is due, in no order."""
         heap = self._heap
         slots: set[int] = set()
@@ -277,7 +277,7 @@ class WaitingIndex:
         return [run for slot in slots if (run := self._slots[slot]) is not None]
 
     @staticmethod
-    def _in_order(parts: list[tuple[Run, int, int]]) -> Iterator[WaitingEntry]:
+    def _in_order(parts: list[tuple[WaitingRun, int, int]]) -> Iterator[WaitingEntry]:
         """Yield the entries of parts of runs: of each its rows from the second number on, and before the third."""
         return (run.entry(row) for _, _, row, run in merge(*(_keys(*part) for part in parts)))
 
@@ -316,7 +316,7 @@ class WaitingIndex:
         ]
         return written
 
-    def _runs_to_merge(self, now_ms: int) -> Sequence[Run]:
+    def _runs_to_merge(self, now_ms: int) -> Sequence[WaitingRun]:
         if not self._worn and self._new_runs < _NEW_RUNS:
             return ()
         worn = next(iter(self._worn.values()), None)
@@ -341,7 +341,7 @@ class WaitingIndex:
         return IndexKey(self.topic, self.partition, kind, sequence).to_bytes()
 
 
-def _sequence(part: tuple[Run, int, int]) -> int:
+def _sequence(part: tuple[WaitingRun, int, int]) -> int:
     return part[0].sequence
 
 
@@ -351,14 +351,14 @@ def _columns(parts: list[tuple[list[int], list[int], list[int]]]) -> tuple[list[
     return dues, places, ids
 
 
-def _keys(run: Run, start: int, end: int) -> Iterator[tuple[int, int, int, Run]]:
+def _keys(run: WaitingRun, start: int, end: int) -> Iterator[tuple[int, int, int, WaitingRun]]:
     """Yield rows that wait, with what they are ordered by in front. The sequence tells any two runs apart."""
     dues = run.dues
     sequence = run.sequence
     return ((dues[row], sequence, row, run) for row in run.waiting_rows(start, end))
 
 
-def _start_after(run: Run, due_ms: int, sequence: int, row: int) -> int:
+def _start_after(run: WaitingRun, due_ms: int, sequence: int, row: int) -> int:
     """Return the first row of a run that comes after the given row of the run with the given sequence."""
     if run.sequence == sequence:
         return row + 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from relay.waiting.run import Run
+from relay.waiting.run import WaitingRun
 
 # How many entries a run has that was merged: writing it takes some 20 ms.
 MOST_MERGED = 16_384
@@ -23,11 +23,11 @@ _SOON_MS = 60_000
 _VERY_SOON_MS = 5_000
 
 
-def is_worn(run: Run) -> bool:
+def is_worn(run: WaitingRun) -> bool:
     return run.count * 2 < len(run) or len(run.done_by) > 64 + len(run) // 8
 
 
-def runs_to_merge(runs: Iterable[Run], worn: Run | None, now_ms: int) -> Sequence[Run]:
+def runs_to_merge(runs: Iterable[WaitingRun], worn: WaitingRun | None, now_ms: int) -> Sequence[WaitingRun]:
     """Return neighbours that become one run; none when all is well.
 
     `runs`: all in which something waits, in order. `worn`: one of them that must be written again.
@@ -45,7 +45,7 @@ def runs_to_merge(runs: Iterable[Run], worn: Run | None, now_ms: int) -> Sequenc
     return []
 
 
-def _from(runs: Sequence[Run], most: int, now_ms: int) -> Sequence[Run]:
+def _from(runs: Sequence[WaitingRun], most: int, now_ms: int) -> Sequence[WaitingRun]:
     """Return the first of these runs, and of its neighbours those that can be merged with it."""
     merged = list(runs[:1])
     count = runs[0].count
@@ -57,6 +57,6 @@ def _from(runs: Sequence[Run], most: int, now_ms: int) -> Sequence[Run]:
     return merged
 
 
-def _goes_soon(run: Run, now_ms: int) -> bool:
+def _goes_soon(run: WaitingRun, now_ms: int) -> bool:
     soon_ms = _SOON_MS if run.count > _TIERS[0] else _VERY_SOON_MS
     return now_ms - _SOON_MS <= run.last_due_ms <= now_ms + soon_ms

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 
-from relay.waiting.run import Run
+from relay.waiting.run import WaitingRun
 
 
 class PlaceRanges:
@@ -20,9 +20,9 @@ class PlaceRanges:
         self._greatest: list[int] = []
         self._reach: list[int] = []
         """The greatest place of this run and of all before it."""
-        self._runs: list[Run] = []
+        self._runs: list[WaitingRun] = []
 
-    def add(self, run: Run, least: int, greatest: int) -> None:
+    def add(self, run: WaitingRun, least: int, greatest: int) -> None:
         key = (least, run.slot)
         at = bisect_left(self._leasts, key)
         self._leasts.insert(at, key)
@@ -31,7 +31,7 @@ class PlaceRanges:
         self._reach.insert(at, greatest)
         self._update_reach(at)
 
-    def remove(self, run: Run, least: int) -> None:
+    def remove(self, run: WaitingRun, least: int) -> None:
         at = bisect_left(self._leasts, (least, run.slot))
         for column in (self._leasts, self._greatest, self._runs, self._reach):
             del column[at]
@@ -41,7 +41,7 @@ class PlaceRanges:
         before = self._reach[at - 1] if at else -1
         self._reach[at:] = [*accumulate(self._greatest[at:], max, initial=before)][1:]
 
-    def runs_with(self, place: int) -> Iterator[Run]:
+    def runs_with(self, place: int) -> Iterator[WaitingRun]:
         at = bisect_right(self._leasts, (place, 1 << 62)) - 1
         while at >= 0 and self._reach[at] >= place:
             yield self._runs[at]

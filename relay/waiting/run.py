@@ -16,7 +16,7 @@ from relay.waiting.entries import NO_ID, TIERS, WaitingEntry
 from relay.waiting.index_records import TakenRun
 
 
-class Run:
+class WaitingRun:
     """`slot`: its number among the runs of an index. `done_by`: the sequences of the done records that name rows of it."""
 
     __slots__ = ("_by_place", "_waits", "count", "done_by", "dues", "first", "ids", "places", "sequence", "slot")
