@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from heapq import nsmallest
+from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
@@ -299,7 +300,7 @@ def _soonest(sources: tuple[str, ...], until_ms: int, limit: int) -> _Work[_Mess
         async for view in inspection.views(keys):
             unreadable += view.unreadable
             for key, index in view.indexes.items():
-                count += sum(each.due_ms < until_ms for each in index.entries())
+                count += sum(1 for _ in takewhile(lambda each: each.due_ms < until_ms, index.entries()))
                 soonest += [(key, each) for each in index.ahead(until_ms - 1, limit)]
             soonest = nsmallest(limit, soonest, key=lambda each: each[1].due_ms)
         contents = await inspection.contents(soonest)

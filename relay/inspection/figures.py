@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from relay.waiting.index import WaitingIndex
@@ -15,7 +16,7 @@ COLUMNS: Final = (*SPANS_MS, LATER)
 
 @dataclass(slots=True)
 class WaitingFigures:
-    """Of one source partition, or of several. `next_due_ms` is None when nothing waits."""
+    """Of one source partition. `next_due_ms` is None when nothing waits."""
 
     count: int = 0
     next_due_ms: int | None = None
@@ -24,9 +25,12 @@ class WaitingFigures:
     @classmethod
     def of(cls, index: WaitingIndex, now_ms: int) -> WaitingFigures:
         figures = cls(index.count, index.next_due_ms())
-        ends_ms = [now_ms + each for each in SPANS_MS.values()]
-        for entry in index.entries():
-            figures.by_time[
-                next((name for name, end in zip(SPANS_MS, ends_ms, strict=True) if entry.due_ms <= end), LATER)
-            ] += 1
+        ends_ms = [*(now_ms + each for each in SPANS_MS.values()), inf]
+        counts = [0] * len(ends_ms)
+        at = 0
+        for entry in index.entries():  # by due time
+            while entry.due_ms > ends_ms[at]:
+                at += 1
+            counts[at] += 1
+        figures.by_time = dict(zip(COLUMNS, counts, strict=True))
         return figures

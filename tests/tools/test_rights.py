@@ -118,3 +118,17 @@ def test_a_wrong_password_is_told(run: Run) -> None:
     assert err.count("refuses the login") == 1
     assert "Invalid username or password" in err
     assert "wrong" not in err.replace("Invalid username or password", "")
+
+
+def test_a_trace_looks_where_it_may_and_says_where_it_may_not(run: Run) -> None:
+    for topic, operation in (("traced", "read"), ("shut", "describe")):
+        assert run("admin", "topics", "create", topic)[0] == 0
+        assert run("admin", "produce", topic, "--key-separator", "=", stdin=b"t=v\n")[0] == 0
+        rights = ("--topic", topic, "--allow-principal", "User:alice", "--operation", operation)
+        assert run("admin", "acls", "add", *rights)[0] == 0
+    code, out, err = run("alice", "trace", "--key", "t")
+    assert (code, out.startswith("traced-0 offset 0, "), "shut" in out) == (0, True, False)
+    assert "not read, for want of the right or since they were deleted: shut\n" in err
+    code, _, err = run("alice", "trace", "shut", "--key", "t")
+    assert code == 1
+    assert "shut-0: not read from offset 0 on: TOPIC_AUTHORIZATION_FAILED" in err

@@ -87,8 +87,11 @@ def fetched(
 def ranges_of(keys: Collection[Key], since_ms: int | None = None) -> Steps[tuple[dict[Key, Range], list[Key]]]:
     """Return what there is of partitions now, with `since_ms` from the first record since then on; and those whose leaders do
     not tell. Raises Failure for one that does not tell its offset of a time."""
-    first, end = (yield from offsets_of(keys, EARLIEST)), (yield from offsets_of(keys, LATEST))
-    known = [key for key in keys if first.get(key) is not None and end.get(key) is not None]
+    first = yield from offsets_of(keys, EARLIEST)
+    end = yield from offsets_of(
+        [key for key in keys if first[key] is not None], LATEST
+    )  # others are not waited for again
+    known = [key for key in keys if end.get(key) is not None]
     since = {} if since_ms is None else (yield from offsets_since(known, since_ms))
     ranges: dict[Key, Range] = {}
     for key in known:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from protocol.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from protocol.messages.list_offsets import (
+    EARLIEST,
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from protocol.records.batch import BatchHeader
 from protocol.records.record import Record, encode_batch
 from tests.client.admin.scripted import ScriptedShell
 from tools.cluster import Cluster
-from tools.trace.reading import Range, RangeReading
+from tools.trace.reading import Range, RangeReading, ranges_of
 
 BATCHES = b"".join(encode_batch([Record(at, 1, b"k", b"v")], base_offset=at) for at in range(4, 8))
 
@@ -77,3 +82,18 @@ def test_batches_before_the_position_and_incomplete_ones_are_left_out() -> None:
         {0: [{"records": BATCHES[: len(BATCHES) // 4] + b"\x00" * 16 + b"\x09" + bytes(99)}]}, {0: Range(4, 8)}
     )
     assert "unreadable at offset 5" in ranges[0].note
+
+
+def test_partitions_whose_leaders_do_not_answer_are_told_and_not_waited_for_twice() -> None:
+    def answer(_place: Any, request: Any) -> Any:
+        offset = 3 if request.topics[0].partitions[0].timestamp == EARLIEST else 9
+        row = ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=offset)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[row])])
+
+    def place(_kind: Any, key: tuple[str, int]) -> int | KafkaError:
+        return 1 if key == ("t", 0) else KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+
+    shell = ScriptedShell(answer, place)
+    found, silent = shell.run(ranges_of([("t", 0), ("t", 1)]))
+    assert (found, silent, shell.retried) == ({("t", 0): Range(3, 9)}, [("t", 1)], ["LEADER_NOT_AVAILABLE"])
+    assert shell.run(ranges_of([])) == ({}, [])
