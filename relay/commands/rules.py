@@ -284,7 +284,9 @@ class _RulesTopic:
             missing.append(self._names.rules)
         if missing and not (creates_topics or may_create):
             raise Failure(f"there is no topic {', '.join(missing)} (--create-topics creates what is missing)")
-        self._check_rights(rules, found)
+        lacking = self._lacking(rules, found)
+        if lacking:
+            raise Failure("; ".join(f"{rule.source}: {reason}" for rule, reason in lacking.items()))
         if missing and creates_topics:
             self._create(missing)
             found = self._cluster.run(survey(rules))
@@ -294,38 +296,32 @@ class _RulesTopic:
 
     def problems(self, rules: Collection[Rule], found: Survey) -> dict[Rule, list[str]]:
         """Return what is wrong with rules, rights among it. Raises KafkaError."""
-        verdicts = self._cluster.run(judged(rules, AclSettings())) if rules else {}
         said = {rule: problems(rule, found) for rule in rules}
-        for rule, verdict in verdicts.items():
-            if verdict is not None and verdict != HIDDEN:
-                said[rule].append(verdict)
-        if HIDDEN in verdicts.values():
-            Output.note(f"rights of principals are not checked: {HIDDEN}")
+        for rule, reason in self._lacking(rules, found).items():
+            said[rule].append(reason)
         return said
 
-    def _check_rights(self, rules: Collection[Rule], found: Survey) -> None:
-        """Raises Failure for a rule in the name of somebody who may not do what it does, as far as that can be known."""
-        if not rules:
-            return
+    def _lacking(self, rules: Collection[Rule], found: Survey) -> dict[Rule, str]:
+        """Return what principals of rules lack, as far as that can be known; note where it cannot. Whoever runs the command
+        is told the own rights by brokers, those of super users among them. Raises KafkaError."""
         caller = caller_of(self._cluster.settings.client)
-        bad: list[str] = []
-        for rule, verdict in self._cluster.run(judged(rules, AclSettings())).items():
-            if verdict is None:
+        lacking: dict[Rule, str] = {}
+        for rule, verdict in self._cluster.run(judged(rules, AclSettings())).items() if rules else ():
+            lacks = found.lacks(rule) if rule.principal == caller else []
+            if verdict is None or (rule.principal == caller and verdict == HIDDEN and not lacks):
                 continue
-            lacks = found.lacks(rule)
-            if rule.principal == caller and lacks:
-                bad.append(f"{rule.source}: {caller} has not {', '.join(lacks)}")
+            if lacks:
+                lacking[rule] = f"{caller} has not {', '.join(lacks)}"
             elif rule.principal == caller:
                 Output.note(
-                    f"{rule.source}: ACLs do not say that {caller} may do this: if brokers have super users or "
-                    "allow.everyone.if.no.acl.found, the relay's barnabas.relay settings of these names must say so"
+                    f"{rule.source}: ACLs do not say that {caller} may do this from every address: if brokers have super users "
+                    "or allow.everyone.if.no.acl.found, the relay's barnabas.relay settings of these names must say so"
                 )
             elif verdict == HIDDEN:
                 Output.note(f"{rule.source}: the rights of {rule.principal} are not checked: {HIDDEN}")
             else:
-                bad.append(f"{rule.source}: {verdict}")
-        if bad:
-            raise Failure("; ".join(bad))
+                lacking[rule] = verdict
+        return lacking
 
     def _has_authorizer(self) -> bool:
         try:

@@ -18,6 +18,13 @@ __all__ = ["broker", "tool"]
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
+def listed(tool: Tool, name: str) -> list[dict[str, object]]:
+    """Return the rules of a relay, without who made them: on a cluster with an authorizer that is whoever runs the test."""
+    found = ok(tool("relay", "rules", "list", "--relay", name, "--json")).json
+    assert found["problems"] == {}
+    return [{name: value for name, value in rule.items() if name != "principal"} for rule in found["rules"]]
+
+
 def test_rules_are_added_listed_changed_checked_and_removed(tool: Tool) -> None:
     ok(tool("topics", "create", "ru-in", "--partitions", "3"))
     refused = tool("relay", "rules", "add", "ru-in", "ru-out", "--delay", "1m", "--relay", "ru")
@@ -46,9 +53,10 @@ def test_rules_are_added_listed_changed_checked_and_removed(tool: Tool) -> None:
     assert (refused.code, '"delay_ms":60000' in refused.err, "--replace" in refused.err) == (1, True, True)
     assert ok(tool(*other, "--replace")).lines == ["ru-in: changed"]
     rule = {"source": "ru-in", "kind": "retry", "target": "ru-out", "delays_ms": [1000, 10000], "partitioner": "same"}
-    assert ok(tool("relay", "rules", "list", "--relay", "ru", "--json")).json == {"rules": [rule], "problems": {}}
+    assert listed(tool, "ru") == [rule]
     [line] = ok(tool("relay", "rules", "list", "--relay", "ru")).lines[1:]
-    assert line.split() == ["ru-in", "retry", "ru-out", "1000,10000", "same", "-", "-", "-", "ok"]
+    assert line.split()[:7] == ["ru-in", "retry", "ru-out", "1000,10000", "same", "-", "-"]
+    assert line.endswith("ok")
     checked = tool("relay", "rules", "check", "--relay", "ru", "--json")
     problem = "ru-out has 2 partitions less than ru-in: what is in those is a dead letter"
     assert (checked.code, checked.json) == (1, [{"source": "ru-in", "problem": problem}])
@@ -88,7 +96,7 @@ def test_a_file_is_applied_whole(tool: Tool, tmp_path: Path) -> None:
     assert [(each["source"], each["change"]) for each in changed] == [("ap-a", "remove"), ("ap-b", "change")]
     printed = ok(tool("relay", "rules", "list", "--relay", "ap", "--json"))
     file.write_text(printed.out)
-    assert printed.json["rules"] == [back]
+    assert listed(tool, "ap") == [back]
     again = ok(tool("relay", "rules", "apply", str(file), "--relay", "ap", "--execute", "--json"))
     assert (again.json, "has these rules already" in again.err) == ([], True)
 
@@ -153,7 +161,7 @@ def test_what_others_wrote_into_the_topic_is_listed_with_what_is_wrong(tool: Too
     said: dict[str, list[str]] = {row["source"]: [] for row in checked.json}
     for row in checked.json:
         said[row["source"]].append(row["problem"])
-    assert [each.split(",")[0].split(":")[0] for each in said["od-a"]] == [
+    assert [each.split(",")[0].split(":")[0] for each in said["od-a"]][:2] == [
         "topic od-b does not exist",
         "od-a is compacted",
     ]
