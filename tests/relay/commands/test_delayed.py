@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from confluent_kafka import Consumer, TopicPartition
+
 from barnabas.embedded import EmbeddedBroker
 from relay.rules.rule import Rule, RuleKind
-from tests.relay.commands.test_trace import write
+from relay.waiting.entries import HOUR, WaitingEntry, id_hash, place_of
+from relay.waiting.index_records import EntryOutcome, done_record, taken_record
+from tests.relay.commands.test_trace import source, write
 from tests.relay.running import relay_client, running_relay, wall_ms
 from tests.tools.test_commands import Run, Tool, broker, ok, tool
 
@@ -22,7 +27,7 @@ PATIENCE_S = 60
 
 
 @contextmanager
-def background_relay(servers: str, rule: Rule) -> Iterator[None]:
+def background_relay(servers: str, rule: Rule, name: str = NAME) -> Iterator[None]:
     """A relay that has a rule, on a thread with a loop of its own: commands have theirs."""
     is_ready, failures = threading.Event(), list[BaseException]()
     stops: list[Callable[[], object]] = []
@@ -31,7 +36,7 @@ def background_relay(servers: str, rule: Rule) -> Iterator[None]:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         stops.append(lambda: loop.call_soon_threadsafe(stop.set))
         settings = {
-            "barnabas.relay.name": NAME,
+            "barnabas.relay.name": name,
             "barnabas.relay.near.ms": str(HOUR_MS),
             "barnabas.relay.super.users": "User:ANONYMOUS",  # of the Apache Kafka that plays this, too
         }
@@ -134,3 +139,56 @@ def test_what_waits_is_listed_shown_and_cancelled(tool: Tool, broker: EmbeddedBr
     assert "; the relay has 1 record of dl-in to take in" in late.err
     run = tool("delayed", "cancel", "dl-in", "--id", "near", "--wait", "0s", "--execute", *relay)
     assert run.code == 1 and "has not taken it in within 0s" in run.err
+
+
+def test_a_message_that_is_delivered_before_its_cancellation_is_taken_in_is_too_late(
+    tool: Tool, broker: EmbeddedBroker
+) -> None:
+    """What the relay writes, this test writes: a run, and behind the cancellation that the run's entry was delivered."""
+    topics = ("dl-race", "dl-fake-log", "dl-fake-hour")
+    for topic in topics:
+        ok(tool("topics", "create", topic))
+    copy = {"key": b"k", "value": b"v", "headers": [("barnabas-id", b"r"), *source("dl-race", 0, 0)]}
+    write(broker, "dl-fake-hour", {"value": b"of another"}, copy)
+    entry = WaitingEntry(wall_ms() + HOUR_MS, place_of(HOUR, 1), id_hash(b"r"))
+    key, value = taken_record("dl-race", 0, 0, [entry])
+    write(broker, "dl-fake-log", {"value": b"rubbish"}, {"key": key, "value": value})
+
+    def deliver() -> None:
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "dl-race"})
+        consumer.assign([TopicPartition("dl-race", 0, 0)])
+        while (found := consumer.poll(1)) is None or found.error():
+            pass
+        consumer.close()
+        assert (found.key(), dict(found.headers())) == (b"k", {"barnabas-id": b"r", "barnabas-cancel": b""})
+        rows = [(entry.place, EntryOutcome.DELIVERED, entry.id_hash)]
+        key, value = done_record("dl-race", 0, 1, rows, wall_ms())
+        write(broker, "dl-fake-log", {"key": key, "value": value})
+
+    with ThreadPoolExecutor(1) as pool:
+        delivered = pool.submit(deliver)
+        run = tool("delayed", "cancel", "dl-race", "--id", "r", "--execute", "--relay", "dl-fake")
+        delivered.result(PATIENCE_S)
+    assert run.code == 1 and "too late: dl-race-0 offset 0 was delivered, at 20" in run.err
+    assert "1 record of the relay's log cannot be read" in run.err
+
+
+def test_the_way_of_a_record_through_retries_to_the_dead_letters_is_one_tree(
+    tool: Tool, broker: EmbeddedBroker
+) -> None:
+    for topic in ("dl-orders", "dl-retry", "dl-letters"):
+        ok(tool("topics", "create", topic))
+    rule = Rule("dl-retry", RuleKind.RETRY, "dl-orders", delays_ms=(1,), dead_letters="dl-letters",
+                principal="User:ANONYMOUS")  # fmt: skip
+    with background_relay(broker.bootstrap_servers, rule, "dl-again"):
+        order: dict[str, Any] = {"key": b"way", "value": b"v"}
+        write(broker, "dl-orders", order)
+        write(broker, "dl-retry", order | {"headers": source("dl-orders", 0, 0, reason="first", attempt="1")})
+        until(lambda: tool("trace", "dl-orders", "--key", "way", "--json"), lambda found: "dl-retry" in str(found))
+        write(broker, "dl-retry", order | {"headers": source("dl-orders", 0, 1, reason="second", attempt="2")})
+        until(lambda: tool("trace", "dl-letters", "--key", "way", "--json"), lambda found: found["messages"])
+    text = ok(tool("trace", "--key", "way", "--relay", "dl-again")).out
+    lines = [line.lstrip(" │└├─").partition(",")[0] for line in text.splitlines() if ", key way" in line]
+    assert lines == ["dl-orders-0 offset 0", "dl-retry-0 offset 0", "dl-orders-0 offset 1", "dl-retry-0 offset 1",
+                     "dl-letters-0 offset 0"]  # fmt: skip
+    assert text.count("└─") == 4 and "attempt 2, failed: second" in text
