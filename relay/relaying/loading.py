@@ -3,6 +3,8 @@
 Rules: offsets are read when no transaction is open that may change them. After that the former owner can commit nothing, as
 the group has a new generation. Then the log is read to the end that it has, behind open transactions as well: what the former
 owner has committed cannot come later.
+The brokers forget offsets of a group that nobody was a member of for `offsets.retention.minutes`; the relay's log has the
+position of each source partition as well, and it is committed again.
 Errors: KafkaError, OSError.
 Source: KIP-447.
 """
@@ -55,20 +57,22 @@ async def load(
                 index.replay(key, each.record.value)
 
     await read_whole(cluster, randomness, {(names.log, log_partition(key, count)): None for key in keys}, take)
-    fresh = [key for key in keys if key not in committed]
+    forgotten = {
+        key: OffsetAndMetadata(*position)
+        for key in keys
+        if key not in committed and (position := indexes[key].position) is not None
+    }
+    positions = committed | forgotten
+    fresh = [key for key in keys if key not in positions]
     begins = checked(await cluster.run(offsets(dict.fromkeys(fresh, EARLIEST)))) if fresh else {}
     ends = checked(await cluster.run(offsets(dict.fromkeys(keys, LATEST), is_committed_only=True)))
-    return [
-        SourcePartition(
-            key,
-            rules[key[0]],
-            indexes[key],
-            log_partition(key, count),
-            committed.get(key) or OffsetAndMetadata(begins[key]),
-            ends[key],
-        )
-        for key in keys
-    ]
+    sources = []
+    for key in keys:
+        start = positions.get(key) or OffsetAndMetadata(begins[key])
+        source = SourcePartition(key, rules[key[0]], indexes[key], log_partition(key, count), start, ends[key])
+        source.must_commit = key in forgotten
+        sources.append(source)
+    return sources
 
 
 def _prefix(key: bytes) -> bytes:

@@ -26,8 +26,8 @@ from relay.relaying.cleanup import delete_unneeded
 from relay.relaying.contents import Contents
 from relay.relaying.lane import Lane, LaneParts
 from relay.relaying.loading import load
+from relay.relaying.reading_ahead import ReadingAhead
 from relay.relaying.trouble import Trouble
-from relay.waiting.entries import SOURCE, offset_of, tier_of
 from relay.waiting.index_records import IndexRecordError
 from runtime.tasks import TaskScope
 
@@ -44,13 +44,7 @@ if TYPE_CHECKING:
     from relay.rules.rule import Rule
     from relay.surroundings import RelaySurroundings
     from relay.waiting.delivered_ids import DeliveredIds
-    from relay.waiting.entries import WaitingEntry
 
-AHEAD_MS: Final = 2_000
-"""How long before it is due a record is read."""
-AHEAD_ENTRIES: Final = 10_000
-READ_BYTES: Final = 8 << 20
-AHEAD_PAUSE_S: Final = 0.2
 POLL_MS: Final = 500
 FULL_POLL_MS: Final = 20
 """While a source is not read because too much of it is to be taken in."""
@@ -92,7 +86,6 @@ class RelaySession:
         self._ids = ids
         self._instance = instance
         self._has_ended = asyncio.Event()
-        self._is_starved = asyncio.Event()
         self._clusters: list[AsyncClusterClient] = []
         self._tasks = TaskScope(f"relay {names.name}", on_failure=lambda name, error: self.end(f"{name}: {error!r}"))
         self._contents = Contents()
@@ -105,6 +98,7 @@ class RelaySession:
             self._cluster("reader"), surroundings.randomness, Positions(Reset.EARLIEST), max_wait_ms=POLL_MS
         )
         self._places = PlaceReader(self._cluster("places"), surroundings.randomness)
+        self._ahead = ReadingAhead(self._places, self._contents, names, surroundings.clock, self._wake)
         self._group_cluster = self._cluster("group")
         self._parts = LaneParts(
             names=names,
@@ -113,7 +107,7 @@ class RelaySession:
             figures=figures,
             surroundings=surroundings,
             membership=lambda: self._member.membership,
-            starved=self._is_starved.set,
+            starved=self._ahead.starved,
             troubled=self._on_troubled,
             recovered=self._on_recovered,
             on_lost=self.end,
@@ -162,7 +156,7 @@ class RelaySession:
     async def run(self) -> None:
         """Return when the session has ended by itself."""
         self._tasks.spawn(self._read(), name="reading")
-        self._tasks.spawn(self._read_ahead(), name="reading ahead")
+        self._tasks.spawn(self._ahead.run(self._sources.values), name="reading ahead")
         self._tasks.spawn(self._clean_up(), name="cleanup")
         await self._has_ended.wait()
 
@@ -206,6 +200,7 @@ class RelaySession:
     async def _release(self, partitions: list[TopicPartition]) -> None:
         for lane in list(self._lanes.values()):
             await lane.release(partitions)
+        self._ahead.drop(partitions)
         for key in partitions:
             self._unread.pop(key, None)
             self._contents.drop_source(key)
@@ -285,47 +280,9 @@ class RelaySession:
             del self._unread[key]
             self._reader.assign({key: self._sources[key].read_position})
 
-    async def _read_ahead(self) -> None:
-        """Read what is due soon, that which is due first before the rest."""
-        while True:
-            self._is_starved.clear()
-            places = self._wanted()
-            if places:
-                wanted: dict[TopicPartition, list[int]] = {}
-                for where, offset in sorted(places):
-                    wanted.setdefault(where, []).append(offset)
-                found = await self._places.read(wanted, READ_BYTES)
-                for (topic, partition, offset), record in found.items():
-                    for source, place in places.get(((topic, partition), offset), ()):
-                        self._contents.add(source, place, record)
-                for lane in self._lanes.values():
-                    lane.wake()
-                if found:
-                    continue
-            try:
-                async with asyncio.timeout(AHEAD_PAUSE_S):
-                    await self._is_starved.wait()
-            except TimeoutError:
-                continue
-
-    def _wanted(self) -> dict[tuple[TopicPartition, int], list[tuple[TopicPartition, int]]]:
-        """Return where contents are that are missing, each with the sources and places that it is for."""
-        now_ms = self._surroundings.clock.wall_ms()
-        places: dict[tuple[TopicPartition, int], list[tuple[TopicPartition, int]]] = {}
-        for source in self._sources.values():
-            if source.is_held or not source.is_caught_up:
-                continue
-            until_ms = now_ms + (AHEAD_MS if self._contents.has_room_for(source.key) else 0)
-            for entry in source.index.ahead(until_ms, AHEAD_ENTRIES):
-                if self._contents.get(source.key, entry.place) is None:
-                    where = self._where(source, entry), offset_of(entry.place)
-                    places.setdefault(where, []).append((source.key, entry.place))
-        return places
-
-    def _where(self, source: SourcePartition, entry: WaitingEntry) -> TopicPartition:
-        """Return the partition in which the content of an entry is."""
-        tier = tier_of(entry.place)
-        return source.key if tier == SOURCE else (self._names.buckets[tier - 1], source.log_partition)
+    def _wake(self) -> None:
+        for lane in self._lanes.values():
+            lane.wake()
 
     # --- lanes ---
 

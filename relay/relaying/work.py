@@ -28,7 +28,7 @@ from relay.relaying.decisions import (
 )
 from relay.rules.rule import Partitioner
 from relay.waiting.entries import SOURCE, WaitingEntry, id_hash, place_of, tier_of
-from relay.waiting.index_records import EntryOutcome, done_record, taken_record
+from relay.waiting.index_records import EntryOutcome, done_record, position_record, taken_record
 
 if TYPE_CHECKING:
     from client.committing import OffsetAndMetadata
@@ -164,6 +164,7 @@ class SourceWork:
         if self._ended:
             done = [(place, outcome, id_) for place, (outcome, id_) in self._ended.items()]
             self._records.append(done_record(*source.key, sequence, done, self.now_ms))
+        self._records.append(position_record(*source.key, self.position.offset, self.position.leader_epoch))
         return self._records
 
     def committed(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import EmbeddedBroker
+from client.admin import groups
 from relay.rules.rule import Partitioner, Rule, RuleKind
 from tests.relay.running import FEW, headers_of, relay_client, running_relay, until, wall_ms
 
@@ -228,3 +229,21 @@ async def test_two_processes_share_the_work(servers: str) -> None:
             assert first.figures.delivered + second.figures.delivered == 60
             assert second.figures.delivered
         assert await client.count("shared-out") == 60
+
+
+async def test_offsets_that_the_brokers_forgot_are_in_the_log(servers: str) -> None:
+    settings = settings_of("forgotten")
+    async with relay_client(servers) as client:
+        async with running_relay(servers, settings) as relay:
+            await client.create("forgotten-in", "forgotten-out")
+            await client.rule(Rule("forgotten-in", RuleKind.DELAY, "forgotten-out"), relay)
+            await client.send("forgotten-in", b"first")
+            await client.send("forgotten-in", b"second", headers=at(wall_ms() + 2_000))
+            await client.read("forgotten-out", 1)
+            await until(lambda: relay.figures.taken_in == 2)
+        assert await client.cluster.run(groups.delete(["forgotten"])) == {"forgotten": None}
+        async with running_relay(servers, settings) as relay:
+            assert [each.record.value for each in await client.read("forgotten-out", 2)] == [b"first", b"second"]
+            assert relay.figures.taken_in == 0
+        [(key, committed)] = (await client.cluster.run(groups.stable_offsets("forgotten"))).items()
+        assert (key, committed.offset) == (("forgotten-in", 0), 2)
