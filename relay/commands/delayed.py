@@ -19,12 +19,12 @@ from client.admin import groups as group_steps
 from client.admin.steps import Steps
 from client.event_loop.producer import AsyncProducer
 from client.letters.headers import CANCEL, ID, read
-from config.relay import DEFAULT_NAME
 from protocol.errors import KafkaError
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from protocol.records.record import Record
 from protocol.topic_partition import TopicPartition
 from relay.commands.loop import NewClient, on_loop
+from relay.commands.relay_option import relay_option
 from relay.inspection.figures import COLUMNS, WaitingFigures
 from relay.inspection.finding import FoundMessage, find_by_id, find_by_place
 from relay.inspection.log_view import Ending
@@ -63,9 +63,6 @@ _OUTCOMES: Final = {
 }
 
 command = Commands("delayed", help="Messages that a relay delivers later.")
-_relay_option = click.option(
-    "--relay", "relay_name", default=DEFAULT_NAME, metavar="NAME", help=f"the name of the relay [{DEFAULT_NAME}]"
-)
 
 
 def _message_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,9 +82,11 @@ def _message_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--messages", "are_messages", is_flag=True, help="list messages, beginning with the one that is due first"
 )
 @click.option("--by-partition", is_flag=True, help="a row for each partition of a source")
-@click.option("--due-before", metavar="TIME", help="messages that are due before: 2026-01-31T12:00, or ms since 1970")
+@click.option(
+    "--due-before", metavar="TIME", help="messages that are due before: 2026-01-31T12:00, or +1h for in an hour"
+)
 @click.option("--max-messages", type=click.IntRange(1), default=100, metavar="N", help="list so many messages [100]")
-@_relay_option
+@relay_option
 @cluster_command
 def list_waiting(
     cluster: Cluster,
@@ -98,17 +97,16 @@ def list_waiting(
     by_partition: bool,
     due_before: str | None,
     max_messages: int,
-    relay_name: str,
+    names: RelayNames,
 ) -> None:
     """List how much waits of each source topic of the relay, or of SOURCES, and when it is due; with --messages, which."""
     now_ms = cluster.clock.wall_ms()
-    names = RelayNames(relay_name)
     if not are_messages:
         if due_before is not None:
             raise click.UsageError("--due-before goes with --messages")
         _list_sources(cluster, output, names, sources, now_ms, by_partition=by_partition)
         return
-    until_ms = _NO_END_MS if due_before is None else parsing.time_ms(due_before, "--due-before", now_ms)
+    until_ms = _NO_END_MS if due_before is None else _time_ms(due_before, now_ms)
     found = _carry_out(cluster, names, _soonest(sources, until_ms, max_messages))
     output.table([_message_row(placed, content) for placed, content in found.rows], _MESSAGE_COLUMNS)
     _note_unreadable(found.unreadable)
@@ -119,7 +117,7 @@ def list_waiting(
 @command.command("show")
 @one_name("source")
 @_message_options
-@_relay_option
+@relay_option
 @cluster_command
 def show_message(
     cluster: Cluster,
@@ -129,10 +127,9 @@ def show_message(
     message_id: str | None,
     partition: int | None,
     offset: int | None,
-    relay_name: str,
+    names: RelayNames,
 ) -> None:
     """Show a message of SOURCE that waits: when it is due, where it is, its content; or what became of it."""
-    names = RelayNames(relay_name)
     wanted = _wanted(source, message_id, partition, offset)
     found = _found(cluster, names, wanted)
     document = _message_document(found)
@@ -149,7 +146,7 @@ def show_message(
 @_message_options
 @click.option("--wait", "wait_text", default="30s", metavar="DURATION", help="wait so long for the relay [30s]")
 @execute_option("cancel the message")
-@_relay_option
+@relay_option
 @cluster_command
 def cancel_message(
     cluster: Cluster,
@@ -161,11 +158,10 @@ def cancel_message(
     offset: int | None,
     wait_text: str,
     execute: bool,
-    relay_name: str,
+    names: RelayNames,
 ) -> None:
     """Cancel a message of SOURCE that waits, and tell whether that was in time. A dry run, unless --execute is given."""
     wait_ms = parsing.duration_ms(wait_text, "--wait")
-    names = RelayNames(relay_name)
     found = _found(cluster, names, _wanted(source, message_id, partition, offset))
     if found.content is None:
         raise Failure("the content of the message cannot be read: its key and its id are not known")
@@ -261,6 +257,13 @@ def _not_taken_in(group: str, keys: Collection[TopicPartition]) -> Steps[dict[To
 
 
 # --- messages ---
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    """Return a time, which lies ahead with a plus in front. Raises click.BadParameter."""
+    if text.startswith("+"):
+        return now_ms + parsing.duration_ms(text[1:], "--due-before")
+    return parsing.time_ms(text, "--due-before", now_ms)
 
 
 class _Messages(NamedTuple):

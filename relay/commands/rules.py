@@ -7,8 +7,7 @@ Nothing is created but with `--create-topics`. Whoever removes a rule, or lets a
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -21,11 +20,10 @@ from client.event_loop.whole_log import read_whole
 from client.reading.positions import ReadRecord
 from client.settings.values import ClientSettings
 from config.acl_settings import AclSettings
-from config.relay import DEFAULT_NAME
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreatableTopic
-from protocol.topic_names import problem_of_name
 from relay.commands.loop import NewClient, on_loop
+from relay.commands.relay_option import relay_option
 from relay.names import RelayNames
 from relay.rules.authorisation import HIDDEN, judged
 from relay.rules.checks import Survey, problems, survey
@@ -55,28 +53,11 @@ _PARTITION: Final = 0
 command = Commands("rules", help="Rules of a relay: from which topics it delivers records, when, and into which.")
 
 
-def _relay_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The command's function is called with `names`, those of the relay."""
-
-    @functools.wraps(function)
-    def run(*, relay_name: str, **others: Any) -> Any:
-        names = RelayNames(relay_name)
-        problem = problem_of_name(names.rules)
-        if problem is not None:
-            raise click.BadParameter(problem, param_hint="--relay")
-        return function(names=names, **others)
-
-    option = click.option(
-        "--relay", "relay_name", default=DEFAULT_NAME, metavar="NAME", help=f"the name of the relay [{DEFAULT_NAME}]"
-    )
-    return option(run)
-
-
 _creates_topics = click.option("--create-topics", is_flag=True, help="create the topics that are missing")
 
 
 @command.command("list")
-@_relay_option
+@relay_option
 @cluster_command
 def list_rules(cluster: Cluster, output: Output, *, names: RelayNames) -> None:
     """List the rules of a relay. The state is ok, or why a rule does not hold, as far as the rules themselves say it: `check`
@@ -111,7 +92,7 @@ def list_rules(cluster: Cluster, output: Output, *, names: RelayNames) -> None:
 @click.option("--principal", metavar="User:NAME", help="whose rights on the topics count [whoever runs the command]")
 @click.option("--replace", is_flag=True, help="change the rule that SOURCE has")
 @_creates_topics
-@_relay_option
+@relay_option
 @cluster_command
 def add_rule(
     cluster: Cluster, output: Output, *, names: RelayNames, replace: bool, create_topics: bool, **others: Any
@@ -135,7 +116,7 @@ def add_rule(
 @command.command("remove")
 @some_names("source")
 @execute_option("remove the rules")
-@_relay_option
+@relay_option
 @cluster_command
 def remove_rules(
     cluster: Cluster, output: Output, *, sources: tuple[str, ...], names: RelayNames, execute: bool
@@ -159,7 +140,7 @@ def remove_rules(
 
 @command.command("check")
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
-@_relay_option
+@relay_option
 @cluster_command
 def check_rules(cluster: Cluster, output: Output, *, file: str | None, names: RelayNames) -> int:
     """Check the rules of a relay, or those of FILE: their topics with settings, circles, and the rights of their principals by
@@ -184,7 +165,7 @@ def check_rules(cluster: Cluster, output: Output, *, file: str | None, names: Re
 @click.argument("file", type=click.Path(dir_okay=False))
 @execute_option("change the rules")
 @_creates_topics
-@_relay_option
+@relay_option
 @cluster_command
 def apply_rules(
     cluster: Cluster, output: Output, *, file: str, names: RelayNames, execute: bool, create_topics: bool

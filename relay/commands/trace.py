@@ -13,12 +13,12 @@ import click
 
 from client.admin import topics as topic_steps
 from client.letters.headers import ID
-from config.relay import DEFAULT_NAME
 from protocol.errors import KafkaError
 from protocol.messages.metadata import MetadataResponseTopic
 from protocol.records.any_format import iter_any_records
 from protocol.records.batch import BatchHeader
 from relay.commands.loop import NewClient, on_loop
+from relay.commands.relay_option import relay_option
 from relay.inspection.reading import RelayInspection
 from relay.inspection.states import states_of
 from relay.names import RelayNames, log_partition
@@ -53,9 +53,7 @@ from tools.trace.tree import Findings, RelayState, document, lines, trees
 @click.option("--from-time", metavar="TIME", help="timestamp since: 2026-01-31T12:00, or 1h for an hour ago")
 @click.option("--max-messages", type=click.IntRange(1), default=1_000, metavar="N", help="end after N hits [1000]")
 @click.option("--max-duration", default="10m", metavar="DURATION", help="end after so long [10m]")
-@click.option(
-    "--relay", "relay_name", default=DEFAULT_NAME, metavar="NAME", help=f"the name of the relay [{DEFAULT_NAME}]"
-)
+@relay_option
 @click.option("--mirror-server", metavar="HOST:PORT", help="the cluster into which `barnabas pipeline mirror` copies")
 @click.option("--mirror-config", metavar="FILE", help="properties of a client of that cluster")
 @serialization_options("deserializer")
@@ -74,7 +72,7 @@ def command(
     from_time: str | None,
     max_messages: int,
     max_duration: str,
-    relay_name: str,
+    names: RelayNames,
     mirror_server: str | None,
     mirror_config: str | None,
 ) -> None:
@@ -93,11 +91,11 @@ def command(
     until_ms = cluster.clock.monotonic_ms() + parsing.duration_ms(max_duration, "--max-duration")
     there = [each for each in cluster.run(described(topics)) if topics or not each.is_internal]
     search = TraceSearch(cluster, wanted, max_messages, until_ms, has_names=bool(topics))
-    _look(search, there, key_data, relay_name, everywhere=everywhere)
+    _look(search, there, key_data, names, everywhere=everywhere)
     records = search.found
     follow(cluster, records)
     cluster.run(decide_fates(records.values()))
-    found = trees(records.values(), _known(cluster, records, RelayNames(relay_name), mirror_server, mirror_config))
+    found = trees(records.values(), _known(cluster, records, names, mirror_server, mirror_config))
     if output.as_json:
         output.document({"messages": [document(each) for each in found], "problems": search.problems})
     else:
@@ -110,7 +108,7 @@ def _look(
     search: TraceSearch,
     topics: list[MetadataResponseTopic],
     key: bytes | None,
-    relay_name: str,
+    names: RelayNames,
     *,
     everywhere: bool,
 ) -> None:
@@ -120,7 +118,7 @@ def _look(
         return
     search.look(partitions_of_key(topics, key))
     counts = {str(topic.name): len(topic.partitions) for topic in topics}
-    buckets = [name for name in RelayNames(relay_name).buckets if name in counts]
+    buckets = [name for name in names.buckets if name in counts]
     followed: set[Key] = set()
     while new := {each.key_of_partition for each in search.found.values()} - followed:
         followed |= new

@@ -106,6 +106,8 @@ def test_what_waits_is_listed_shown_and_cancelled(tool: Tool, broker: EmbeddedBr
         assert "1 more message waits" in listed.err
         soon = ok(tool("delayed", "list", "--messages", "--due-before", str(dues["mid"]), *relay, "--json"))
         assert [each["id"] for each in soon.json] == ["near"]
+        soon = ok(tool("delayed", "list", "--messages", "--due-before", "+3h", *relay, "--json"))
+        assert [each["id"] for each in soon.json] == ["near", "mid", None]
 
         far = ok(tool("delayed", "show", "dl-in", "--id", "far", *relay, "--json")).json
         assert far == ok(tool("delayed", "show", "dl-in", "--partition", "1", "--offset", "1", *relay, "--json")).json
