@@ -21,7 +21,7 @@ from relay.metrics import RelayState, samples
 from relay.relaying.relay import Relay
 from relay.surroundings import RelaySurroundings
 from runtime.command_line.exit_codes import EXIT_FAILED, EXIT_USAGE
-from runtime.command_line.output import print_problem, print_result
+from runtime.command_line.output import announce, print_problem
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.error_texts import reason_of
 from runtime.log_setup import log_lines
@@ -83,6 +83,7 @@ class RelayProcess:
         settings = self._settings
         network, threads = OsNetwork(), OsThreads(asyncio.get_running_loop(), THREADS, "logins")
         self._life.begin()
+        logger.info("relay starts: group=%s", settings.barnabas_relay_name)
         try:
             if settings.barnabas_relay_metrics_port is not None:
                 await self._http.start(
@@ -137,7 +138,7 @@ class RelayProcess:
             tell(self._ready_fd, {"name": name, "metrics": None if address is None else str(address)})
             return
         figures = "" if address is None else f"; its figures are at http://{address}/metrics"
-        print_result(f"The relay {name} has begun{figures}")
+        announce(f"The relay {name} has begun{figures}")
 
     @property
     def _metrics_address(self) -> Address | None:

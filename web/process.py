@@ -17,7 +17,7 @@ import uvloop
 from client.settings.values import SettingsError
 from runtime.clock import SystemClock
 from runtime.command_line.exit_codes import EXIT_FAILED
-from runtime.command_line.output import print_problem, print_result
+from runtime.command_line.output import announce, print_problem
 from runtime.error_texts import reason_of
 from runtime.log_setup import log_lines
 from runtime.process.os_descriptors import fill_standard_descriptors
@@ -109,7 +109,7 @@ class _Process:
         logger.info("web process ready: base_uri=%s", base_uri)
         self._life.ready()
         if self._ready_fd == NO_DESCRIPTOR:
-            print_result(f"The page is at {base_uri}/ui/")
+            announce(f"The page is at {base_uri}/ui/")
             return
         tell(self._ready_fd, {"address": address, "base_uri": base_uri})
 

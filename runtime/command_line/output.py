@@ -93,6 +93,15 @@ def print_result(text: str) -> None:
     _write(visible(text, keeps_lines=True) if prints_on_terminal() else text)
 
 
+def announce(text: str) -> None:
+    """Print at once that a process serves, which then goes on. Where standard output takes nothing, it is discarded: the
+    process has other things to do."""
+    try:
+        _write_now(visible(text, keeps_lines=True) if prints_on_terminal() else text)
+    except (OutputError, OSError):
+        discard_output()
+
+
 def print_problem(text: str) -> None:
     """Print to standard error, in order with results that go to the same place. Raises OutputError."""
     if sys.stderr is None:  # a broker whose parent has closed it

@@ -82,6 +82,11 @@ def test_it_delivers_and_is_started_again_and_stops_before_the_brokers(tmp_path:
         produce(servers, "later", "k", "third", due_in(100))
         assert delivered(servers, "now", 1) == ["third"]
         assert "process started again: name=relay" in brokers.log.read_text()
+        with subprocess.Popen(command("relay", "-b", servers), stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "The relay barnabas-relay has begun\n"
+            other.terminate()
+            assert other.wait(PATIENCE_S) == 0
         assert brokers.stop(signal.SIGINT) == 0
     lines = brokers.log.read_text().splitlines()
     relay_stopped, broker_stops = (
