@@ -14,7 +14,9 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from operator import gt
 
 from relay.waiting.entries import TIERS, offset_of, place_of, tier_of
@@ -27,7 +29,8 @@ _NARROW_END = 1 << 32
 _TIER_SHIFT = 29
 _DISTANCE_MASK = (1 << _TIER_SHIFT) - 1
 _TIERS_END = 1 << len(TIERS)
-_OFFSETS_END = 1 << 56
+_OFFSET_BITS = 56
+_OFFSETS_END = 1 << _OFFSET_BITS
 
 
 class ColumnError(ValueError):
@@ -155,7 +158,9 @@ class PlaceColumn:
         return len(self.codes)
 
     def __getitem__(self, row: int) -> int:
-        code = self.codes[row]
+        return self._place_of(self.codes[row])
+
+    def _place_of(self, code: int) -> int:
         return code if self._firsts is None else self._firsts[code >> _TIER_SHIFT] + (code & _DISTANCE_MASK)
 
     def __iter__(self) -> Iterator[int]:
@@ -167,6 +172,14 @@ class PlaceColumn:
         if firsts is None:
             return list(codes)
         return [firsts[code >> _TIER_SHIFT] + (code & _DISTANCE_MASK) for code in codes]
+
+    def ranges(self) -> tuple[tuple[int, int, int], ...]:
+        """Return for each tier that occurs its number, the least and the greatest place in it."""
+        codes = sorted(self.codes)
+        shift = _OFFSET_BITS if self._firsts is None else _TIER_SHIFT
+        borders = [bisect_left(codes, tier << shift) for tier in (*TIERS, len(TIERS))]
+        parts = [(tier, start, end - 1) for tier, (start, end) in enumerate(pairwise(borders)) if end > start]
+        return tuple((tier, self._place_of(codes[first]), self._place_of(codes[last])) for tier, first, last in parts)
 
     def code_of(self, place: int) -> int:
         """Return the code that `place` has in this column; -1 when it can have none."""

@@ -7,6 +7,7 @@ more than `limit`: then those that were remembered first go first. Sixteen bytes
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 
 from relay.waiting.entries import NO_ID
 from relay.waiting.id_table import IdTable
@@ -32,30 +33,39 @@ class DeliveredIds:
         self._next = 1
         self._now_ms = _NEVER_MS
         self._forgotten_ms = _NEVER_MS
-        self._table = IdTable(self._ids.__getitem__, factor)
+        self._table = IdTable(self._ids_of, factor)
 
     def advance(self, now_ms: int) -> None:
         """Say what time it is."""
         self._now_ms = now_ms
 
-    def remember(self, salt: int, id_hash: int, delivered_ms: int) -> None:
-        if not self._limit:
-            return
-        salted = (id_hash ^ salt) or 1
+    def remember(self, salt: int, id_hashes: Iterable[int], delivered_ms: int) -> None:
         self._now_ms = max(self._now_ms, delivered_ms)
-        known = self._table.find(salted)
-        if known is not None:  # as when a record is replayed twice
-            self._times[known] = max(delivered_ms, self._times[known])
-            return
-        if self._next == len(self._ids):
-            self._ids.append(salted)
-            self._times.append(delivered_ms)
-        else:
-            self._forgotten_ms = max(self._forgotten_ms, self._times[self._next])
-            self._ids[self._next] = salted
-            self._times[self._next] = delivered_ms
-        self._table.add((salted,), self._next)
-        self._next = self._next + 1 if self._next < self._limit else 1
+        find, times = self._table.find, self._times
+        new: dict[int, None] = {}
+        for id_hash in id_hashes if self._limit else ():
+            salted = (id_hash ^ salt) or 1
+            known = find(salted)
+            if known is None:
+                new[salted] = None
+            else:  # as when a record is replayed twice
+                times[known] = max(delivered_ms, times[known])
+        added = list(new)
+        while added:
+            count = self._write(added, delivered_ms)
+            del added[:count]
+
+    def _write(self, added: list[int], delivered_ms: int) -> int:
+        """Put the first of these ids where the next are due, up to the end of the columns. Returns how many."""
+        start = self._next
+        end = min(start + len(added), self._limit + 1)
+        part = array("Q", added[: end - start])
+        self._forgotten_ms = max((self._forgotten_ms, *self._times[start:end]))
+        self._ids[start:end] = part
+        self._times[start:end] = array("q", [delivered_ms]) * len(part)
+        self._table.add(part, start)
+        self._next = end if end <= self._limit else 1
+        return len(part)
 
     def delivered_ms(self, salt: int, id_hash: int) -> int | None:
         reference = self._table.find((id_hash ^ salt) or 1)
@@ -71,3 +81,6 @@ class DeliveredIds:
     def _is_recent(self, delivered_ms: int) -> bool:
         # A delivery far in the future was before the clock was set back.
         return abs(self._now_ms - delivered_ms) <= self._remembered_ms
+
+    def _ids_of(self, references: Iterable[int]) -> list[int]:
+        return list(map(self._ids.__getitem__, references))

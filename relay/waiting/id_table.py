@@ -1,6 +1,6 @@
 """Where the row with an id is: a hash table of references in four bytes each. No IO.
 
-Rules: the table holds references alone; the id of a reference is what `id_of` says, NO_ID when it means nothing any more. So a
+Rules: the table holds references alone; the id of a reference is what `ids_of` says, NO_ID when it means nothing any more. So a
 row can go without the table being told: its reference is dropped when its part of the table is made again. Parts are small, so
 that no call works long: a part that is full is divided in two. Whoever chooses ids cannot make searches slow, for where an id
 is looked for depends on a random number of the process.
@@ -51,14 +51,14 @@ def _empty(count: int, typecode: str = "I") -> array[int]:
 class IdTable:
     """References, greater than 0, by the ids of what they mean."""
 
-    def __init__(self, id_of: Callable[[int], int], factor: int) -> None:
+    def __init__(self, ids_of: Callable[[Iterable[int]], list[int]], factor: int) -> None:
         """`factor`: a random odd number of 64 bits."""
-        self._id_of = id_of
+        self._ids_of = ids_of
         self._factor = factor
         self._parts = [_Part(0, 0, _empty(_LEAST_SLOTS))]
 
     def add(self, ids: Iterable[int], first_reference: int) -> None:
-        """Add one reference for each of `ids`, counted up from the first; none for NO_ID. By now `id_of` must know them."""
+        """Add one reference for each of `ids`, counted up from the first; none for NO_ID. By now `ids_of` must know them."""
         parts = self._parts
         ending_mask = len(parts) - 1
         factor = self._factor
@@ -86,22 +86,23 @@ class IdTable:
         """Return a reference that means this id; None when there is none, as for NO_ID."""
         if id_hash == NO_ID:
             return None
+        ids_of = self._ids_of
         slots = self._parts[id_hash & (len(self._parts) - 1)].slots
         mask = len(slots) - 1
         at = id_hash * self._factor >> _SLOT_SHIFT & mask
         while reference := slots[at]:
-            if self._id_of(reference) == id_hash:
+            if ids_of((reference,))[0] == id_hash:
                 return reference
             at = (at + 1) & mask
         return None
 
     def _make_again(self, part: _Part) -> None:
         """Leave out what means nothing any more, and make room, in two parts when one would be too large."""
-        id_of = self._id_of
         ending_mask = (1 << part.depth) - 1
         # A reference whose row has another id by now is that id's, too: it is kept once.
-        meant = {reference: id_of(reference) for reference in part.slots if reference}
-        kept = {each: id_hash for each, id_hash in meant.items() if id_hash and id_hash & ending_mask == part.ending}
+        references = {reference: None for reference in part.slots if reference}
+        ids = zip(references, self._ids_of(references), strict=True)
+        kept = {each: id_hash for each, id_hash in ids if id_hash and id_hash & ending_mask == part.ending}
         if len(kept) <= _MOST_SLOTS * part.full * _REFILLED or part.depth == _MOST_DEPTH:
             self._fill(part, kept)
             return

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
 from itertools import chain, islice
 
@@ -27,7 +27,6 @@ from relay.waiting.entries import NO_ID, SOURCE, TIERS, WaitingEntry, id_hash, o
 from relay.waiting.id_table import IdTable
 from relay.waiting.index_records import (
     DoneEntries,
-    EntryOutcome,
     IndexKey,
     IndexRecordError,
     IndexRecordKind,
@@ -45,6 +44,7 @@ from relay.waiting.run import WaitingRun
 # A reference of the table of ids: the slot of a run, and the row in it.
 _ROW_BITS = 15
 _ROW_MASK = (1 << _ROW_BITS) - 1
+_NO_IDS = array("Q")
 # How many keys a call of `merge` removes.
 _MOST_REMOVED = 500
 # Runs are looked through for some to merge when so many are new.
@@ -83,8 +83,10 @@ class WaitingIndex:
         """By sequence. Of a run without an entry that waits only its sequence and done records are left, in `_gone`."""
         self._slots: list[WaitingRun | None] = [None]
         self._free_slots: list[int] = []
+        self._id_columns = [_NO_IDS]
+        """The ids of the run in each slot."""
         self._ranges = [PlaceRanges() for _ in TIERS]
-        self._ids = IdTable(self._id_of, self._delivered_ids.factor)
+        self._ids = IdTable(self._ids_of, self._delivered_ids.factor)
         self._heap: list[tuple[int, int, int]] = []
         """Due time of a run's first entry, its sequence, its slot."""
         self._gone: dict[int, array[int]] = {}
@@ -125,13 +127,15 @@ class WaitingIndex:
         run = WaitingRun(sequence, slot, taken)
         if slot == len(self._slots):
             self._slots.append(run)
+            self._id_columns.append(_NO_IDS)
         else:
             self._slots[slot] = run
         self._runs[sequence] = run
         self.count += run.count
-        for tier, least, greatest in run.ranges():
+        for tier, least, greatest in run.ranges:
             self._ranges[tier].add(run, least, greatest)
         if run.ids is not None:
+            self._id_columns[slot] = run.ids
             self._ids.add(run.ids, slot << _ROW_BITS)
         heappush(self._heap, (run.first_due_ms, sequence, slot))
         self._new_runs += 1
@@ -152,9 +156,10 @@ class WaitingIndex:
     def _drop_rows(self, run: WaitingRun) -> None:
         del self._runs[run.sequence]
         self._worn.pop(run.sequence, None)
-        for tier, least, _ in run.ranges():
+        for tier, least, _ in run.ranges:
             self._ranges[tier].remove(run, least)
         self._slots[run.slot] = None
+        self._id_columns[run.slot] = _NO_IDS
         self._free_slots.append(run.slot)
 
     def _finish(self, sequence: int, done: DoneEntries) -> None:
@@ -171,11 +176,10 @@ class WaitingIndex:
             run.done_by.append(sequence)
             self._follow(run, first)
         record.needed_by += len(touched)
-        if done.ids is not None:
-            for outcome, each in zip(done.outcomes, done.ids, strict=True):
-                if outcome == EntryOutcome.DELIVERED and each != NO_ID:
-                    self._delivered_ids.remember(self._salt, each, done.now_ms)
-                    record.has_ids = True
+        delivered = done.delivered_ids()
+        if delivered:
+            self._delivered_ids.remember(self._salt, delivered, done.now_ms)
+            record.has_ids = True
         if record.has_ids:
             self._with_ids.append(sequence)
         elif not record.needed_by:
@@ -253,9 +257,13 @@ class WaitingIndex:
         leasts = {tier: self._ranges[tier].least() for tier in TIERS if tier != SOURCE}
         return {tier: offset_of(least) for tier, least in leasts.items() if least is not None}
 
-    def _id_of(self, reference: int) -> int:
-        run = self._slots[reference >> _ROW_BITS]
-        return NO_ID if run is None else run.id_of(reference & _ROW_MASK)
+    def _ids_of(self, references: Iterable[int]) -> list[int]:
+        """Return the ids of rows that wait; NO_ID for what is not there, does not wait, or has none."""
+        columns = self._id_columns
+        return [
+            ids[row] if (row := reference & _ROW_MASK) < len(ids := columns[reference >> _ROW_BITS]) else NO_ID
+            for reference in references
+        ]
 
     def _is_on_top(self, item: tuple[int, int, int]) -> bool:
         """Whether what was put on the heap is still so."""

@@ -89,6 +89,14 @@ class DoneEntries(NamedTuple):
     outcomes: bytes
     ids: array[int] | None
 
+    def delivered_ids(self) -> list[int]:
+        """Return the hashes of the ids of those that were delivered and have one."""
+        if self.ids is None:
+            return []
+        return [
+            each for each, how in zip(self.ids, self.outcomes, strict=True) if each and how == EntryOutcome.DELIVERED
+        ]
+
     def rows(self) -> Iterator[tuple[int, EntryOutcome, int]]:
         """Yield place, outcome and hash of the id of each."""
         ids = self.ids or [NO_ID] * len(self.outcomes)

@@ -8,18 +8,32 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from operator import gt
 
-from relay.waiting.entries import NO_ID, TIERS, WaitingEntry
+from relay.waiting.entries import NO_ID, WaitingEntry
 from relay.waiting.index_records import TakenRun
 
 
 class WaitingRun:
-    """`slot`: its number among the runs of an index. `done_by`: the sequences of the done records that name rows of it."""
+    """`slot`: its number among the runs of an index. `done_by`: the sequences of the done records that name rows of it.
+    `ids`: those of rows that wait.
+    """
 
-    __slots__ = ("_by_place", "_waits", "count", "done_by", "dues", "first", "ids", "places", "sequence", "slot")
+    __slots__ = (
+        "_by_place",
+        "_waits",
+        "count",
+        "done_by",
+        "dues",
+        "first",
+        "ids",
+        "places",
+        "ranges",
+        "sequence",
+        "slot",
+    )
 
     def __init__(self, sequence: int, slot: int, taken: TakenRun) -> None:
         self.sequence = sequence
@@ -30,11 +44,10 @@ class WaitingRun:
         self.first = 0
         """The first row that waits."""
         self._waits = bytearray(b"\1") * self.count
-        codes = self.places.codes
-        self._by_place: array[int] | None = None
-        """Rows in the order of their places; None when that is their own order."""
-        if any(map(gt, codes, codes[1:])):
-            self._by_place = array("H", sorted(range(self.count), key=codes.__getitem__))
+        self.ranges = self.places.ranges()
+        """For each tier that occurs its number, the least and the greatest place in it."""
+        self._by_place: Sequence[int] | None = None
+        """Rows in the order of their places; None until another row than the first is looked for."""
 
     def __len__(self) -> int:
         return len(self._waits)
@@ -49,26 +62,23 @@ class WaitingRun:
         """When the last row is due, whether it waits or not."""
         return self.dues[-1]
 
-    def ranges(self) -> Iterator[tuple[int, int, int]]:
-        """Yield for each tier that occurs its number, the least and the greatest place in it."""
-        rows = self._by_place or range(len(self))
-        end = 0
-        for tier in TIERS:
-            start = end
-            end = bisect_left(rows, tier + 1 << 56, start, key=self.places.__getitem__)
-            if end > start:
-                yield tier, self.places[rows[start]], self.places[rows[end - 1]]
-
     def row_of(self, place: int) -> int:
-        """Return the row with this place; -1 when there is none."""
+        """Return the row with this place; -1 when there is none.
+
+        What is delivered is the first row that waits as a rule, so that one is looked at first.
+        """
         codes = self.places.codes
         code = self.places.code_of(place)
+        if codes[self.first] == code:
+            return self.first
         if self._by_place is None:
-            row = bisect_left(codes, code)
-        else:
-            at = bisect_left(self._by_place, code, key=codes.__getitem__)
-            row = self._by_place[at] if at < len(codes) else at
-        return row if row < len(codes) and codes[row] == code else -1
+            is_in_order = not any(map(gt, codes, codes[1:]))
+            self._by_place = range(len(codes)) if is_in_order else _sorted_rows(codes)
+        at = bisect_left(self._by_place, code, key=codes.__getitem__)
+        if at == len(codes):
+            return -1
+        row = self._by_place[at]
+        return row if codes[row] == code else -1
 
     def waits(self, row: int) -> bool:
         return bool(self._waits[row])
@@ -78,15 +88,12 @@ class WaitingRun:
         if not self._waits[row]:
             return False
         self._waits[row] = 0
+        if self.ids is not None:
+            self.ids[row] = NO_ID
         self.count -= 1
         if row == self.first:
             self.first = self._waits.find(1, row)
         return True
-
-    def id_of(self, row: int) -> int:
-        """Return the id of a row that waits; NO_ID when it has none, or when no such row waits."""
-        ids = self.ids
-        return ids[row] if ids is not None and row < len(ids) and self._waits[row] else NO_ID
 
     def entry(self, row: int) -> WaitingEntry:
         return WaitingEntry(self.dues[row], self.places[row], NO_ID if self.ids is None else self.ids[row])
@@ -114,3 +121,7 @@ class WaitingRun:
         dues = [least + distance for distance in compress(self.dues.distances[start:end], waits)]
         places = self.places.decoded(compress(self.places.codes[start:end], waits))
         return dues, places, [NO_ID] * len(dues) if self.ids is None else list(compress(self.ids[start:end], waits))
+
+
+def _sorted_rows(codes: array[int]) -> array[int]:
+    return array("H", sorted(range(len(codes)), key=codes.__getitem__))

@@ -9,7 +9,7 @@ from relay.waiting.index_records import EntryOutcome, done_record
 def test_an_id_is_remembered_for_its_time_by_the_clock_of_the_relay() -> None:
     ids = DeliveredIds(remembered_ms=1000)
     ids.advance(5000)
-    ids.remember(0, 7, 5000)
+    ids.remember(0, [7], 5000)
     for now_ms, delivered_ms in [(5000, 5000), (6000, 5000), (6001, None), (5500, 5000), (3999, None)]:
         ids.advance(now_ms)
         assert ids.delivered_ms(0, 7) == delivered_ms
@@ -19,7 +19,7 @@ def test_an_id_is_remembered_for_its_time_by_the_clock_of_the_relay() -> None:
 def test_of_too_many_ids_the_first_go_first() -> None:
     ids = DeliveredIds(limit=1000)
     for each in range(1, 100_001):
-        ids.remember(0, id_hash(b"%d" % each), each)
+        ids.remember(0, [id_hash(b"%d" % each)], each)
     known = [each for each in range(1, 100_001) if ids.delivered_ms(0, id_hash(b"%d" % each)) is not None]
     assert known == list(range(99_001, 100_001))
     assert not ids.has_ids_of(99_000)
@@ -28,14 +28,14 @@ def test_of_too_many_ids_the_first_go_first() -> None:
 
 def test_with_a_limit_of_none_no_id_is_remembered() -> None:
     ids = DeliveredIds(limit=0)
-    ids.remember(0, 7, 1)
+    ids.remember(0, [7], 1)
     assert ids.delivered_ms(0, 7) is None
 
 
 def test_an_id_that_is_delivered_again_has_its_last_time() -> None:
     ids = DeliveredIds()
     for delivered_ms in (5, 9, 8):
-        ids.remember(1, 7, delivered_ms)
+        ids.remember(1, [7], delivered_ms)
     assert ids.delivered_ms(1, 7) == 9
 
 

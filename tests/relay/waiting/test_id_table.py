@@ -14,7 +14,7 @@ FACTOR = 0x9E3779B97F4A7C15
 def test_references_are_found_while_rows_come_and_go(first_reference: int) -> None:
     choice = random.Random(3)
     ids: dict[int, int] = {}
-    table = IdTable(lambda reference: ids.get(reference, NO_ID), FACTOR)
+    table = IdTable(lambda references: [ids.get(each, NO_ID) for each in references], FACTOR)
     for round_number in range(60):
         start = first_reference + round_number * 1000
         added = {start + at: choice.getrandbits(64) if at % 10 else NO_ID for at in range(1000)}
@@ -31,14 +31,14 @@ def test_references_are_found_while_rows_come_and_go(first_reference: int) -> No
 
 def test_ids_that_someone_chose_alike_are_found() -> None:
     chosen = [1 << 44 | at << 48 for at in range(20_000)]  # of one part, however often it is divided
-    table = IdTable([NO_ID, *chosen].__getitem__, FACTOR)
+    table = IdTable(lambda references: [chosen[each - 1] for each in references], FACTOR)
     table.add(chosen, 1)
     assert [table.find(each) for each in chosen[::100]] == list(range(1, 20_001, 100))
 
 
 def test_a_reference_that_means_another_id_by_now_is_not_found_by_the_first() -> None:
     ids = [NO_ID, 5]
-    table = IdTable(ids.__getitem__, FACTOR)
+    table = IdTable(lambda references: [ids[each] for each in references], FACTOR)
     table.add([5], 1)
     ids[1] = 6
     table.add([6], 1)

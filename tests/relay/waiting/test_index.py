@@ -121,13 +121,13 @@ def test_places_that_a_bucket_gave_twice_are_done_in_all_runs() -> None:
 
 def test_the_position_is_the_last_that_was_written() -> None:
     index = WaitingIndex(TOPIC, PARTITION)
-    assert index.position is None
-    for offset in (7, 9):
-        key, value = position_record(TOPIC, PARTITION, offset, 3)
+    positions = [index.position]
+    records = [position_record(TOPIC, PARTITION, offset, 3) for offset in (7, 9)]
+    for key, value in [*records, (records[0][0], None)]:
         index.replay(key, value)
-    assert (index.position, index.next_sequence()) == ((9, 3), 0)
-    index.replay(key, None)
-    assert index.position is None
+        positions.append(index.position)
+    assert positions == [None, (7, 3), (9, 3), None]
+    assert index.next_sequence() == 0
 
 
 def test_many_are_due_at_once_in_the_order_in_which_they_were_taken_in() -> None:
