@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barnabas.spark import _server
+from barnabas import private_imports
 
 if TYPE_CHECKING:
     from barnabas.spark.source import BarnabasDataSource
 
 __all__ = ["BarnabasDataSource"]
 
-_server.install()
+private_imports.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -160,6 +160,7 @@ VOCABULARY = {
     "step": "what a follower asked for",
     "stored_controller": "the controller that the store names",
     "stored_controller_epoch": "the controller epoch that the store names",
+    "target": "the topic into which a record goes",
     "target_path": "the folder that a log moves to",
     "target_replicas": "the replicas after a reassignment",
     "task": "a background task's name",

@@ -1,13 +1,13 @@
-"""Loads server packages under the private name `barnabas._private`, so that `barnabas.spark` can use them in other people's
-processes.
+"""Loads server packages under the private name `barnabas._private`, so that `barnabas.spark` and `barnabas.retry` can use them
+in other people's processes.
 
 The server's packages have short names (`protocol`, `storage`, `config`) that users' modules have, too. Here they are loaded
 as `barnabas._private.protocol` and so on, from the folder of the installed wheel (`barnabas/_server/`) or of a checkout.
 Modules loaded this way have a `__builtins__` of their own whose `__import__` maps the server's names to the private ones;
-the modules of `barnabas.spark` are loaded the same way, so they import server code by its plain name.
+the modules of these two are loaded the same way, so they import server code by its plain name.
 
 Rules: standard library only; nothing is loaded before it is imported. Pickles name the classes by the private names, which any
-process that has imported `barnabas.spark` resolves.
+process that has imported one of the two resolves.
 Invariant: no name of a server package enters `sys.modules`, and no folder enters `sys.path`.
 """
 
@@ -24,13 +24,13 @@ from types import ModuleType
 PACKAGES = frozenset({"client", "config", "protocol", "runtime", "security", "storage"})
 """What is loaded under the private name."""
 PRIVATE = "barnabas._private"
-_SPARK = "barnabas.spark"
-_PLAIN = frozenset({"barnabas.spark._server"})  # loaded already: this module
+_MAPPED = ("barnabas.spark.", "barnabas.retry.")
+"""The modules that import server code by its plain name."""
 
 
 def server_folder() -> str:
     """The folder of the server's packages: inside the installed package, or the root of a checkout."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    here = os.path.dirname(os.path.abspath(__file__))
     installed = os.path.join(here, "_server")
     return installed if os.path.isdir(installed) else os.path.dirname(here)
 
@@ -64,7 +64,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules below `barnabas._private` and `barnabas.spark`."""
+    """Finds the modules below `barnabas._private`, and those that are mapped to them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -76,7 +76,7 @@ class _Finder(MetaPathFinder):
         if fullname.startswith(f"{PRIVATE}."):
             if fullname.split(".")[2] not in PACKAGES:  # the path below has it, but it is not for users' processes
                 raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
-        elif not fullname.startswith(f"{_SPARK}.") or fullname in _PLAIN:
+        elif not fullname.startswith(_MAPPED):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and type(spec.loader) is SourceFileLoader:
