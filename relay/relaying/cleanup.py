@@ -19,7 +19,7 @@ from client.admin.steps import Steps
 from protocol.errors import KafkaError
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from relay.names import BUCKET_TIERS, RelayNames, log_partition
-from relay.relaying.needs import deletable, needs_of
+from relay.relaying.needs import BucketNeeds, deletable, needs_of
 
 if TYPE_CHECKING:
     from protocol.topic_partition import TopicPartition
@@ -33,9 +33,10 @@ def delete_unneeded(names: RelayNames, partitions: Collection[int], count: int) 
     keys = {(names.buckets[tier], each): tier for tier in range(len(BUCKET_TIERS)) for each in partitions}
     ends = yield from offsets(dict.fromkeys(keys, LATEST), is_committed_only=True)
     begins = yield from offsets(dict.fromkeys(keys, EARLIEST))
-    needs: dict[int, list[dict[int, int]]] = {}
+    needs: dict[int, list[BucketNeeds]] = {}
     for source, committed in (yield from stable_offsets(names.name)).items():
-        needs.setdefault(log_partition(source, count), []).append(needs_of(committed.metadata))
+        found = needs_of(committed.metadata)
+        needs.setdefault(log_partition(source, found.log_partitions or count), []).append(found)
     before: dict[TopicPartition, int] = {}
     for key, tier in keys.items():
         end, begin = ends[key], begins[key]

@@ -419,7 +419,7 @@ def _missing(target: str) -> KafkaError:
 def _offsets(works: list[SourceWork]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {
         work.source.key: OffsetAndMetadata(
-            work.position.offset, work.position.leader_epoch, needs_text(work.source.index.lowest_offsets())
+            work.position.offset, work.position.leader_epoch, needs_text(work.source.needs)
         )
         for work in works
     }

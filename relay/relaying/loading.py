@@ -19,6 +19,7 @@ from client.committing import OffsetAndMetadata
 from client.event_loop.whole_log import read_whole
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from relay.names import RelayNames, log_partition
+from relay.relaying.needs import needs_of
 from relay.relaying.source import SourcePartition
 from relay.waiting.index import WaitingIndex
 
@@ -43,7 +44,7 @@ async def load(
     ids: DeliveredIds,
     randomness: Randomness,
 ) -> list[SourcePartition]:
-    """Return the state of source partitions that were assigned. Raises KafkaError, OSError, IndexRecordError."""
+    """Return the state of source partitions that were assigned. Raises KafkaError, OSError, IndexRecordError, ValueError."""
     committed = await member.committed(keys)
     count = await cluster.partition_count(names.log)
     indexes = {key: WaitingIndex(*key, ids) for key in keys}
@@ -56,7 +57,9 @@ async def load(
             if index is not None and key is not None:
                 index.replay(key, each.record.value)
 
-    await read_whole(cluster, randomness, {(names.log, log_partition(key, count)): None for key in keys}, take)
+    counts = {key: needs_of(each.metadata).log_partitions or count for key, each in committed.items()}
+    logs = {(names.log, log_partition(key, counts.get(key, count))) for key in keys}
+    await read_whole(cluster, randomness, dict.fromkeys(sorted(logs)), take)
     forgotten = {
         key: OffsetAndMetadata(*position)
         for key in keys
@@ -69,7 +72,7 @@ async def load(
     sources = []
     for key in keys:
         start = positions.get(key) or OffsetAndMetadata(begins[key])
-        source = SourcePartition(key, rules[key[0]], indexes[key], log_partition(key, count), start, ends[key])
+        source = SourcePartition(key, rules[key[0]], indexes[key], counts.get(key, count), start, ends[key])
         source.must_commit = key in forgotten
         sources.append(source)
     return sources

@@ -28,7 +28,6 @@ from relay.relaying.lane import Lane, LaneParts
 from relay.relaying.loading import load
 from relay.relaying.reading_ahead import ReadingAhead
 from relay.relaying.trouble import Trouble
-from relay.waiting.index_records import IndexRecordError
 from runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -221,7 +220,7 @@ class RelaySession:
                     self._surroundings.randomness,
                 )
                 break
-            except (OSError, KafkaError, IndexRecordError, InvalidBatch) as error:
+            except (OSError, KafkaError, ValueError, InvalidBatch) as error:
                 failures += 1
                 logger.warning("source partitions cannot be taken over yet: topic=%s reason=%s", keys[0][0], error)
                 await asyncio.sleep(BACKOFF.pause_ms(failures, self._surroundings.randomness) / 1000)

@@ -13,6 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from client.committing import OffsetAndMetadata
+from relay.names import log_partition
+from relay.relaying.needs import BucketNeeds
 
 if TYPE_CHECKING:
     from client.reading.positions import FetchedBatches
@@ -28,21 +30,22 @@ MAX_FETCHED_BYTES: Final = 4 << 20
 
 class SourcePartition:
     """`end` is where the source ended when it was taken over. `log_partition` is the partition of the relay's log and buckets
-    that the source's index and copies are in."""
+    that the source's index and copies are in: one of `log_partitions`."""
 
     def __init__(
         self,
         key: TopicPartition,
         rule: Rule,
         index: WaitingIndex,
-        log_partition: int,
+        log_partitions: int,
         position: OffsetAndMetadata,
         end: int,
     ) -> None:
         self.key = key
         self.rule = rule
         self.index = index
-        self.log_partition = log_partition
+        self.log_partition = log_partition(key, log_partitions)
+        self._log_partitions = log_partitions
         self.position = position
         self.refused: dict[int, str] = {}
         """Places of records that the target does not take, with the reason."""
@@ -71,6 +74,11 @@ class SourcePartition:
     def is_caught_up(self) -> bool:
         """Whether all is taken in that the source had when it was taken over."""
         return self.position.offset >= self.end
+
+    @property
+    def needs(self) -> BucketNeeds:
+        """What is needed of the buckets."""
+        return BucketNeeds(self._log_partitions, self.index.lowest_offsets())
 
     @property
     def has_fetched(self) -> bool:

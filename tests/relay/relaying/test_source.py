@@ -26,7 +26,7 @@ def offsets(found: tuple[list[Record], OffsetAndMetadata]) -> tuple[list[int], i
 
 def test_small_fetches_are_taken_together_and_large_ones_in_parts() -> None:
     rule = Rule(KEY[0], RuleKind.DELAY, "now")
-    source = SourcePartition(KEY, rule, WaitingIndex(*KEY), 0, OffsetAndMetadata(0, 1), 0)
+    source = SourcePartition(KEY, rule, WaitingIndex(*KEY), 1, OffsetAndMetadata(0, 1), 0)
     assert offsets(source.peek(3)) == ([], 0, 1)
     for each in (fetch(0, 1), fetch(1, 0), fetch(2, 1), fetch(3, 4, 2), fetch(7, 0, 2)):
         assert source.fetched(each) == 0

@@ -21,7 +21,7 @@ TERMS = Terms("aside", partitions={"out": 2, "dead": 1, "results": 1})
 
 
 def source_of(rule: Rule = RULE, *, end: int = 0) -> SourcePartition:
-    return SourcePartition(("in", 0), rule, WaitingIndex("in", 0), 0, OffsetAndMetadata(0), end)
+    return SourcePartition(("in", 0), rule, WaitingIndex("in", 0), 1, OffsetAndMetadata(0), end)
 
 
 def feed(source: SourcePartition, records: Sequence[Record]) -> None:
