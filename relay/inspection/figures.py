@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from itertools import pairwise
 from typing import Final
 
 from relay.waiting.index import WaitingIndex
@@ -25,12 +25,6 @@ class WaitingFigures:
     @classmethod
     def of(cls, index: WaitingIndex, now_ms: int) -> WaitingFigures:
         figures = cls(index.count, index.next_due_ms())
-        ends_ms = [*(now_ms + each for each in SPANS_MS.values()), inf]
-        counts = [0] * len(ends_ms)
-        at = 0
-        for entry in index.entries():  # by due time
-            while entry.due_ms > ends_ms[at]:
-                at += 1
-            counts[at] += 1
-        figures.by_time = dict(zip(COLUMNS, counts, strict=True))
+        counts = [0, *(index.count_due(now_ms + each) for each in SPANS_MS.values()), index.count]
+        figures.by_time = {name: end - start for name, (start, end) in zip(COLUMNS, pairwise(counts), strict=True)}
         return figures

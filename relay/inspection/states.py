@@ -50,8 +50,9 @@ async def states_of(
         for ending in view.endings:
             if (ending.source, ending.place) in wanted:
                 found[wanted[ending.source, ending.place]] = RelayState(OUTCOMES[ending.outcome], ending.time_ms)
-        for source, index in view.indexes.items():
-            for entry in index.entries():
-                if entry.place in places and (source, entry.place) in wanted:
-                    found[wanted[source, entry.place]] = RelayState(WAITS, entry.due_ms)
+        for (source, own), where in wanted.items():
+            index = view.indexes.get(source)
+            entry = None if index is None else index.at(own)
+            if entry is not None:
+                found[where] = RelayState(WAITS, entry.due_ms)
     return found

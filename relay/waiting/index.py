@@ -233,6 +233,10 @@ class WaitingIndex:
             for row in sorted(range(len(dues)), key=dues.__getitem__)[:limit]
         ]
 
+    def count_due(self, until_ms: int) -> int:
+        """Return how many entries that wait are due at `until_ms` or before, without going through them."""
+        return sum(run.count_before(run.end_of(until_ms)) for run in self._due_runs(until_ms))
+
     def next_due_ms(self) -> int | None:
         heap = self._heap
         while heap and not self._is_on_top(heap[0]):
@@ -247,6 +251,14 @@ class WaitingIndex:
         run = self._slots[reference >> _ROW_BITS]
         assert run is not None
         return run.entry(reference & _ROW_MASK)
+
+    def at(self, place: int) -> WaitingEntry | None:
+        """Return the entry at this place that waits."""
+        for run in self._ranges[tier_of(place)].runs_with(place):
+            row = run.row_of(place)
+            if row >= 0 and run.waits(row):
+                return run.entry(row)
+        return None
 
     def delivered_ms(self, id_hash: int) -> int | None:
         """Return when the record with this id was delivered; None when that was not within the time that ids are remembered."""

@@ -83,6 +83,10 @@ class WaitingRun:
     def waits(self, row: int) -> bool:
         return bool(self._waits[row])
 
+    def count_before(self, end: int) -> int:
+        """Return how many rows before this one wait."""
+        return self._waits.count(1, 0, end)
+
     def finish(self, row: int) -> bool:
         """Let a row wait no longer. Returns whether it did until now."""
         if not self._waits[row]:

@@ -83,7 +83,9 @@ class IndexBesideAList(RuleBasedStateMachine):
         assert index.count == len(plain.waiting)
         assert index.next_due_ms() == min((entry.due_ms for entry in plain.waiting), default=None)
         assert list(index.entries()) == plain.due(EVER)
+        assert [index.count_due(until_ms) for until_ms in (-1, 10, EVER)] == [0, len(plain.due(10)), index.count]
         for entry in plain.waiting[:20]:
+            assert index.at(entry.place) == entry
             assert index.find(entry.id_hash) == (entry if entry.id_hash else None)
         for id_hash, delivered_ms in list(plain.delivered.items())[-20:]:
             assert index.find(id_hash) is None
