@@ -160,7 +160,7 @@ class Relay:
         return DeliveredIds(settings.barnabas_relay_ids_max, settings.barnabas_relay_ids_ms, factor)
 
     async def _wait(self, tasks: TaskScope, session: RelaySession | None) -> None:
-        """Return when the rules change, the relay stops, or the session ends."""
+        """Return when the relay stops, the session ends, or the rules change and the session cannot go on with the others."""
         waits = [
             tasks.spawn(_wait_for(self._rules.changed), name="change of rules"),
             tasks.spawn(_wait_for(self._is_stopping), name="stop"),
@@ -168,7 +168,14 @@ class Relay:
         if session is not None:
             waits.append(tasks.spawn(session.run(), name="session"))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            while True:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                if session is None or any(each.done() for each in waits[1:]):
+                    return
+                self._rules.changed.clear()
+                if not await session.change(self._rules.active):
+                    return
+                waits[0] = tasks.spawn(_wait_for(self._rules.changed), name="change of rules")
         finally:
             for each in waits:
                 each.cancel()

@@ -1,7 +1,7 @@
 """One membership of a relay's group, for one set of rules: source partitions come and go, lanes bring their records.
 
-A session ends when the rules change, when the process stops, or when it is unknown what was committed; the next one begins from
-the logs. Nothing is carried over in memory.
+A session ends when the rules have other sources, the process stops, or it is unknown what was committed; the next one begins
+from the logs. Nothing is carried over in memory.
 
 Rules: a source partition is read, and its transactions are done, between `assigned` and `revoked` alone; a revocation waits for
 the transaction that is under way. The application's poll of the group is the reading loop: a process whose loop hangs leaves.
@@ -175,6 +175,21 @@ class RelaySession:
             await lane.close()
         for cluster in self._clusters:
             await cluster.close()
+
+    async def change(self, rules: Mapping[str, Rule]) -> bool:
+        """Go on with other rules for the same sources, and return whether that is possible: not with other sources, nor where
+        the target of a rule that changes is in trouble."""
+        changed = {source for source, rule in rules.items() if self.rules.get(source) != rule}
+        if rules.keys() != self.rules.keys() or changed & self._lanes.keys():
+            return False
+        self.rules.update(rules)
+        lane = self._lanes[MAIN]
+        for source in await lane.release([key for key in self._sources if key[0] in changed]):
+            source.change_rule(self.rules[source.key[0]])
+            if source.key in self._sources:
+                lane.add(source)
+        # One whose target has got into trouble meanwhile is in no lane, or in another one.
+        return all(source.rule == self.rules[source.key[0]] for source in self._sources.values())
 
     # --- the group's listener ---
 

@@ -70,6 +70,13 @@ class SourcePartition:
         self.read_position = position
         """Where reading goes on."""
 
+    def change_rule(self, rule: Rule) -> None:
+        """Go on with another rule: what its topics do not take is not known yet."""
+        self.rule = rule
+        self.refused.clear()
+        self.avoided.clear()
+        self.limit = None
+
     @property
     def is_caught_up(self) -> bool:
         """Whether all is taken in that the source had when it was taken over."""

@@ -42,16 +42,18 @@ async def test_what_waits_without_a_rule_goes_on_with_the_next_one(servers: str)
         assert await client.count("gone-other") == 8
 
 
-async def test_a_changed_rule_counts_for_what_waits_already(servers: str) -> None:
+async def test_a_changed_rule_counts_for_what_waits_already_and_nothing_begins_anew(servers: str) -> None:
     async with relay_client(servers) as client, running_relay(servers, settings_of("changed")) as relay:
         await client.create("changed-in", "changed-out", "changed-other")
         await client.rule(Rule("changed-in", RuleKind.DELAY, "changed-out", delay_ms=1_500), relay)
         await client.send("changed-in", b"waits")
         await until(lambda: relay.figures.taken_in == 1)
+        session = relay.session
         await client.rule(Rule("changed-in", RuleKind.DELAY, "changed-other", delay_ms=10), relay)
         await client.send("changed-in", b"comes")
         found = await client.read("changed-other", 2)
         assert [each.record.value for each in found] == [b"comes", b"waits"]
+        assert relay.session is session
         assert await client.count("changed-out") == 0
 
 
