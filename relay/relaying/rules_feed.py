@@ -14,11 +14,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from client.admin import topics as topic_steps
+from client.backoff import Backoff
 from client.committing import OffsetAndMetadata
 from client.event_loop.reader import PartitionReader
 from client.event_loop.whole_log import read_whole
 from client.reading.positions import Positions, Reset
-from protocol.errors import KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from relay.rules.authorisation import judged
 from relay.rules.table import RuleTable
 from security.access import Operation
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 WATCH_S: Final = 5.0
 """How often topics of rules are looked at."""
 POLL_MS: Final = 1_000
+KNOWN_MS: Final = 30_000
+"""After this time all brokers know a topic."""
+BACKOFF: Final = Backoff(100, 1_000)
 NO_OPERATIONS: Final = -(1 << 31)
 """What a broker says that has no authorizer."""
 
@@ -71,7 +75,17 @@ class RulesFeed:
     async def load(self) -> None:
         """Read the rules that there are, and find out which hold. Raises KafkaError, OSError."""
         key = self._names.rules, 0
-        self._position = (await read_whole(self._cluster, self._randomness, {key: None}, self._take))[key]
+        began_ms, attempts = self._clock.monotonic_ms(), 0
+        while True:
+            try:
+                self._position = (await read_whole(self._cluster, self._randomness, {key: None}, self._take))[key]
+                break
+            except KafkaError as error:  # a topic that another process has just created is not known to all brokers
+                is_new = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not is_new or self._clock.monotonic_ms() - began_ms > KNOWN_MS:
+                    raise
+                attempts += 1
+                await asyncio.sleep(BACKOFF.pause_ms(attempts, self._randomness) / 1000)
         await self.look()
 
     async def follow(self) -> None:
