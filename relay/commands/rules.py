@@ -140,9 +140,13 @@ def remove_rules(
 
 @command.command("check")
 @click.argument("file", required=False, type=click.Path(dir_okay=False))
+@click.option("--relay-principal", metavar="User:NAME", help="check also whether the relay, which logs in as this user, may do "
+              "what the rules do")  # fmt: skip
 @relay_option
 @cluster_command
-def check_rules(cluster: Cluster, output: Output, *, file: str | None, names: RelayNames) -> int:
+def check_rules(
+    cluster: Cluster, output: Output, *, file: str | None, relay_principal: str | None, names: RelayNames
+) -> int:
     """Check the rules of a relay, or those of FILE: their topics with settings, circles, and the rights of their principals by
     the ACLs. Exit code 1 when one has a problem."""
     place = _RulesTopic(cluster, names)
@@ -155,6 +159,11 @@ def check_rules(cluster: Cluster, output: Output, *, file: str | None, names: Re
         for rule, some in place.problems(rules, cluster.run(survey(rules))).items()
         for problem in some
     ]
+    if relay_principal is not None:
+        rows += [
+            {"source": source, "problem": f"the relay: {problem}"}
+            for source, problem in place.lacking_of(relay_principal, rules).items()
+        ]
     output.table(rows, ("source", "problem"))
     if not rows:
         Output.note(f"{count_text(len(rules), 'rule')} without a problem")
@@ -281,6 +290,15 @@ class _RulesTopic:
         for rule, reason in self._lacking(rules, found).items():
             said[rule].append(reason)
         return said
+
+    def lacking_of(self, principal: str, rules: Collection[Rule]) -> dict[str, str]:
+        """Return what one user may not do of what rules do, by their sources. Raises InvalidUse, KafkaError."""
+        try:
+            as_user = [Rule.of_members(rule.members() | {"principal": principal}) for rule in rules]
+        except RuleError as error:
+            raise InvalidUse(f"--relay-principal: {error}") from error
+        verdicts = self._cluster.run(judged(as_user, AclSettings())) if rules else {}
+        return {rule.source: verdict for rule, verdict in verdicts.items() if verdict is not None}
 
     def _lacking(self, rules: Collection[Rule], found: Survey) -> dict[Rule, str]:
         """Return what principals of rules lack, as far as that can be known; note where it cannot. Whoever runs the command

@@ -220,6 +220,10 @@ def test_a_rule_is_made_in_the_name_of_whoever_may_do_what_it_does(as_user: Call
     [rule] = ok(as_user("admin", "relay", "rules", "list", "--json")).json["rules"]
     assert rule["principal"] == "User:alice"
     assert "1 rule without a problem" in ok(as_user("admin", "relay", "rules", "check")).err
+    give(as_user, "bob", "read", "--topic", "gu-in")
+    by_bob = as_user("admin", "relay", "rules", "check", "--relay-principal", "User:bob", "--json")
+    said = "the relay: User:bob has not Write on topic gu-out"
+    assert (by_bob.code, by_bob.json) == (1, [{"source": "gu-in", "problem": said}])
     ok(as_user("admin", "acls", "remove", "--topic", "gu-out", "--allow-principal", "User:alice", "--execute"))
     checked = as_user("admin", "relay", "rules", "check", "--json")
     assert (checked.code, [row["problem"] for row in checked.json]) == (1, ["User:alice has not Write on topic gu-out"])

@@ -57,6 +57,26 @@ async def test_a_changed_rule_counts_for_what_waits_already_and_nothing_begins_a
         assert await client.count("changed-out") == 0
 
 
+async def test_rules_of_other_sources_come_and_go_while_records_wait(servers: str) -> None:
+    async with relay_client(servers) as client, running_relay(servers, settings_of("beside")) as relay:
+        await client.create("beside-in", "beside-out", "beside-in-2", "beside-out-2", partitions=2)
+        await client.rule(Rule("beside-in", RuleKind.DELAY, "beside-out"), relay)
+        now_ms = wall_ms()
+        for number in range(40):  # near ones, and ones that wait in a bucket
+            due_ms = now_ms + 200 + 50 * number
+            await client.send("beside-in", b"%d" % number, b"k", headers=[("barnabas-deliver-at", b"%d" % due_ms)])
+            if number == 10:
+                await client.rule(Rule("beside-in-2", RuleKind.DELAY, "beside-out-2"), relay)
+                await client.send("beside-in-2", b"other")
+            if number == 20:
+                await client.read("beside-out-2", 1)
+                await client.send(relay.names.rules, None, b"beside-in-2")
+        found = await client.read("beside-out", 40)
+        assert [int(each.record.value or b"") for each in found] == list(range(40))
+        await until(lambda: relay.rules_count == 1)
+        assert await client.count("beside-out") == 40
+
+
 async def test_hostile_rules_are_suspended_with_one_line_each_and_hold_nobody_up(
     servers: str, caplog: pytest.LogCaptureFixture
 ) -> None:
