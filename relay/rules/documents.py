@@ -16,7 +16,7 @@ from relay.rules.rule import Rule, RuleError, shown
 
 
 class RuleChange(NamedTuple):
-    """`before` is None for a rule that is new, `after` for one that is removed."""
+    """`before` is None for a rule that is new, `after` for one that is removed; both for a record that is no rule and goes."""
 
     source: str
     before: Rule | None
@@ -25,9 +25,9 @@ class RuleChange(NamedTuple):
     @property
     def word(self) -> str:
         """What is done."""
-        if self.before is None:
-            return "add"
-        return "remove" if self.after is None else "change"
+        if self.after is None:
+            return "remove"
+        return "add" if self.before is None else "change"
 
 
 def rules_of(text: str) -> list[Rule]:
