@@ -11,8 +11,5 @@ frame. Needs the extra `spark`: `pip install ".[spark]"` in a clone. Nothing her
 
 from __future__ import annotations
 
-JOBS = {
-    name: name
-    for name in ("aggregate", "archive", "audit", "deduplicate", "inspect", "mirror", "replay", "retry", "route")
-}
+JOBS = {name: name for name in ("aggregate", "archive", "audit", "deduplicate", "inspect", "mirror", "replay", "route")}
 """The module of each job, by its name."""

@@ -150,15 +150,6 @@ def duration(text: str) -> str:
     return f"{found_ms // 1000} seconds"
 
 
-SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
-
-
-def duration_s(text: str) -> int:
-    """Return the seconds of what `duration` returns."""
-    count, unit = text.split(" ")
-    return int(count) * SECONDS[unit.removesuffix("s")]
-
-
 def trigger(text: str) -> str:
     """Parse `available-now` or a duration."""
     try:

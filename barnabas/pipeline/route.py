@@ -5,9 +5,9 @@
         --rule 'value.country = FR -> orders-fr' --rule 'header.kind ~ ^refund -> refunds'
 
 `barnabas.pipeline.rules` says what a rule is. A record goes on as it is, with its key and its headers. A dead letter has
-headers that say why, from where, and how many attempts it had (`barnabas.pipeline.dead_letters`); the job `retry` brings it
-back. Dead are records that are no JSON (`--json-values`), that lack a required field, or that no rule has a topic for, unless
-`--otherwise` names one.
+headers that say why, from where, and how many attempts it had (`barnabas.pipeline.dead_letters`); `barnabas dlq requeue` brings
+it back. Dead are records that are no JSON (`--json-values`), that lack a required field, or that no rule has a topic for,
+unless `--otherwise` names one.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ REQUIRED = {
     "inspect": ["--topic", "a"],
     "replay": ["--archive", "/a"],
     "deduplicate": ["--source", "a", "--target", "b", "--by", "key", "--checkpoint", "/c"],
-    "retry": ["--dead-letter", "a", "--parked", "b", "--checkpoint", "/c"],
     "route": ["--source", "a", "--dead-letter", "b", "--otherwise", "d", "--checkpoint", "/c"],
 }
 
@@ -136,9 +135,6 @@ def test_values_and_addresses_are_checked_before_spark_starts(
         ("route", ["--rule", "any -> a"], "--source a is also a target"),
         ("deduplicate", ["--by", "offset"], "--by: 'offset' is no field; valid are key, header.NAME and value.FIELD"),
         ("deduplicate", ["--target", "a"], "--source and --target are both a"),
-        ("retry", ["--factor", "0.5"], "--factor 0.5 is below 1"),
-        ("retry", ["--to", "a"], "--dead-letter a cannot be where its records go"),
-        ("retry", ["--limit", "0"], "0 is not in the range x>=1"),
     ],
 )
 def test_what_jobs_cannot_do_is_said_before_spark_starts(

@@ -65,11 +65,11 @@ def test_a_report_shows_its_tasks_every_few_seconds_off_a_terminal(
 
 
 def test_a_job_that_waits_shows_no_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    frame.show_tasks(Tracker(), frame.Run("retry"), 15)
-    frame.show_tasks(Tracker((1, 1, 0)), frame.Run("retry", is_quiet=True), 15)
+    frame.show_tasks(Tracker(), frame.Run("mirror"), 15)
+    frame.show_tasks(Tracker((1, 1, 0)), frame.Run("mirror", is_quiet=True), 15)
     assert capsys.readouterr().err == ""
-    frame.show_tasks(Tracker((1, 2, 1)), frame.Run("retry"), 15)
-    assert capsys.readouterr().err == "retry: stage 1: 1 of 2 tasks done; 15 s\n"
+    frame.show_tasks(Tracker((1, 2, 1)), frame.Run("mirror"), 15)
+    assert capsys.readouterr().err == "mirror: stage 1: 1 of 2 tasks done; 15 s\n"
 
 
 def test_tasks_give_way_to_a_line_of_batches(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from client.letters.headers import (
     NOTHING,
     TABLE,
+    Family,
     Letter,
     RecordHeaders,
     SourcePlace,
@@ -194,3 +198,9 @@ def test_binary_numbers_are_shown_as_numbers() -> None:
     assert (values["kafka_original-offset"], values["retry_topic-attempts"]) == (9, 4)
     assert values["retry_topic-backoff-timestamp"] == 1_700_000_001_000
     assert shown(TABLE["barnabas-id"], b"\xff7") == "\ufffd7"
+
+
+def test_the_page_names_all_headers_of_ours() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "dead-letters.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(barnabas-[a-z-]+)` \| (.*?) \|", page, re.MULTILINE)
+    assert dict(rows) == {name: each.text for name, each in TABLE.items() if each.family is Family.OURS}

@@ -1,4 +1,4 @@
-"""The jobs that write to topics: route, retry and deduplicate, without a jar."""
+"""The jobs that write to topics, route and deduplicate, without a jar; what route puts aside comes back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import deduplicate, retry, route
-from barnabas.pipeline.frame import Run
-from barnabas.pipeline.stored import StoredText
+from barnabas.commands import main
+from barnabas.pipeline import deduplicate, route
 from tests.interop.spark.job_cases import Given, consume, need_spark, produce, run_job
 
 if TYPE_CHECKING:
@@ -23,20 +22,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.long, pytest.m
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
     need_spark()
-    topics = ("orders", "orders-fr", "refunds", "other", "dead", "parked", "clicks", "clicks-once")
+    topics = ("orders", "orders-fr", "refunds", "other", "dead", "clicks", "clicks-once")
     with EmbeddedBroker(dict.fromkeys(topics, 1), {"log.retention.ms": -1}) as broker:
         yield broker.bootstrap_servers
 
 
-def test_records_are_routed_die_come_back_and_are_parked(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+def test_records_are_routed_die_and_come_back_with_their_attempts(
+    spark: SparkSession, servers: str, tmp_path: Path
+) -> None:
     common: dict[str, Any] = {"bootstrap_servers": servers}
     routing = {
         **common, "source": "orders", "dead_letter": "dead", "checkpoint": tmp_path / "route", "json": True,
         "required": ["value.id"],
         "rule": ["header.kind ~ ^refund -> refunds", "value.country = FR -> orders-fr", "value.amount >= 10 -> other"],
     }  # fmt: skip
-    retrying = {**common, "dead_letter": "dead", "parked": "parked", "checkpoint": str(tmp_path / "retry"),
-                "first_delay": "1 minute", "factor": 2, "limit": 3}  # fmt: skip
     produce(
         servers,
         "orders",
@@ -73,40 +72,19 @@ def test_records_are_routed_die_come_back_and_are_parked(spark: SparkSession, se
         "barnabas-attempt": "1",
     }
 
-    options = retry.job.options(**retrying)
-    state = StoredText(spark, options.checkpoint, "handled")
-    first_ms = max(each.timestamp_ms for each in dead)
-
-    def retry_at(now_ms: int) -> str:
-        run = Run("retry", is_quiet=True)
-        retry.do_round(spark, options, run, state, now_ms)
-        return run.totals.summary()
-
-    assert retry_at(first_ms) == "read 0, dropped 0, wrote 0, 0 parked, 4 waiting"
-    assert retry_at(first_ms + 60_000) == "read 4, dropped 0, wrote 4, 0 parked, 0 waiting"
-    assert retry_at(first_ms + 60_000) == "read 0, dropped 0, wrote 0, 0 parked, 0 waiting", "none comes back twice"
-    again = consume(servers, "orders")[7:]
-    assert {each.key: each.headers for each in again} == {
-        "d": {"barnabas-attempt": "1"},
-        "e": {"trace": "t5", "barnabas-attempt": "1"},
-        "f": {"barnabas-attempt": "1"},
-        "g": {"barnabas-attempt": "1"},
-    }
-    for attempt in (2, 3):
+    requeue = ["dlq", "requeue", "dead", "--keep-attempts", "--execute", "--bootstrap-server", servers]
+    for attempt in (1, 2):
+        assert main(requeue) == 0
+        again = consume(servers, "orders")[7 + 4 * (attempt - 1) :]
+        assert {each.key: each.headers for each in again} == {
+            "d": {"barnabas-attempt": str(attempt)},
+            "e": {"trace": "t5", "barnabas-attempt": str(attempt)},
+            "f": {"barnabas-attempt": str(attempt)},
+            "g": {"barnabas-attempt": str(attempt)},
+        }
         run_job(route.job, spark, **routing)
         dead = consume(servers, "dead")[-4:]
-        assert [each.headers["barnabas-attempt"] for each in dead] == [str(attempt)] * 4
-        last_ms = max(each.timestamp_ms for each in dead)
-        if attempt == 2:
-            assert retry_at(last_ms + 60_000) == "read 0, dropped 0, wrote 0, 0 parked, 4 waiting", (
-                "the delay has doubled"
-            )
-            assert retry_at(last_ms + 120_000) == "read 4, dropped 0, wrote 4, 0 parked, 0 waiting"
-    assert retry_at(last_ms) == "read 4, dropped 0, wrote 4, 4 parked, 0 waiting"
-    parked = {each.key: each for each in consume(servers, "parked")}
-    assert sorted(parked) == ["d", "e", "f", "g"]
-    assert parked["e"].headers["barnabas-reason"] == "the value is no JSON"
-    assert parked["e"].headers["barnabas-attempt"] == "3"
+        assert [each.headers["barnabas-attempt"] for each in dead] == [str(attempt + 1)] * 4
 
 
 def test_repetitions_are_left_out_and_counted(spark: SparkSession, servers: str, tmp_path: Path) -> None:

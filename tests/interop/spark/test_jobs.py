@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from barnabas import EmbeddedBroker
-from barnabas.pipeline import aggregate, archive, audit, deduplicate, mirror, replay, retry, route
+from barnabas.pipeline import aggregate, archive, audit, deduplicate, mirror, replay, route
 from tests.interop.spark.feed import REPOSITORY
 from tests.interop.spark.job_cases import JOB_TIMEOUT_S, Given, consume, need_spark, produce, run_job
 from tests.oracle import java
@@ -25,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.slow, pytest.m
 
 START_MS = 1_769_853_600_000  # 2026-01-31T10:00:00Z
 TOPICS = (
-    "orders", "replayed", "sales", "sales-per-minute", "routed", "routed-fr", "dead", "parked", "clicks", "clicks-once",
+    "orders", "replayed", "sales", "sales-per-minute", "routed", "routed-fr", "dead", "clicks", "clicks-once",
     "west.orders", "early", "early-per-minute",
 )  # fmt: skip
 ORDERS = [
@@ -99,7 +98,7 @@ def test_dates_and_times_are_in_utc_whatever_the_zone_of_the_session(
     assert (found.value["start"], found.value["end"]) == ("2026-01-31T01:00:00.000Z", "2026-01-31T01:01:00.000Z")
 
 
-def test_route_and_retry(spark: SparkSession, servers: str, tmp_path: Path) -> None:
+def test_route(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     produce(servers, "routed", [Given({"country": "FR"}, "a", {"trace": "1"}), Given(b"no JSON", "b")])
     run = run_job(route.job, spark, bootstrap_servers=servers, source="routed", dead_letter="dead", json=True,
                   checkpoint=tmp_path / "route", rule=["value.country = FR -> routed-fr"])  # fmt: skip
@@ -107,12 +106,6 @@ def test_route_and_retry(spark: SparkSession, servers: str, tmp_path: Path) -> N
     assert [each[:3] for each in content(servers, "routed-fr")] == [("a", {"country": "FR"}, {"trace": "1"})]
     (dead,) = consume(servers, "dead")
     assert (dead.key, dead.headers["barnabas-reason"]) == ("b", "the value is no JSON")
-    while time.time() * 1000 < dead.timestamp_ms + 1000:  # the shortest delay that a job may be given
-        time.sleep(0.05)
-    run = run_job(retry.job, spark, bootstrap_servers=servers, dead_letter="dead", parked="parked",
-                  first_delay="1 second", checkpoint=tmp_path / "retry", trigger="available-now")  # fmt: skip
-    assert run.totals.summary() == "read 1, dropped 0, wrote 1, 0 parked, 0 waiting"
-    assert consume(servers, "routed")[-1].headers == {"barnabas-attempt": "1"}
 
 
 def test_deduplicate(spark: SparkSession, servers: str, tmp_path: Path) -> None:
