@@ -44,10 +44,12 @@ class Fill:
         self.random = random.Random(1)
         self.replay_seconds = 0.0
         self.longest_seconds = 0.0
+        self.written_bytes = 0
         self._sequence = 0
         self._offset = 0
 
     def replay(self, key: bytes, value: bytes | None) -> None:
+        self.written_bytes += len(key) + len(value or b"")
         start = process_time()
         self.index.replay(key, value)
         seconds = process_time() - start
@@ -110,6 +112,7 @@ def measure(count: int) -> None:
     print(f"  merge when all is well {microseconds(lambda: index.merge(0)):.1f} us, "
           f"lowest_offsets {microseconds(index.lowest_offsets):.1f} us")  # fmt: skip
     fill.longest_seconds = 0.0
+    fill.written_bytes = 0
     start, rounds = process_time(), 0
     merge_seconds = 0.0
     while rounds < CALLS:
@@ -123,6 +126,7 @@ def measure(count: int) -> None:
         rounds += 1
     print(f"  a cycle of 300 in and 300 out with merges {(process_time() - start) / rounds * 1e3:.1f} ms, "
           f"longest merge {merge_seconds * 1e3:.0f} ms, longest replay {fill.longest_seconds * 1e3:.0f} ms")  # fmt: skip
+    print(f"  written to the log by each: {fill.written_bytes / rounds / 300:.0f} bytes a record")
     print(f"  peak {peak_mb():.0f} MB")
 
 
