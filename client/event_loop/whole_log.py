@@ -9,6 +9,7 @@ Source: KIP-447 (an offset is read when no transaction is open that may change i
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from client.admin.offsets import offsets
@@ -51,6 +52,7 @@ async def read_whole(
                 key = fetched.topic, fetched.partition
                 if records := fetched.records(MAX_DECOMPRESSED_BYTES):
                     take(records)
+                    await asyncio.sleep(0)  # what is taken may be much work: heartbeats go on
                 reached[key] = fetched.next_offset
                 # Compaction may have removed the last records: then there is nothing up to the end.
                 if fetched.next_offset >= ends[key] or (is_quiet and fetched.end_offset >= ends[key]):

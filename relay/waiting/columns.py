@@ -181,6 +181,9 @@ class PlaceColumn:
         parts = [(tier, start, end - 1) for tier, (start, end) in enumerate(pairwise(borders)) if end > start]
         return tuple((tier, self._place_of(codes[first]), self._place_of(codes[last])) for tier, first, last in parts)
 
+    def drop_first(self, count: int) -> None:
+        self.codes = self.codes[count:]
+
     def code_of(self, place: int) -> int:
         """Return the code that `place` has in this column; -1 when it can have none."""
         if self._firsts is None:

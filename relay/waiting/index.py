@@ -49,6 +49,8 @@ _NO_IDS = array("Q")
 _MOST_REMOVED = 500
 # Runs are looked through for some to merge when so many are new.
 _NEW_RUNS = 8
+# What is done at the beginning of a run takes less than this part of its memory.
+_TRIMMED_PART = 4
 _SPARE_ON_HEAP = 1000
 # What is due is sorted as a whole up to so many times as is asked for; of more, the first are picked one by one.
 _MANY_TIMES = 4
@@ -84,7 +86,8 @@ class WaitingIndex:
         self._slots: list[WaitingRun | None] = [None]
         self._free_slots: list[int] = []
         self._id_columns = [_NO_IDS]
-        """The ids of the run in each slot."""
+        self._bases = [0]
+        """The ids and the base of the run in each slot."""
         self._ranges = [PlaceRanges() for _ in TIERS]
         self._ids = IdTable(self._ids_of, self._delivered_ids.factor)
         self._heap: list[tuple[int, int, int]] = []
@@ -128,6 +131,7 @@ class WaitingIndex:
         if slot == len(self._slots):
             self._slots.append(run)
             self._id_columns.append(_NO_IDS)
+            self._bases.append(0)
         else:
             self._slots[slot] = run
         self._runs[sequence] = run
@@ -160,6 +164,7 @@ class WaitingIndex:
             self._ranges[tier].remove(run, least)
         self._slots[run.slot] = None
         self._id_columns[run.slot] = _NO_IDS
+        self._bases[run.slot] = 0
         self._free_slots.append(run.slot)
 
     def _finish(self, sequence: int, done: DoneEntries) -> None:
@@ -196,6 +201,10 @@ class WaitingIndex:
             if len(self._heap) > 2 * len(self._runs) + _SPARE_ON_HEAP:
                 self._heap = [(each.first_due_ms, each.sequence, each.slot) for each in self._runs.values()]
                 heapify(self._heap)
+            if run.first * _TRIMMED_PART >= len(run):
+                run.trim()
+                self._bases[run.slot] = run.base
+                self._id_columns[run.slot] = run.ids or _NO_IDS
         if is_worn(run):
             self._worn[run.sequence] = run
 
@@ -250,7 +259,7 @@ class WaitingIndex:
             return None
         run = self._slots[reference >> _ROW_BITS]
         assert run is not None
-        return run.entry(reference & _ROW_MASK)
+        return run.entry((reference & _ROW_MASK) - run.base)
 
     def at(self, place: int) -> WaitingEntry | None:
         """Return the entry at this place that waits."""
@@ -271,11 +280,14 @@ class WaitingIndex:
 
     def _ids_of(self, references: Iterable[int]) -> list[int]:
         """Return the ids of rows that wait; NO_ID for what is not there, does not wait, or has none."""
-        columns = self._id_columns
-        return [
-            ids[row] if (row := reference & _ROW_MASK) < len(ids := columns[reference >> _ROW_BITS]) else NO_ID
-            for reference in references
-        ]
+        columns, bases = self._id_columns, self._bases
+        found = []
+        for reference in references:
+            slot = reference >> _ROW_BITS
+            ids = columns[slot]
+            row = (reference & _ROW_MASK) - bases[slot]
+            found.append(ids[row] if 0 <= row < len(ids) else NO_ID)
+        return found
 
     def _is_on_top(self, item: tuple[int, int, int]) -> bool:
         """Whether what was put on the heap is still so."""

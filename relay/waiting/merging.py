@@ -24,7 +24,7 @@ _VERY_SOON_MS = 5_000
 
 
 def is_worn(run: WaitingRun) -> bool:
-    return run.count * 2 < len(run) or len(run.done_by) > 64 + len(run) // 8
+    return run.count * 2 < run.size or len(run.done_by) > 64 + run.size // 8
 
 
 def runs_to_merge(runs: Iterable[WaitingRun], worn: WaitingRun | None, now_ms: int) -> Sequence[WaitingRun]:

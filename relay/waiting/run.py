@@ -1,7 +1,7 @@
 """Entries that were taken in together, in columns: some 20 bytes each. No IO.
 
 Rules: rows have the order of due times, those of one millisecond the order in which they were taken in. A row waits until it is
-done; it stays where it is.
+done. It stays where it is; but rows at the beginning, which are done first, are given up at times.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 from operator import gt
 
+from relay.waiting.columns import DueColumn
 from relay.waiting.entries import NO_ID, WaitingEntry
 from relay.waiting.index_records import TakenRun
 
@@ -24,6 +25,7 @@ class WaitingRun:
     __slots__ = (
         "_by_place",
         "_waits",
+        "base",
         "count",
         "done_by",
         "dues",
@@ -32,6 +34,7 @@ class WaitingRun:
         "places",
         "ranges",
         "sequence",
+        "size",
         "slot",
     )
 
@@ -41,6 +44,10 @@ class WaitingRun:
         self.dues, self.places, self.ids = taken
         self.done_by: array[int] = array("q")
         self.count = len(self.dues)
+        self.size = self.count
+        """How many rows its record has."""
+        self.base = 0
+        """How many rows at its beginning are not kept any more. Rows are counted behind them."""
         self.first = 0
         """The first row that waits."""
         self._waits = bytearray(b"\1") * self.count
@@ -98,6 +105,18 @@ class WaitingRun:
         if row == self.first:
             self.first = self._waits.find(1, row)
         return True
+
+    def trim(self) -> None:
+        """Keep nothing of the rows before the first that waits."""
+        first = self.first
+        self.dues = DueColumn(self.dues.least, self.dues.distances[first:])
+        self.places.drop_first(first)
+        if self.ids is not None:
+            self.ids = self.ids[first:]
+        self._waits = self._waits[first:]
+        self._by_place = None
+        self.base += first
+        self.first = 0
 
     def entry(self, row: int) -> WaitingEntry:
         return WaitingEntry(self.dues[row], self.places[row], NO_ID if self.ids is None else self.ids[row])

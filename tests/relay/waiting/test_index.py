@@ -145,6 +145,20 @@ def test_many_are_due_at_once_in_the_order_in_which_they_were_taken_in() -> None
     assert log.index.take_due(5, 150) == entries[1_000:1_150]
 
 
+def test_what_is_done_at_the_beginning_of_a_run_takes_no_memory() -> None:
+    log = IndexLog()
+    entries = [WaitingEntry(at, place_of(1 + at % 3, at), at + 1) for at in range(1_000)]
+    log.take_in(*entries)
+    for at in range(0, 900, 50):
+        log.done(entries[at : at + 50])
+        left = entries[at + 50 :]
+        assert [log.index.find(entry.id_hash) for entry in entries] == [None] * (at + 50) + left
+        assert [log.index.at(entry.place) for entry in entries] == [None] * (at + 50) + left
+    assert sum(len(run) for run in log.index._runs.values()) <= 133
+    log.done([entries[-1]], EntryOutcome.CANCELLED)
+    assert list(log.index.entries()) == entries[900:-1]
+
+
 def test_ids_that_are_replaced_are_found_where_they_wait_now() -> None:
     log = IndexLog()
     for at in range(200):
