@@ -79,6 +79,19 @@ async def test_what_followers_lack_stays(tmp_path: Path) -> None:
         assert await one.start_at(NOW_MS) == 3
 
 
+async def test_an_open_transaction_holds_nothing_up(tmp_path: Path) -> None:
+    """As with DeleteRecords: what is left of it has expired, and who reads committed records goes on."""
+    async with expiring(tmp_path) as one:
+        one.one.lead(isr=(1,))
+        records = batch("v", timestamp=1, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        one.partition.append(records, origin=AppendOrigin.CLIENT, acks=1, now_ms=NOW_MS)
+        await one.append(2, NOW_MS)
+        assert one.partition.last_stable_offset == 0
+        one.expiry.on_leader(one.partition)
+        assert await one.start_at(NOW_MS) == 2
+        assert one.partition.last_stable_offset == 2
+
+
 async def test_only_a_leader_deletes(tmp_path: Path) -> None:
     async with expiring(tmp_path) as one:
         one.one.lead(isr=(1,))
