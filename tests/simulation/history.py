@@ -28,7 +28,7 @@ from tests.simulation.coverage import watching
 from tests.simulation.disk_survey import partition_logs
 from tests.simulation.faults import Faults
 from tests.simulation.line import Unavailable
-from tests.simulation.loop import SimLoop, simulate
+from tests.simulation.loop import Deadlock, SimLoop, simulate
 from tests.simulation.machine import End
 from tests.simulation.world import BareWorld, Violation, World, broker_log, quiet_logging
 
@@ -79,10 +79,15 @@ def play(
     except Violation as error:
         violation = str(error)
     except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this seed
-        violation = repr(error) if world is None or not world.broken.done() else world.broken.result()
+        violation = repr(_first(error)) if world is None or not world.broken.done() else world.broken.result()
     assert world is not None
     loop = world.loop
     return Outcome(seed, violation, loop.trace.digest(), loop.time(), world.coverage, loop.trace.lines)
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong, of what followed while the loop was closed."""
+    return _first(error.__context__) if isinstance(error, Deadlock) and error.__context__ is not None else error
 
 
 @contextmanager

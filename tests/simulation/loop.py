@@ -143,7 +143,7 @@ class SimLoop(asyncio.SelectorEventLoop):
             wait_s = timers[0]._when - self.time()
         if wait_s > 0:
             self._turns = 0
-            self.now_ns += round(wait_s * NANOSECONDS)
+            self.now_ns += max(round(wait_s * NANOSECONDS), 1)  # else who sleeps for less never gets on
         else:
             self._count_turn()
         until_s = self.time() + self._clock_resolution  # type: ignore[attr-defined]

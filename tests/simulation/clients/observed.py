@@ -26,6 +26,19 @@ class Observer(Protocol):
     def answered(self, broker_id: int, request: Request, response: Response, then: Any) -> None: ...
 
 
+class NoObserver:
+    """For clients whose answers nobody judges: what must not be is seen in the logs."""
+
+    def sending(self, broker_id: int, request: Request) -> object:
+        return None
+
+    def unanswered(self, request: Request) -> None:
+        """The client repeats it."""
+
+    def answered(self, broker_id: int, request: Request, response: Response, then: Any) -> None:
+        """The client judges it."""
+
+
 class ObservedCluster(AsyncClusterClient):
     """`versions`: the newest that are taken of some requests, unless the caller says it. `observer` is shown each
     request and each answer."""

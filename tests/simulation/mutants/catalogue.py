@@ -1,7 +1,8 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
 the storage engine alone, those of ranges of files with one log and its readers, those of transactions and of producers in
 histories of transactions, some of them only where the end of each transaction raises the epoch, those of the store in
-histories of a store server, those of consumer groups in histories of groups, the others with one broker."""
+histories of a store server, those of consumer groups in histories of groups, those of the relay in histories of the relay,
+the others with one broker."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from tests.simulation.mutants.clients import MEMBERS, PRODUCERS
 from tests.simulation.mutants.crashes import CRASHES
 from tests.simulation.mutants.groups import GROUPS
 from tests.simulation.mutants.ranges import RANGES
+from tests.simulation.mutants.relay import RELAY
 from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
 from tests.simulation.mutants.storage import STORAGE
@@ -26,13 +28,14 @@ from tests.simulation.mutants.transactions import (
     RAISED_EPOCHS,
     TRANSACTIONS,
 )
+from tests.simulation.relay import history as relay_history
 from tests.simulation.storage import case, ranges
 from tests.simulation.store_server import history as store_history
 from tests.simulation.transactions import history as transactions_history
 
 ALL: tuple[Mutant, ...] = (
     *STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS, *PRODUCERS, *MEMBERS,
-    *STORE, *GROUPS, *RAISED_EPOCHS, *CLUSTER_RAISED_EPOCHS,
+    *STORE, *GROUPS, *RELAY, *RAISED_EPOCHS, *CLUSTER_RAISED_EPOCHS,
 )  # fmt: skip
 
 
@@ -56,6 +59,8 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = ranges.run
     elif mutant in GROUPS:
         run = groups_history.run
+    elif mutant in RELAY:
+        run = relay_history.run
     elif mutant in STORE:
         run = store_history.run
     elif mutant in (*TRANSACTIONS, *PRODUCERS):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from protocol.messages.fetch import AbortedTransaction
 from protocol.records.batch import read_header
 from protocol.records.control import ControlType, read_marker
-from protocol.records.record import iter_records
+from protocol.records.record import Record, iter_records
 from tests.simulation.disk_survey import sound_batches
 
 _MAX_DECOMPRESSED_BYTES = 1 << 24
@@ -28,6 +28,8 @@ class ReadRecord:
     value: str = ""
     marker: ControlType | None = None
     producer_epoch: int = 0
+    record: Record | None = None
+    """Whole, unless it is a marker."""
 
 
 def read_records(content: bytes) -> tuple[list[ReadRecord], int]:
@@ -50,7 +52,11 @@ def read_records(content: bytes) -> tuple[list[ReadRecord], int]:
             continue
         found += [
             ReadRecord(
-                record.offset, header.producer_id, (record.value or b"").decode(), producer_epoch=header.producer_epoch
+                record.offset,
+                header.producer_id,
+                (record.value or b"").decode("utf-8", "replace"),
+                producer_epoch=header.producer_epoch,
+                record=record,
             )
             for record in iter_records(batch.content, 0, header, _MAX_DECOMPRESSED_BYTES)
         ]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from coordinator.runtime.partitioner import partition_for
 from protocol.topic_partition import TopicPartition
 from tests.simulation.broker_world import BrokerWorld
+from tests.simulation.cluster.plan import ClusterPlan
 from tests.simulation.cluster.world import ClusterWorld
 from tests.simulation.loop import SimLoop
 from tests.simulation.transactions.plan import (
@@ -27,8 +28,9 @@ class TransactionBrokerWorld(BrokerWorld):
 
 
 class TransactionClusterWorld(ClusterWorld):
-    def __init__(self, loop: SimLoop) -> None:
-        plan = plan_transaction_cluster(loop.random)
+    def __init__(self, loop: SimLoop, plan: ClusterPlan | None = None) -> None:
+        """`plan` is the seed's unless given."""
+        plan = plan or plan_transaction_cluster(loop.random)
         super().__init__(loop, replace(plan, settings={**plan.settings, **levels_of(loop.seed)}))
 
     def is_transaction_coordinator(self, broker_id: int, transactional_id: str) -> bool:

@@ -1,0 +1,168 @@
+"""One history of the relay: brokers, processes of the relay, clients and faults from one seed, then peace, then the reckoning.
+
+    make topics -> relays, clients and faults -> quiet: clients end -> the relay's clocks go forward by a year in some steps ->
+    everything must have come -> relays stop -> read all and judge -> brokers stop
+
+A history ends with the first broken promise. All time is virtual.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.simulation.clients.admin import Admin
+from tests.simulation.cluster.faults import ClusterFaults
+from tests.simulation.cluster.history import PEACE_S, healed
+from tests.simulation.cluster.observer import observing
+from tests.simulation.history import Client, Outcome, all_through, play, raise_in
+from tests.simulation.machine import End
+from tests.simulation.relay.checkers.early import early
+from tests.simulation.relay.checkers.intact import altered
+from tests.simulation.relay.checkers.order import out_of_order
+from tests.simulation.relay.checkers.outcomes import Outcomes, lost
+from tests.simulation.relay.clients.operator import RuleOperator
+from tests.simulation.relay.clients.scheduler import Scheduler
+from tests.simulation.relay.clients.worker import Worker
+from tests.simulation.relay.expected import due_ms
+from tests.simulation.relay.facts import Finals
+from tests.simulation.relay.faults import RelayFaults
+from tests.simulation.relay.plan import AGAIN, FRAGILE, LATER, SOON
+from tests.simulation.relay.reading import CommittedReader
+from tests.simulation.relay.world import RelayWorld
+
+QUIET_S = 90.0
+SETTLE_S = 90.0
+"""In which everything that is due must have come, once nothing is wrong any more."""
+AFTERWARDS_S = 3.0
+"""In which nothing may come twice."""
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+AHEAD_MS = (2 * MINUTE_MS, 30 * HOUR_MS, 40 * DAY_MS, 370 * DAY_MS)
+SOON_LATE_MS = 250
+
+
+def run(seed: int) -> Outcome:
+    """The history of `seed`."""
+    return play(seed, RelayWorld, observing, _story)
+
+
+def _clients(world: RelayWorld) -> list[Client]:
+    """Of the sources that clients produce into, one has transactions."""
+    found: list[Client] = [
+        Scheduler(world, "later0", LATER),
+        Scheduler(world, "later1", LATER),
+        Scheduler(world, "soon0", SOON).unobserved(),
+        Scheduler(world, "soon1", SOON, is_transactional=True),
+        Scheduler(world, "again0", AGAIN),
+        Worker(world, "worker"),
+        RuleOperator(world, "operator"),
+    ]
+    if FRAGILE in world.rules:
+        found.append(Scheduler(world, "fragile0", FRAGILE))
+    return found
+
+
+async def _story(world: RelayWorld) -> None:
+    rng, loop = world.random, world.loop
+    clients = _clients(world)
+    names = [*(client.name for client in clients), *(machine.name for machine in world.relays)]
+    faults, relay_faults = ClusterFaults(world, names), RelayFaults(world)
+    await faults.start()
+    await Admin(world, "admin").make_topics()
+    for machine in world.relays:
+        machine.start()
+    running = [loop.create_task(each.run(), name=each.name) for each in clients]
+    keeper = loop.create_task(relay_faults.keep(), name="keeper")
+    for task in (*running, keeper):
+        task.add_done_callback(raise_in(world))
+    within_s = rng.uniform(20, 40)
+    await asyncio.gather(
+        faults.run(rng.randint(1, 4), within_s),
+        relay_faults.run(rng.randint(3, 7), within_s),
+    )
+    await asyncio.sleep(PEACE_S)
+    world.is_quiet = True
+    loop.note("quiet")
+    await all_through(world, running, within_s=QUIET_S)
+    await _settle(world)
+    keeper.cancel()
+    for machine in world.relays:
+        await machine.stop()
+    await _judge(world)
+    await healed(world)
+    for broker in world.machines.values():
+        ended = await broker.stop()
+        if ended.how is not End.STOPPED:
+            world.report(f"{broker.name} did not stop: {ended.reason}")
+    world.coverage["virtual seconds"] += round(loop.time())
+
+
+async def _settle(world: RelayWorld) -> None:
+    """Time passes until everything is due, and something has come of each record."""
+    await asyncio.sleep(world.random.uniform(2.0, 12.0))
+    for ahead_ms in AHEAD_MS:
+        for machine in world.relays:
+            machine.set_clock(ahead_ms)
+        await asyncio.sleep(world.random.uniform(1.0, 5.0))
+    sources, outputs = _readers(world)
+    await sources.advance()
+    deadline_s = world.loop.time() + SETTLE_S
+    while True:
+        await outputs.advance()
+        outcomes = _outcomes(world, Finals(sources.found, outputs.found))
+        if not outcomes.unsettled:
+            break
+        if world.loop.time() > deadline_s and not world.is_excused:
+            for what in lost(outcomes):
+                world.report(f"{what}; ready are {[each.name for each in world.relays if each.is_ready]}")
+            return
+        if world.loop.time() > deadline_s:
+            break
+        await asyncio.sleep(1.0)
+    await asyncio.sleep(AFTERWARDS_S)
+
+
+def _readers(world: RelayWorld) -> tuple[CommittedReader, CommittedReader]:
+    """Of the source topics, and of what the relay writes; not of a target that was deleted."""
+    fragile = world.rules[FRAGILE].target if FRAGILE in world.rules else None
+    outputs = [topic for topic in world.relay_plan.outputs if topic != fragile]
+    return (
+        CommittedReader(world, "judge of sources", world.keys_of(world.rules)),
+        CommittedReader(world, "judge of outputs", world.keys_of(outputs)),
+    )
+
+
+def _outcomes(world: RelayWorld, finals: Finals) -> Outcomes:
+    outcomes = Outcomes(finals, world.known, world.rules, forgets=world.are_clocks_set)
+    outcomes.judge(fragile=FRAGILE)
+    return outcomes
+
+
+async def _judge(world: RelayWorld) -> None:
+    """Read everything and compare it with what was produced."""
+    sources, outputs = _readers(world)
+    await sources.advance()
+    await outputs.advance()
+    finals = Finals(sources.found, outputs.found)
+    outcomes = _outcomes(world, finals)
+    for what, count in outcomes.met.items():
+        world.count(f"outcome: {what}", count)
+    _count_punctual(world, finals)
+    found = [*early(finals, world.known, world.rules), *out_of_order(finals, world.known, world.rules)]
+    if world.is_excused:
+        world.count("histories in which every replica lost power")
+    else:
+        found += [*outcomes.wrong, *lost(outcomes), *altered(finals, world.rules)]
+    for what in found:
+        world.report(what)
+
+
+def _count_punctual(world: RelayWorld, finals: Finals) -> None:
+    """Whether records come on time as well, where nothing is wrong."""
+    sources = {each.value: each for records in finals.sources.values() for each in records}
+    for records in finals.outputs.values():
+        for stored in records:
+            source = sources.get(stored.value)
+            due = None if source is None else due_ms(source, world.rules[source.topic])
+            if source is not None and due is not None and due > source.record.timestamp:
+                late_ms = stored.record.timestamp - due
+                world.count("records delivered on time" if late_ms <= SOON_LATE_MS else "records delivered late")

@@ -1,0 +1,29 @@
+"""Histories of the relay with real brokers. Run in processes of their own, where sets of strings have one order."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.as_process import simulation
+from tests.simulation.coverage import shortfalls
+from tests.simulation.relay.coverage import MINIMUMS
+
+
+@pytest.mark.timeout(600)
+def test_histories_hold() -> None:
+    ran = simulation("--relay", "--seeds", "3")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_seed_is_the_same_history_in_another_process() -> None:
+    one, again = simulation("--relay", "--seed", "1"), simulation("--relay", "--seed", "1")
+    assert "trace" in one.stdout, one.stderr
+    assert one.stdout == again.stdout
+
+
+def test_histories_that_meet_too_little_are_told() -> None:
+    assert len(shortfalls(Counter(), 100, MINIMUMS)) == len(MINIMUMS)
+    assert shortfalls(Counter(MINIMUMS), 100, MINIMUMS) == []
