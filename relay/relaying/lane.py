@@ -26,7 +26,7 @@ from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record
 from relay.relaying.needs import needs_text
 from relay.relaying.trouble import BACKOFF as TARGET_BACKOFF
-from relay.relaying.trouble import OF_RECORDS, Trouble
+from relay.relaying.trouble import OF_RECORDS, OF_TOPICS, Trouble
 from relay.relaying.work import RECORDS_MAX, Outgoing, SourceWork, WaitingRecord, plan
 
 if TYPE_CHECKING:
@@ -170,9 +170,10 @@ class Lane:
         now_ms = self._parts.surroundings.clock.wall_ms()
         sources = list(self.sources.values())
         self._turn = (self._turn + 1) % max(len(sources), 1)
-        works, left, is_starved = [], TRANSACTION_RECORDS_MAX, False
+        works: list[SourceWork] = []
+        left, is_starved = TRANSACTION_RECORDS_MAX, False
         for source in (*sources[self._turn :], *sources[: self._turn]):
-            if not self._may_work(source):
+            if not self._may_work(source) or (works and source.limit is not None):
                 continue
             try:
                 work = plan(source, self._parts.contents, now_ms, self._parts.terms, min(RECORDS_MAX, left))
@@ -184,7 +185,7 @@ class Lane:
                 continue
             works.append(work)
             left -= work.counts.taken_in + len(work.ended)
-            if left <= 0:
+            if left <= 0 or source.limit is not None:  # batches of others would hide whose record is not taken
                 break
         if is_starved:
             self._parts.starved()
@@ -237,7 +238,7 @@ class Lane:
             except (KafkaError, OSError) as error:
                 failed = sent.failures()  # before the abort, which fails whatever is left
                 await producer.abort()
-                self._aborted(error, failed)
+                self._aborted(error, failed, is_alone=len(works) == 1)
                 return
         except FatalError as error:
             await self._lose(error)
@@ -340,22 +341,23 @@ class Lane:
             if waiting.due_ms - work.now_ms <= KEEP_MS and contents.has_room_for(work.source.key):
                 contents.add(work.source.key, waiting.place, waiting.record)
 
-    def _aborted(self, error: KafkaError | OSError, failed: Sequence[_Failure]) -> None:
-        """Find out whose fault it was, so that it holds up nobody else."""
+    def _aborted(self, error: KafkaError | OSError, failed: Sequence[_Failure], *, is_alone: bool) -> None:
+        """Find out whose fault it was, so that it holds up nobody else. `is_alone`: the transaction had one source."""
         self._failures += 1
         self._parts.figures.aborts += 1
         blamed: dict[str, KafkaError] = {}
         counts: dict[SourcePartition, int] = {}
         for work, records, found in failed:
             source = work.source
-            if not records[0].is_for_target:
-                self._without(source, records[0], found)
-            elif found.code not in OF_RECORDS:
-                blamed[source.key[0]] = found
-            elif len(records) == 1:
-                source.refused[records[0].place] = found.message
-            else:
+            is_for_target, is_of_records = records[0].is_for_target, found.code in OF_RECORDS
+            if is_of_records and source.limit != 1 and not (is_alone and len(records) == 1):
                 counts[source] = max(counts.get(source, 0), len(records))
+            elif is_of_records and is_for_target:
+                source.refused[records[0].place] = found.message
+            elif is_of_records or (not is_for_target and found.code in OF_TOPICS):
+                self._without(source, records[0], found)
+            else:
+                blamed[source.key[0]] = found
         for source, count in counts.items():
             source.failed(count)
         for topic, found in blamed.items():
@@ -372,8 +374,8 @@ class Lane:
             logger.warning("target does not take records: topic=%s reason=%s", topic, error.message)
 
     def _without(self, source: SourcePartition, failed: Outgoing, error: KafkaError) -> None:
-        """A topic for dead letters or results does not take a record: the relay's own takes dead letters, results are left
-        out."""
+        """A topic for dead letters or results is missing, or does not take a record: the relay's own takes dead letters,
+        results are left out."""
         if failed.topic == self._parts.names.dead_letters or failed.topic in source.avoided:
             return
         source.avoided.add(failed.topic)

@@ -265,8 +265,6 @@ class SourceWork:
     def deliver(self, contents: Contents, count: int) -> None:
         """Plan what is due, at most `count`, and what was due when it was taken in."""
         source = self.source
-        if source.limit is not None:
-            count = min(count, source.limit)
         is_caught_up = source.is_caught_up or self.position.offset >= source.end
         ready: list[_Ready] = []
         has_more = source.is_held or not is_caught_up
@@ -407,6 +405,7 @@ def plan(
     source: SourcePartition, contents: Contents, now_ms: int, terms: Terms, count: int = RECORDS_MAX
 ) -> SourceWork:
     """Return what is to be done for a source, at most `count` records in and out. Raises InvalidBatch."""
+    count = count if source.limit is None else min(count, source.limit)
     work = SourceWork(source, now_ms, terms)
     work.take_in(count)
     work.deliver(contents, count)

@@ -71,8 +71,8 @@ def _abort_forgotten(patches: Patches) -> None:
         return _transact
 
     def forget(original: Any) -> Any:
-        def _aborted(self: Lane, *args: Any) -> None:
-            original(self, *args)
+        def _aborted(self: Lane, *args: Any, **options: Any) -> None:
+            original(self, *args, **options)
             self._committed(works[id(self)])
 
         return _aborted
