@@ -90,6 +90,7 @@ class RelaySession:
         self._contents = Contents()
         self._sources: dict[TopicPartition, SourcePartition] = {}
         self._lanes: dict[str, Lane] = {}
+        self._open_lanes: list[Lane] = []  # with those from which sources are being moved
         self._lane_tasks: dict[str, asyncio.Task[None]] = {}
         self._loads: dict[TopicPartition, asyncio.Task[None]] = {}
         self._unread: dict[TopicPartition, None] = {}  # sources that are full
@@ -171,7 +172,7 @@ class RelaySession:
         await self._member.close()
         await self._reader.close()
         await self._places.close()
-        for lane in self._lanes.values():
+        for lane in self._open_lanes:
             await lane.close()
         for cluster in self._clusters:
             await cluster.close()
@@ -309,6 +310,7 @@ class RelaySession:
         name = f"{self._names.name}-{self._instance}{suffix}"
         lane = Lane(name, self._cluster(f"producer{suffix}"), self._parts, trouble)
         self._lanes[topic] = lane
+        self._open_lanes.append(lane)
         self._lane_tasks[topic] = self._tasks.spawn(lane.run(), name=f"lane {topic or 'main'}")
         return lane
 
@@ -333,6 +335,7 @@ class RelaySession:
         await self._move(topic, lane, self._lanes[MAIN])
         self._lane_tasks.pop(topic).cancel()
         await lane.close()
+        self._open_lanes.remove(lane)
         logger.info("target takes records again: topic=%s", topic)
 
     async def _move(self, topic: str, before: Lane, after: Lane) -> None:

@@ -9,6 +9,7 @@ A history ends with the first broken promise. All time is virtual.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from tests.simulation.clients.admin import Admin
 from tests.simulation.cluster.faults import ClusterFaults
@@ -97,28 +98,44 @@ async def _story(world: RelayWorld) -> None:
 
 
 async def _settle(world: RelayWorld) -> None:
-    """Time passes until everything is due, and something has come of each record."""
-    await asyncio.sleep(world.random.uniform(2.0, 12.0))
+    """Everything is taken in; then time passes until everything is due, and something has come of each record."""
+    sources, outputs = _readers(world)
+    await sources.advance()
+    if not await _within(world, lambda: _all_taken_in(world, sources)):
+        world.report("not everything is taken in, though nothing is wrong any more")
+        return
     for ahead_ms in AHEAD_MS:
         for machine in world.relays:
             machine.set_clock(ahead_ms)
         await asyncio.sleep(world.random.uniform(1.0, 5.0))
-    sources, outputs = _readers(world)
-    await sources.advance()
-    deadline_s = world.loop.time() + SETTLE_S
-    while True:
+
+    async def unsettled() -> Outcomes:
         await outputs.advance()
-        outcomes = _outcomes(world, Finals(sources.found, outputs.found))
-        if not outcomes.unsettled:
-            break
-        if world.loop.time() > deadline_s and not world.is_excused:
-            for what in lost(outcomes):
-                world.report(f"{what}; ready are {[each.name for each in world.relays if each.is_ready]}")
-            return
-        if world.loop.time() > deadline_s:
-            break
+        return _outcomes(world, Finals(sources.found, outputs.found))
+
+    deadline_s = world.loop.time() + SETTLE_S
+    while (outcomes := await unsettled()).unsettled and world.loop.time() < deadline_s:
         await asyncio.sleep(1.0)
+    if not world.is_excused:
+        for what in lost(outcomes):
+            world.report(f"{what}; ready are {[each.name for each in world.relays if each.is_ready]}")
     await asyncio.sleep(AFTERWARDS_S)
+
+
+async def _within(world: RelayWorld, holds: Callable[[], bool]) -> bool:
+    deadline_s = world.loop.time() + SETTLE_S
+    while not holds() and world.loop.time() < deadline_s:
+        await asyncio.sleep(0.5)
+    return holds() or world.is_excused
+
+
+def _all_taken_in(world: RelayWorld, sources: CommittedReader) -> bool:
+    """While ids of what was delivered are remembered: after the clocks have gone forward they are not."""
+    for key, records in sources.found.items():
+        position = max((position for _, position in world.known.taken.get(key, ())), default=0)
+        if records and position <= records[-1].offset:
+            return False
+    return True
 
 
 def _readers(world: RelayWorld) -> tuple[CommittedReader, CommittedReader]:

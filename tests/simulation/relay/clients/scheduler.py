@@ -47,7 +47,7 @@ class Scheduler:
         self._is_observed = True
         """Whether what is acknowledged may be read at once: nobody has open transactions in the topic."""
         self._cluster = ObservedCluster(world, name, NoObserver())
-        self._pause_s = rng.choice((0.5, 1.5, 4.0))
+        self._pause_s = rng.choice((1.0, 3.0, 6.0))
         self._producer: AsyncProducer | None = None
         self._counter = 0
         self._ids: list[tuple[bytes, bytes]] = []  # with their keys

@@ -19,7 +19,7 @@ from tests.simulation.relay.plan import AGAIN, WORK
 if TYPE_CHECKING:
     from tests.simulation.relay.world import RelayWorld
 
-FAILS = 0.7
+FAILS = 0.5
 POLL_MS = 500
 
 
