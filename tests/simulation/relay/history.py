@@ -34,6 +34,7 @@ from tests.simulation.relay.world import RelayWorld
 QUIET_S = 90.0
 SETTLE_S = 90.0
 """In which everything that is due must have come, once nothing is wrong any more."""
+LOOK_S = 0.5
 AFTERWARDS_S = 3.0
 """In which nothing may come twice."""
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -114,8 +115,10 @@ async def _settle(world: RelayWorld) -> None:
         return _outcomes(world, Finals(sources.found, outputs.found))
 
     deadline_s = world.loop.time() + SETTLE_S
-    while (outcomes := await unsettled()).unsettled and world.loop.time() < deadline_s:
+    outcomes = await unsettled()
+    while outcomes.unsettled and world.loop.time() < deadline_s:
         await asyncio.sleep(1.0)
+        outcomes = await unsettled()
     if not world.is_excused:
         for what in lost(outcomes):
             world.report(f"{what}; ready are {[each.name for each in world.relays if each.is_ready]}")
@@ -123,9 +126,10 @@ async def _settle(world: RelayWorld) -> None:
 
 
 async def _within(world: RelayWorld, holds: Callable[[], bool]) -> bool:
-    deadline_s = world.loop.time() + SETTLE_S
-    while not holds() and world.loop.time() < deadline_s:
-        await asyncio.sleep(0.5)
+    for _ in range(round(SETTLE_S / LOOK_S)):
+        if holds():
+            return True
+        await asyncio.sleep(LOOK_S)
     return holds() or world.is_excused
 
 
