@@ -31,8 +31,8 @@ from tests.simulation.groups import history as groups_history
 from tests.simulation.history import Outcome
 from tests.simulation.loop import Trace
 from tests.simulation.mutants.catalogue import ALL, hunt
-from tests.simulation.relay import coverage as relay_coverage
-from tests.simulation.relay import history as relay_history
+from tests.simulation.relays import coverage as relay_coverage
+from tests.simulation.relays import history as relay_history
 from tests.simulation.storage import case as storage_case
 from tests.simulation.storage import coverage as storage_coverage
 from tests.simulation.storage import ranges

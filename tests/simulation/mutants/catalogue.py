@@ -28,7 +28,7 @@ from tests.simulation.mutants.transactions import (
     RAISED_EPOCHS,
     TRANSACTIONS,
 )
-from tests.simulation.relay import history as relay_history
+from tests.simulation.relays import history as relay_history
 from tests.simulation.storage import case, ranges
 from tests.simulation.store_server import history as store_history
 from tests.simulation.transactions import history as transactions_history

@@ -16,11 +16,11 @@ from relay.surroundings import RelaySurroundings
 from tests.simulation.clients.observed import ObservedCluster
 from tests.simulation.clock import SimClock
 from tests.simulation.process import Process
-from tests.simulation.relay.facts import Life
-from tests.simulation.relay.wire import RelayWire
+from tests.simulation.relays.facts import Life
+from tests.simulation.relays.wire import RelayWire
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.world import RelayWorld
 
 STOP_S: Final = 60.0
 PEAK_S: Final = 30.0

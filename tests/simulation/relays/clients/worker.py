@@ -13,11 +13,11 @@ from client.reading.positions import Positions
 from protocol.errors import KafkaError
 from protocol.records.record import Record
 from tests.simulation.clients.observed import NoObserver, ObservedCluster
-from tests.simulation.relay.facts import ATTEMPT, header_of, text_of
-from tests.simulation.relay.plan import AGAIN, WORK
+from tests.simulation.relays.facts import ATTEMPT, header_of, text_of
+from tests.simulation.relays.plan import AGAIN, WORK
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.world import RelayWorld
 
 FAILS = 0.5
 POLL_MS = 500

@@ -8,11 +8,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.topic_partition import TopicPartition
 from tests.simulation.line import Unavailable
-from tests.simulation.relay.facts import Stored
+from tests.simulation.relays.facts import Stored
 from tests.simulation.transactions.records import committed_records, read_records
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.world import RelayWorld
 
 _VERSION = 11
 _READ_COMMITTED = 1

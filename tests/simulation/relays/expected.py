@@ -3,8 +3,8 @@ on purpose, from the documents."""
 
 from __future__ import annotations
 
-from tests.simulation.relay.facts import ATTEMPT, CANCEL, DELAY, DELIVER_AT, ID, RETRIES, Stored
-from tests.simulation.relay.plan import PlannedRule
+from tests.simulation.relays.facts import ATTEMPT, CANCEL, DELAY, DELIVER_AT, ID, RETRIES, Stored
+from tests.simulation.relays.plan import PlannedRule
 
 DAY_MS = 86_400_000
 FARTHEST_MS = 366 * DAY_MS

@@ -11,12 +11,12 @@ from client.event_loop.producer import AsyncProducer, Delivered
 from client.producing.core import ProducerLimits
 from protocol.errors import KafkaError
 from tests.simulation.clients.observed import NoObserver, ObservedCluster
-from tests.simulation.relay.expected import DAY_MS
-from tests.simulation.relay.facts import CANCEL, DELAY, DELIVER_AT, EXPIRES_AT, ID
-from tests.simulation.relay.plan import AGAIN
+from tests.simulation.relays.expected import DAY_MS
+from tests.simulation.relays.facts import CANCEL, DELAY, DELIVER_AT, EXPIRES_AT, ID
+from tests.simulation.relays.plan import AGAIN
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.world import RelayWorld
 
 Headers = list[tuple[str, bytes | None]]
 KEYS_COUNT = 6

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from protocol.topic_partition import TopicPartition
 from tests.simulation.loop import SimLoop
-from tests.simulation.relay.facts import Known
-from tests.simulation.relay.machine import RelayMachine
-from tests.simulation.relay.plan import RELAY, plan_relay
+from tests.simulation.relays.facts import Known
+from tests.simulation.relays.machine import RelayMachine
+from tests.simulation.relays.plan import RELAY, plan_relay
 from tests.simulation.transactions.worlds import TransactionClusterWorld
 
 SKEW_MS = 500

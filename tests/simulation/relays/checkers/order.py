@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from protocol.topic_partition import TopicPartition
-from tests.simulation.relay.expected import due_ms
-from tests.simulation.relay.facts import Finals, Known, Send, Stored
-from tests.simulation.relay.plan import PlannedRule
+from tests.simulation.relays.expected import due_ms
+from tests.simulation.relays.facts import Finals, Known, Send, Stored
+from tests.simulation.relays.plan import PlannedRule
 
 _Row = tuple[tuple[int, int], Stored, Send | None]
 

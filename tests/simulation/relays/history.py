@@ -17,19 +17,19 @@ from tests.simulation.cluster.history import PEACE_S, healed
 from tests.simulation.cluster.observer import observing
 from tests.simulation.history import Client, Outcome, all_through, play, raise_in
 from tests.simulation.machine import End
-from tests.simulation.relay.checkers.early import early
-from tests.simulation.relay.checkers.intact import altered
-from tests.simulation.relay.checkers.order import out_of_order
-from tests.simulation.relay.checkers.outcomes import Outcomes, lost
-from tests.simulation.relay.clients.operator import RuleOperator
-from tests.simulation.relay.clients.scheduler import Scheduler
-from tests.simulation.relay.clients.worker import Worker
-from tests.simulation.relay.expected import due_ms
-from tests.simulation.relay.facts import Finals
-from tests.simulation.relay.faults import RelayFaults
-from tests.simulation.relay.plan import AGAIN, FRAGILE, LATER, SOON
-from tests.simulation.relay.reading import CommittedReader
-from tests.simulation.relay.world import RelayWorld
+from tests.simulation.relays.checkers.early import early
+from tests.simulation.relays.checkers.intact import altered
+from tests.simulation.relays.checkers.order import out_of_order
+from tests.simulation.relays.checkers.outcomes import Outcomes, lost
+from tests.simulation.relays.clients.operator import RuleOperator
+from tests.simulation.relays.clients.scheduler import Scheduler
+from tests.simulation.relays.clients.worker import Worker
+from tests.simulation.relays.expected import due_ms
+from tests.simulation.relays.facts import Finals
+from tests.simulation.relays.faults import RelayFaults
+from tests.simulation.relays.plan import AGAIN, FRAGILE, LATER, SOON
+from tests.simulation.relays.reading import CommittedReader
+from tests.simulation.relays.world import RelayWorld
 
 QUIET_S = 90.0
 SETTLE_S = 90.0

@@ -10,10 +10,10 @@ from protocol.errors import KafkaError
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from tests.simulation.clients.observed import NoObserver, ObservedCluster
 from tests.simulation.line import Unavailable
-from tests.simulation.relay.plan import FRAGILE, FRAGILE_OUT, RULES_TOPIC, SOON
+from tests.simulation.relays.plan import FRAGILE, FRAGILE_OUT, RULES_TOPIC, SOON
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.world import RelayWorld
 
 
 class RuleOperator:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from zlib import crc32
 
 from protocol.key_hashes import by_murmur2
-from tests.simulation.relay.facts import (
+from tests.simulation.relays.facts import (
     SOURCE_OFFSET,
     SOURCE_PARTITION,
     SOURCE_TIMESTAMP,
@@ -14,7 +14,7 @@ from tests.simulation.relay.facts import (
     Finals,
     Stored,
 )
-from tests.simulation.relay.plan import PlannedRule
+from tests.simulation.relays.plan import PlannedRule
 
 
 def altered(finals: Finals, rules: Mapping[str, PlannedRule]) -> Iterator[str]:

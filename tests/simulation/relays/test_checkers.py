@@ -6,13 +6,13 @@ import pytest
 
 from protocol.key_hashes import by_murmur2
 from protocol.records.record import Record
-from tests.simulation.relay.checkers.early import early
-from tests.simulation.relay.checkers.intact import altered
-from tests.simulation.relay.checkers.order import out_of_order
-from tests.simulation.relay.checkers.outcomes import Outcomes, lost
-from tests.simulation.relay.expected import due_ms, is_cancellation
-from tests.simulation.relay.facts import Finals, Known, Life, Send, Stored
-from tests.simulation.relay.plan import AGAIN, DEAD, LATER, LATER_OUT, RESULTS, RETRY_DELAYS_MS, WORK, PlannedRule
+from tests.simulation.relays.checkers.early import early
+from tests.simulation.relays.checkers.intact import altered
+from tests.simulation.relays.checkers.order import out_of_order
+from tests.simulation.relays.checkers.outcomes import Outcomes, lost
+from tests.simulation.relays.expected import due_ms, is_cancellation
+from tests.simulation.relays.facts import Finals, Known, Life, Send, Stored
+from tests.simulation.relays.plan import AGAIN, DEAD, LATER, LATER_OUT, RESULTS, RETRY_DELAYS_MS, WORK, PlannedRule
 
 RULES = {
     LATER: PlannedRule(LATER, "delay", LATER_OUT, 3, "murmur2", DEAD, results=RESULTS),

@@ -14,11 +14,11 @@ from protocol.records.record import Record, iter_records
 from protocol.schema import Request, Response
 from protocol.topic_partition import TopicPartition
 from tests.simulation.disk_survey import sound_batches
-from tests.simulation.relay.facts import Life, Send, text_of
+from tests.simulation.relays.facts import Life, Send, text_of
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.machine import RelayMachine
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.machine import RelayMachine
+    from tests.simulation.relays.world import RelayWorld
 
 _MAX_DECOMPRESSED_BYTES = 1 << 24
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.simulation.relay.expected import due_ms, is_cancellation
-from tests.simulation.relay.facts import (
+from tests.simulation.relays.expected import due_ms, is_cancellation
+from tests.simulation.relays.facts import (
     EXPIRES_AT,
     ID,
     REASON,
@@ -22,7 +22,7 @@ from tests.simulation.relay.facts import (
     Known,
     Stored,
 )
-from tests.simulation.relay.plan import DEAD, RESULTS, PlannedRule
+from tests.simulation.relays.plan import DEAD, RESULTS, PlannedRule
 
 TOO_LATE, CANCELLED, REPLACED, UNKNOWN = "too late", "cancelled", "replaced", "unknown"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.simulation.relay.expected import due_ms
-from tests.simulation.relay.facts import EXPIRES_AT, Finals, Known, Send, Stored
-from tests.simulation.relay.plan import PlannedRule
+from tests.simulation.relays.expected import due_ms
+from tests.simulation.relays.facts import EXPIRES_AT, Finals, Known, Send, Stored
+from tests.simulation.relays.plan import PlannedRule
 
 
 def early(finals: Finals, known: Known, rules: Mapping[str, PlannedRule]) -> Iterator[str]:

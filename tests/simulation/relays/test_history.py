@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.as_process import simulation
 from tests.simulation.coverage import shortfalls
-from tests.simulation.relay.coverage import MINIMUMS
+from tests.simulation.relays.coverage import MINIMUMS
 
 
 @pytest.mark.timeout(600)

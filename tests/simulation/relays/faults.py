@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tests.simulation.faults import FaultKinds, draw_faults
 
 if TYPE_CHECKING:
-    from tests.simulation.relay.machine import RelayMachine
-    from tests.simulation.relay.world import RelayWorld
+    from tests.simulation.relays.machine import RelayMachine
+    from tests.simulation.relays.world import RelayWorld
 
 KEEPER_S = 0.5
 HOUR_MS = 3_600_000
