@@ -8,7 +8,7 @@ whether it comes in time. Only messages with an id can be cancelled. What the re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Mapping
 from heapq import nsmallest
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeVar
@@ -202,7 +202,8 @@ def _list_sources(
     cluster: Cluster, output: Output, names: RelayNames, sources: tuple[str, ...], now_ms: int, *, by_partition: bool
 ) -> None:
     found = _carry_out(cluster, names, _figures(sources, now_ms))
-    not_taken_in = cluster.run(_not_taken_in(names.name, found.figures)) if found.figures else {}
+    positions = {key: each.position for key, each in found.figures.items()}
+    not_taken_in = cluster.run(_not_taken_in(names.name, positions)) if positions else {}
     rows: dict[str | TopicPartition, dict[str, Any]] = {}
     for key, figures in sorted(found.figures.items()):
         new: dict[str, Any] = {
@@ -238,21 +239,30 @@ def _figures(sources: tuple[str, ...], now_ms: int) -> _Work[_Sources]:
         unreadable = 0
         async for view in inspection.views(keys):
             unreadable += view.unreadable
-            figures |= {key: WaitingFigures.of(each, now_ms) for key, each in view.indexes.items() if each.count}
+            figures |= {
+                key: WaitingFigures.of(each, now_ms)
+                for key, each in view.indexes.items()
+                if each.count or key in figures
+            }
         return _Sources(figures, rules, unreadable)
 
     return work
 
 
-def _not_taken_in(group: str, keys: Collection[TopicPartition]) -> Steps[dict[TopicPartition, int | None]]:
-    """Return how many offsets of source partitions the relay has not taken in; None where that is not known."""
+def _not_taken_in(
+    group: str, positions: Mapping[TopicPartition, int | None]
+) -> Steps[dict[TopicPartition, int | None]]:
+    """Return how many offsets of source partitions the relay has not taken in; None where that is not known. `positions` are
+    those of its log, which count where brokers have forgotten the group's offsets."""
+    keys = positions.keys()
     committed = (yield from group_steps.committed_offsets_of([group]))[group]
     first, end = (yield from offsets_of(keys, EARLIEST)), (yield from offsets_of(keys, LATEST, is_committed_only=True))
     found: dict[TopicPartition, int | None] = dict.fromkeys(keys)
     for key in keys:
         start, behind = first[key], end[key]
         if start is not None and behind is not None and not isinstance(committed, KafkaError):
-            found[key] = max(behind - committed.get(key, start), 0)
+            known = committed.get(key, positions[key])
+            found[key] = max(behind - (start if known is None else known), 0)
     return found
 
 
@@ -329,8 +339,7 @@ def _found(cluster: Cluster, names: RelayNames, wanted: _Wanted) -> FoundMessage
         return found
     if found.endings:
         raise Failure(f"{wanted.text} {_ending_text(found.endings[-1])}")
-    behind = _carry_out(cluster, names, lambda inspection, _: inspection.partitions_of([wanted.source]))
-    left = sum(each or 0 for each in cluster.run(_not_taken_in(names.name, behind)).values())
+    left = sum(each or 0 for each in cluster.run(_not_taken_in(names.name, found.positions)).values())
     more = f"; the relay has {count_text(left, 'record')} of {wanted.source} to take in" if left else ""
     raise Failure(
         f"{wanted.text} does not wait, and the log remembers no end of it; `barnabas trace` looks for copies{more}"

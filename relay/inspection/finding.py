@@ -17,7 +17,7 @@ from relay.relaying.decisions import DelayLimits, Due, decide
 from relay.waiting.entries import NO_ID, SOURCE, WaitingEntry, id_hash, place_of, tier_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from protocol.records.record import Record
     from protocol.topic_partition import TopicPartition
@@ -37,6 +37,8 @@ class FoundMessage(NamedTuple):
     log_end: int = 0
     place: tuple[str, int, int] | None = None
     """Of the content."""
+    positions: Mapping[TopicPartition, int | None] = {}
+    """Of the source partitions that were looked at: up to where the log says that they were taken in."""
 
 
 async def find_by_id(inspection: RelayInspection, topic: str, message_id: bytes) -> FoundMessage:
@@ -44,10 +46,12 @@ async def find_by_id(inspection: RelayInspection, topic: str, message_id: bytes)
     wanted = id_hash(message_id)
     endings: list[Ending] = []
     unreadable = 0
-    async for view in inspection.views(await inspection.partitions_of([topic]), lambda _, each: each == wanted):
+    positions: dict[TopicPartition, int | None] = dict.fromkeys(await inspection.partitions_of([topic]))
+    async for view in inspection.views(positions.keys(), lambda _, each: each == wanted):
         endings += view.endings
         unreadable += view.unreadable
         for source, index in view.indexes.items():
+            positions[source] = None if index.position is None else index.position[0]
             entry = index.find(wanted)
             if entry is None:
                 continue
@@ -55,7 +59,7 @@ async def find_by_id(inspection: RelayInspection, topic: str, message_id: bytes)
             content = (await inspection.contents([placed])).get(placed)
             if content is None or read(content.headers).message_id == message_id:
                 return FoundMessage(placed, content, (), unreadable, view.end, inspection.place_of(*placed))
-    return FoundMessage(None, None, tuple(endings), unreadable)
+    return FoundMessage(None, None, tuple(endings), unreadable, positions=positions)
 
 
 async def find_by_place(inspection: RelayInspection, source: TopicPartition, offset: int, now_ms: int) -> FoundMessage:
@@ -83,7 +87,8 @@ async def find_by_place(inspection: RelayInspection, source: TopicPartition, off
                 if content is not None and source_offset(placed[1], content) == offset:
                     place = inspection.place_of(*placed)
                     return FoundMessage(placed, content, (), view.unreadable, view.end, place)
-    return FoundMessage(None, record, tuple(view.endings), view.unreadable)
+    position = None if index is None or index.position is None else index.position[0]
+    return FoundMessage(None, record, tuple(view.endings), view.unreadable, positions={source: position})
 
 
 async def _due_ms(inspection: RelayInspection, source: TopicPartition, record: Record, now_ms: int) -> int | None:

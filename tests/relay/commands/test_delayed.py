@@ -137,6 +137,9 @@ def test_what_waits_is_listed_shown_and_cancelled(tool: Tool, broker: EmbeddedBr
             assert run.code == 1 and why in run.err
         assert tool("delayed", "show", "dl-in", "--partition", "1", *relay).code == 2
     write(broker, "dl-in", message(dues["far"], "late", partition=0))
+    ok(tool("groups", "delete", NAME, "--execute"))
+    [row] = ok(tool("delayed", "list", "dl-in", *relay, "--json")).json
+    assert (row["not_taken_in"], row["waiting"]) == (1, 3)  # the log has the positions, too
     late = tool("delayed", "show", "dl-in", "--id", "late", *relay)
     assert "; the relay has 1 record of dl-in to take in" in late.err
     run = tool("delayed", "cancel", "dl-in", "--id", "near", "--wait", "0s", "--execute", *relay)
