@@ -26,7 +26,7 @@ from relay.relaying.decisions import (
     decide,
     tier_for,
 )
-from relay.rules.rule import Partitioner
+from relay.rules.rule import Partitioner, RuleKind
 from relay.waiting.entries import SOURCE, WaitingEntry, id_hash, place_of, tier_of
 from relay.waiting.index_records import EntryOutcome, done_record, position_record, taken_record
 
@@ -215,12 +215,12 @@ class SourceWork:
             self._answer(record, UNKNOWN)
 
     def _may_come(self, record: Record, id_: int) -> bool:
-        """Return whether a record with an id is new, or replaces one that waits."""
+        """Return whether a record with an id is new, or replaces one that waits. One that is tried again may come each time."""
         if self._withdraw(id_, EntryOutcome.REPLACED):
             self.counts.replaced += 1
             self._answer(record, REPLACED)
             return True
-        if self._is_delivered(id_):
+        if self.source.rule.kind is not RuleKind.RETRY and self._is_delivered(id_):
             self.counts.too_late += 1
             self._answer(record, TOO_LATE)
             return False

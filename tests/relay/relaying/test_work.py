@@ -122,6 +122,17 @@ def test_ids_are_cancelled_replaced_and_remembered() -> None:
     assert source.index.count == 0
 
 
+def test_a_retry_keeps_its_id_and_comes_again_after_each_attempt() -> None:
+    source = source_of(Rule("in", RuleKind.RETRY, "out", delays_ms=(5, 5), dead_letters="dead", results="results"))
+    id_ = ("barnabas-id", b"1")
+    for attempt in (b"1", b"2"):
+        feed(source, [record(b"job", id_, ("barnabas-attempt", attempt))])
+        assert sent(commit(plan(source, Contents(), NOW_MS + 5, TERMS))) == [("out", b"job")]
+    feed(source, [record(b"job", id_, ("barnabas-attempt", b"3")), record(b"", id_, ("barnabas-cancel", b""))])
+    last = commit(plan(source, Contents(), NOW_MS + 5, TERMS))
+    assert sent(last) == [("dead", b"job"), ("results", b"too late")]
+
+
 def test_a_held_source_takes_in_and_delivers_nothing() -> None:
     source = source_of()
     source.is_held = True
