@@ -20,10 +20,13 @@ from tests.interop.conftest import BROKERS, need_java
 from tests.interop.security.test_sasl import PATIENCE_S, Guarded, created, guarded, librdkafka
 from tests.oracle.barnabas import REPOSITORY, Barnabas
 from tests.oracle.kafka import ApacheKafka
+from tests.oracle.kraft import KraftKafka
+from tests.oracle.ports import lasting_port
 from tests.oracle.process import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
+NEWER = "kafka-4.3"
 MECHANISM = "SCRAM-SHA-512"
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -91,13 +94,30 @@ class Secured:
         return found
 
 
-@pytest.fixture(scope="module", params=BROKERS)
+def made_of(kind: str) -> Guarded:
+    """Return a broker with an authorizer that has not started."""
+    if kind == "barnabas":
+        made = guarded(Barnabas())
+    elif kind == "kafka":
+        made = guarded(ApacheKafka())
+    else:
+        kraft = KraftKafka()
+        kraft.port, kraft.controller_port = lasting_port(), lasting_port()
+        made = guarded(kraft)
+        kraft.settings["listeners"] += f",CONTROLLER://127.0.0.1:{kraft.controller_port}"
+        kraft.settings["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
+    made.broker.settings |= SETTINGS
+    if kind == NEWER:
+        made.broker.settings["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    return made
+
+
+@pytest.fixture(scope="module", params=[*BROKERS, pytest.param(NEWER, marks=pytest.mark.long)])
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     with ExitStack() as stack:
-        if request.param == "kafka":
+        if request.param != "barnabas":
             need_java()
-        made = guarded(ApacheKafka() if request.param == "kafka" else Barnabas())
-        made.broker.settings |= SETTINGS
+        made = made_of(request.param)
         stack.enter_context(made.broker)
         for user in USERS:
             made.make_user(user)
