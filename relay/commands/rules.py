@@ -30,7 +30,7 @@ from relay.rules.checks import Survey, problems, survey
 from relay.rules.documents import RuleChange, changes, document_of, rules_of
 from relay.rules.rule import Partitioner, Rule, RuleError, RuleKind
 from relay.rules.table import RuleTable
-from relay.topics import rules_topic
+from relay.topics import rules_topic, wrong_settings
 from runtime.command_line import parsing
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure, InvalidUse
@@ -147,8 +147,8 @@ def remove_rules(
 def check_rules(
     cluster: Cluster, output: Output, *, file: str | None, relay_principal: str | None, names: RelayNames
 ) -> int:
-    """Check the rules of a relay, or those of FILE: their topics with settings, circles, and the rights of their principals by
-    the ACLs. Exit code 1 when one has a problem."""
+    """Check the rules of a relay with its own topics, or those of FILE: their topics with settings, circles, and the rights of
+    their principals by the ACLs. Exit code 1 when one has a problem."""
     place = _RulesTopic(cluster, names)
     table = place.read() if file is None else _table_of(names, _rules_of_file(file))
     found = table.suspended()
@@ -164,6 +164,8 @@ def check_rules(
             {"source": source, "problem": f"the relay: {problem}"}
             for source, problem in place.lacking_of(relay_principal, rules).items()
         ]
+    if file is None:
+        rows += [{"source": topic, "problem": problem} for topic, problem in cluster.run(wrong_settings(names)).items()]
     output.table(rows, ("source", "problem"))
     if not rows:
         Output.note(f"{count_text(len(rules), 'rule')} without a problem")

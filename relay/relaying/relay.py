@@ -23,7 +23,7 @@ from relay.relaying.decisions import DelayLimits
 from relay.relaying.rules_feed import RulesFeed
 from relay.relaying.session import RelaySession
 from relay.relaying.work import Terms
-from relay.topics import create_missing
+from relay.topics import create_missing, wrong_settings
 from relay.waiting.delivered_ids import DeliveredIds
 from runtime.tasks import TaskScope
 
@@ -107,6 +107,8 @@ class Relay:
                     self.names, settings.barnabas_relay_partitions, settings.barnabas_relay_replication_factor
                 )
             )
+            for topic, problem in (await self._cluster.run(wrong_settings(self.names))).items():
+                logger.warning("topic of the relay has wrong settings: topic=%s reason=%s", topic, problem)
             await self._rules.load()
             self._is_loaded = True
             tasks.spawn(self._rules.follow(), name="rules")

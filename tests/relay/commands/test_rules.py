@@ -203,7 +203,7 @@ def give(as_user: Callable[..., Run], user: str, operation: str, *resource: str)
 
 def test_a_rule_is_made_in_the_name_of_whoever_may_do_what_it_does(as_user: Callable[..., Run]) -> None:
     for topic in ("gu-in", "gu-out", "barnabas-relay-rules"):
-        ok(as_user("admin", "topics", "create", topic))
+        ok(as_user("admin", "topics", "create", topic, "--config", "retention.ms=-1"))
     add = ("relay", "rules", "add", "gu-in", "gu-out")
     give(as_user, "alice", "read", "--topic", "gu-in")
     give(as_user, "alice", "read", "--topic", "barnabas-relay-rules")
