@@ -387,7 +387,7 @@ def _message_row(placed: Placed, content: Record | None) -> dict[str, Any]:
         "due_ms": entry.due_ms,
         "source": topic,
         "partition": partition,
-        "offset": None if content is None else source_offset(entry, content),
+        "offset": source_offset(entry, content),
         **{name: view[name] for name in ("key", "key_base64") if name in view},
         "id": None if content is None else _id_text(content),
         "value_bytes": None if content is None or content.value is None else len(content.value),

@@ -110,9 +110,13 @@ class RelayInspection:
     async def contents(self, entries: Iterable[Placed]) -> dict[Placed, Record | None]:
         """Return the contents of entries, None for what is not there any more; what could not be read is missing."""
         by_place = {self.place_of(*each): each for each in entries}
-        found: dict[Placed, Record | None] = {}
+        there = await self._cluster.topics({topic for topic, _, _ in by_place})
+        found: dict[Placed, Record | None] = {
+            placed: None
+            for (topic, partition, _), placed in by_place.items()
+            if topic not in there or partition not in there[topic].partitions
+        }
         reader = PlaceReader(self._cluster, self._randomness)
-        await self._cluster.topics({topic for topic, _, _ in by_place})
         try:
             for _ in range(READS_MAX):
                 left: dict[TopicPartition, list[int]] = {}
@@ -141,6 +145,8 @@ class RelayInspection:
             await asyncio.sleep(POLL_S)
 
 
-def source_offset(entry: WaitingEntry, content: Record) -> int | None:
-    """Return the offset in the source of the record that waits as this entry."""
-    return offset_of(entry.place) if tier_of(entry.place) == SOURCE else read(content.headers).source_offset
+def source_offset(entry: WaitingEntry, content: Record | None) -> int | None:
+    """Return the offset in the source of the record that waits as this entry; None for a copy that cannot be read."""
+    if tier_of(entry.place) == SOURCE:
+        return offset_of(entry.place)
+    return None if content is None else read(content.headers).source_offset

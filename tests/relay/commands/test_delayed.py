@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from barnabas.embedded import EmbeddedBroker
 from relay.rules.rule import Rule, RuleKind
-from relay.waiting.entries import HOUR, WaitingEntry, id_hash, place_of
+from relay.waiting.entries import DAY, HOUR, NO_ID, WaitingEntry, id_hash, place_of
 from relay.waiting.index_records import EntryOutcome, done_record, taken_record
 from tests.relay.commands.test_trace import source, write
 from tests.relay.running import relay_client, running_relay, wall_ms
@@ -156,7 +156,8 @@ def test_a_message_that_is_delivered_before_its_cancellation_is_taken_in_is_too_
     copy = {"key": b"k", "value": b"v", "headers": [("barnabas-id", b"r"), *source("dl-race", 0, 0)]}
     write(broker, "dl-fake-hour", {"value": b"of another"}, copy)
     entry = WaitingEntry(wall_ms() + HOUR_MS, place_of(HOUR, 1), id_hash(b"r"))
-    key, value = taken_record("dl-race", 0, 0, [entry])
+    lost = WaitingEntry(entry.due_ms + 1, place_of(DAY, 0), NO_ID)  # of a topic that was deleted
+    key, value = taken_record("dl-race", 0, 0, [entry, lost])
     write(broker, "dl-fake-log", {"value": b"rubbish"}, {"key": key, "value": value})
 
     def deliver() -> None:
@@ -176,6 +177,8 @@ def test_a_message_that_is_delivered_before_its_cancellation_is_taken_in_is_too_
         delivered.result(PATIENCE_S)
     assert run.code == 1 and "too late: dl-race-0 offset 0 was delivered, at 20" in run.err
     assert "1 record of the relay's log cannot be read" in run.err
+    [row] = ok(tool("delayed", "list", "dl-race", "--messages", "--relay", "dl-fake", "--json")).json
+    assert (row["due_ms"], row["offset"], row["key"]) == (lost.due_ms, None, None)
 
 
 def test_the_way_of_a_record_through_retries_to_the_dead_letters_is_one_tree(
