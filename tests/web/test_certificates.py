@@ -13,9 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.settings.process_settings import settings_given
 from client.settings.values import SettingsError
-from config.web import PREFIX, WebSettings
+from config.web import WebSettings
 from tests.barnabas.supervisor.several import until
 from tests.tls_certificates import authority, issued
 from tests.web.running import ROOT, running_web
@@ -94,15 +93,3 @@ def test_what_cannot_start_says_why(options: list[str], reason: str) -> None:
         [sys.executable, "-m", "barnabas.cli", "web", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, reason in done.stderr) == (2, True), done.stderr
-
-
-def test_the_environment_comes_before_the_file_and_options_before_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    path = tmp_path / "web.properties"
-    path.write_text("barnabas.web.port=1\nbootstrap.servers=file:1\nbarnabas.web.host=::1\n")
-    monkeypatch.setenv("KAFKA_BARNABAS_WEB_PORT", "2")
-    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "environment:1")
-    monkeypatch.setenv("KAFKA_LOG_DIRS", "/data")
-    given = settings_given(str(path), ["barnabas.web.port=3"], WebSettings.definitions, PREFIX)
-    assert given == {"barnabas.web.port": "3", "bootstrap.servers": "environment:1", "barnabas.web.host": "::1"}
