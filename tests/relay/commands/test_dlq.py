@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from barnabas.commands import main
 from barnabas.embedded import EmbeddedBroker
 from client.event_loop.cluster_client import AsyncClusterClient
 from client.event_loop.connector import Connector
@@ -166,6 +168,34 @@ def test_a_letter_that_cannot_be_written_is_named_and_nothing_of_its_transaction
     assert len(ok(tool("dlq", "list", "large-dead")).lines) == 2, "neither came back"
     ok(tool("dlq", "requeue", "large-dead", "--until-offset", "1", "--execute"))
     assert got(broker, "large-orders") == [("a", None)]
+
+
+def test_rights_are_those_of_the_page_and_none_to_create_what_is_there(tmp_path: Path) -> None:
+    acls = [
+        "ann read topic dead", "ann write topic orders", "ann read topic barnabas-dlq-handled",
+        "ann write topic barnabas-dlq-handled", "ann write transactional-id barnabas-dlq-dead", "ann delete topic dead",
+    ]  # fmt: skip
+    with EmbeddedBroker({"dead": 1, "orders": 1}, users=["ann", "bob"], acls=[*acls, "bob read topic dead"]) as running:
+        producer = Producer(running.client_settings())
+        producer.produce("dead", b"a", headers=list(from_topic("orders")))
+        assert producer.flush(30) == 0
+
+        def run(user: str, *arguments: str) -> int:
+            path = tmp_path / f"{user}.properties"
+            path.write_text("".join(f"{name}={value}\n" for name, value in running.java_client_settings(user).items()))
+            return main([*arguments, "--command-config", str(path)])
+
+        marks = ("topics", "create", MARKS_TOPIC, "--config", "cleanup.policy=compact")
+        assert (run("bob", "dlq", "list", "dead"), run("bob", "dlq", "requeue", "dead")) == (0, 1)
+        assert (run("ann", "dlq", "requeue", "dead", "--execute"), run("admin", *marks)) == (1, 0)
+        assert (
+            run("bob", "dlq", "requeue", "dead", "--execute"),
+            run("ann", "dlq", "requeue", "dead", "--execute"),
+        ) == (1, 0)
+        assert (run("bob", "dlq", "purge", "dead", "--execute"), run("ann", "dlq", "purge", "dead", "--execute")) == (
+            1,
+            0,
+        )
 
 
 @pytest.mark.parametrize("committed", [0, 1, 2])
