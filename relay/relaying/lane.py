@@ -53,6 +53,7 @@ DELIVERY_TIMEOUT_MS: Final = 5_000
 KEEP_MS: Final = 3_000
 """What is due within this time when it is taken in stays in memory, if there is room."""
 ASIDE_LOG_MS: Final = 10_000
+ABORT_S: Final = 2.0
 LONGEST_SLEEP_MS: Final = 500
 """How late a jump of the clock is noticed at most."""
 
@@ -121,6 +122,7 @@ class Lane:
         self._producer: AsyncProducer | None = None
         self._wake = asyncio.Event()
         self._is_free = asyncio.Lock()
+        self._producers_count = 0
         self._failures = 0
         self._turn = 0
         self._aside: dict[str, tuple[int, int]] = {}
@@ -194,19 +196,29 @@ class Lane:
     def _may_work(self, source: SourcePartition) -> bool:
         """Whether a source is served now. One whose target is not known goes to a lane of its own; there it is held while the
         target is waited for, and takes in records nevertheless."""
-        topic, target = source.key[0], source.rule.target
-        is_known = target in self._parts.terms.partitions
+        topic, problem = source.key[0], self._problem_of(source.rule.target)
         if self.trouble is None:
             source.is_held, source.refusal = False, None
-            if not is_known:
-                self._parts.troubled(topic, _missing(target))
-            return is_known
+            if problem is not None:
+                self._parts.troubled(topic, problem)
+            return problem is None
         now_ms = self._now_ms()
-        if not is_known:
-            self.trouble.failed(_missing(target), now_ms)
-        source.refusal = self.trouble.refusal(now_ms, is_known=is_known)
-        source.is_held = not is_known and source.refusal is None
+        if problem is not None:
+            self.trouble.failed(problem, now_ms)
+        source.refusal = self.trouble.refusal(now_ms, is_known=problem is None)
+        source.is_held = problem is not None and source.refusal is None
         return True
+
+    def _problem_of(self, target: str) -> KafkaError | None:
+        """Return why a target cannot take records, as far as it is known without asking it. A transaction with a partition
+        that has no leader could not be ended."""
+        terms = self._parts.terms
+        if target not in terms.partitions:
+            reason = f"topic {target} does not exist, or the relay may not see it"
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+        if target in terms.offline:
+            return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"a partition of topic {target} has no leader")
+        return None
 
     def _sleep_s(self) -> float:
         """Return until something is due at the latest."""
@@ -237,7 +249,7 @@ class Lane:
                 raise
             except (KafkaError, OSError) as error:
                 failed = sent.failures()  # before the abort, which fails whatever is left
-                await producer.abort()
+                await self._abort(producer)
                 self._aborted(error, failed, is_alone=len(works) == 1)
                 return
         except FatalError as error:
@@ -245,11 +257,28 @@ class Lane:
             return
         except (KafkaError, OSError) as error:  # there is no producer yet
             self._failures += 1
-            logger.warning(
-                "relay cannot begin a transaction: transactional_id=%s reason=%s", self._transactional_id, error
-            )
+            logger.warning("relay cannot begin a transaction: transactional_id=%s reason=%s", self._current_id, error)
             return
         self._committed(works)
+
+    async def _abort(self, producer: AsyncProducer) -> None:
+        """Abort a transaction. Its end waits for all partitions that it has written to: one that does not answer must not hold
+        up the others, so that a producer with another transactional id goes on. Raises FatalError."""
+        try:
+            async with asyncio.timeout(ABORT_S):
+                await producer.abort()
+        except TimeoutError:
+            logger.warning(
+                "a transaction does not end, another producer goes on: transactional_id=%s", self._current_id
+            )
+            await producer.close()
+            self._producer = None
+            self._producers_count += 1
+
+    @property
+    def _current_id(self) -> str:
+        """The transactional id of this producer, of several that this lane may have had."""
+        return f"{self._transactional_id}-{self._producers_count}" if self._producers_count else self._transactional_id
 
     async def _ready_producer(self) -> AsyncProducer:
         """Raises KafkaError, OSError."""
@@ -259,7 +288,7 @@ class Lane:
                 self._cluster,
                 parts.surroundings.clock.wall_ms,
                 parts.surroundings.randomness,
-                transactional_id=self._transactional_id,
+                transactional_id=self._current_id,
                 limits=ProducerLimits(
                     batch_size_bytes=LIMITS_BATCH_BYTES,
                     delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
@@ -366,7 +395,7 @@ class Lane:
             else:
                 self._tell(topic, found)
         if not failed and self._failures > 1:
-            logger.warning("transaction was aborted: transactional_id=%s reason=%s", self._transactional_id, error)
+            logger.warning("transaction was aborted: transactional_id=%s reason=%s", self._current_id, error)
 
     def _tell(self, topic: str, error: KafkaError) -> None:
         assert self.trouble is not None
@@ -410,12 +439,6 @@ def _by_partition(sends: list[Outgoing]) -> list[list[Outgoing]]:
         else:
             found.setdefault((each.topic, each.partition), []).append(each)
     return [*found.values(), *alone]
-
-
-def _missing(target: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {target} does not exist, or the relay may not see it"
-    )
 
 
 def _offsets(works: list[SourceWork]) -> dict[TopicPartition, OffsetAndMetadata]:

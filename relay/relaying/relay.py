@@ -74,6 +74,7 @@ class Relay:
             surroundings.clock,
             surroundings.randomness,
             self._terms.partitions,
+            self._terms.offline,
             settings.barnabas_relay_rules_interval_ms,
             settings.acls,
         )

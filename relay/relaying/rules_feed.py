@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 WATCH_S: Final = 5.0
 """How often topics of rules are looked at."""
+SHORT_WATCH_S: Final = 1.0
+"""The same while something is not as it should be."""
 POLL_MS: Final = 1_000
 KNOWN_MS: Final = 30_000
 """After this time all brokers know a topic."""
@@ -46,7 +48,8 @@ logger = logging.getLogger(__name__)
 
 
 class RulesFeed:
-    """`partitions` is filled with the number of partitions of topics that exist; `changed` is set when other rules hold."""
+    """`partitions` is filled with the number of partitions of topics that exist, `offline` with those that have one without a
+    leader; `changed` is set when other rules hold."""
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class RulesFeed:
         clock: Clock,
         randomness: Randomness,
         partitions: dict[str, int],
+        offline: set[str],
         check_interval_ms: int,
         acls: AclSettings,
     ) -> None:
@@ -66,6 +70,7 @@ class RulesFeed:
         self._clock = clock
         self._randomness = randomness
         self._partitions = partitions
+        self._offline = offline
         self._check_interval_ms = check_interval_ms
         self._acls = acls
         self._table = RuleTable(names)
@@ -104,7 +109,8 @@ class RulesFeed:
     async def watch(self) -> None:
         """Look at intervals whether the same rules hold."""
         while True:
-            await asyncio.sleep(min(WATCH_S, self._check_interval_ms / 1000))
+            is_all_well = not self._offline and not self.suspended
+            await asyncio.sleep(min(WATCH_S if is_all_well else SHORT_WATCH_S, self._check_interval_ms / 1000))
             await self.look_again()
 
     async def look_again(self) -> None:
@@ -122,9 +128,12 @@ class RulesFeed:
         wanted = sorted({self._names.dead_letters, *topics})
         found = await self._cluster.run(topic_steps.describe(wanted, has_operations=True))
         self._partitions.clear()
+        self._offline.clear()
         for name, topic in found.items():
             if not isinstance(topic, KafkaError):
                 self._partitions[name] = len(topic.partitions)
+                if any(each.leader_id < 0 for each in topic.partitions):
+                    self._offline.add(name)
         for source in list(active):
             topic = found[source]
             reason = None

@@ -47,11 +47,12 @@ TOO_LATE, CANCELLED, REPLACED, UNKNOWN = "too late", "cancelled", "replaced", "u
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What holds for all sources of a process. `dead_letters` is for rules that name no topic of their own. `partitions` has
-    the number of partitions of targets."""
+    the number of partitions of targets; those in `offline` have one without a leader."""
 
     dead_letters: str
     limits: DelayLimits = field(default_factory=DelayLimits)
     partitions: dict[str, int] = field(default_factory=dict)
+    offline: set[str] = field(default_factory=set)
 
 
 class Outgoing(NamedTuple):

@@ -15,7 +15,8 @@ from client.event_loop.producer import AsyncProducer
 from client.event_loop.reader import PartitionReader
 from client.reading.positions import Positions, ReadRecord
 from config.relay import RelaySettings
-from protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig
+from protocol.records.record import Record
 from relay.relaying.relay import Relay
 from relay.rules.rule import Rule
 from relay.surroundings import RelaySurroundings
@@ -59,11 +60,24 @@ class RelayClient:
         await self._producer.close()
         await self.cluster.close()
 
-    async def create(self, *topics: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    async def create(
+        self,
+        *topics: str,
+        partitions: int = 1,
+        replicas: int = 1,
+        at: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create topics; `at` is the broker of the only partition."""
+        place = [] if at is None else [CreatableReplicaAssignment(partition_index=0, broker_ids=[at])]
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in (settings or {}).items()]
         wanted = {
             topic: CreatableTopic(
-                name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=configs
+                name=topic,
+                num_partitions=-1 if place else partitions,
+                replication_factor=-1 if place else replicas,
+                assignments=place,
+                configs=configs,
             )
             for topic in topics
         }
@@ -90,6 +104,11 @@ class RelayClient:
     ) -> None:
         delivery = await self._producer.send(topic, value, key, headers=headers, timestamp_ms=timestamp_ms)
         await delivery
+
+    async def send_many(self, topic: str, records: Sequence[tuple[bytes, list[tuple[str, bytes | None]]]]) -> None:
+        """Write values with headers into the first partition of a topic."""
+        made = [Record(0, wall_ms(), None, value, headers) for value, headers in records]
+        await (await self._producer.send_many(topic, 0, made))
 
     async def read(self, topic: str, count: int) -> list[ReadRecord]:
         """Return the first records of a topic, when there are so many."""

@@ -40,7 +40,7 @@ async def test_a_topic_that_was_just_created_is_waited_for(
 
     monkeypatch.setattr(rules_feed, "read_whole", read_whole)
     cluster = cast(AsyncClusterClient, NoTopics())
-    feed = RulesFeed(cluster, names, LoopClock(), random.Random(1), {}, 60_000, AclSettings())
+    feed = RulesFeed(cluster, names, LoopClock(), random.Random(1), {}, set(), 60_000, AclSettings())
     if is_known:
         await feed.load()
         assert asked == failures + 1
