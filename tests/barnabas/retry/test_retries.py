@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import count
 from typing import Any
 
@@ -12,6 +13,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from barnabas.embedded import EmbeddedBroker
 from barnabas.retry import ReceivedMessage, Retries, UnsettledMessageError
+from protocol.crc32c import crc32c
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records.record import Record, encode_batch
+from tests.differential.wire import Wire
 
 NAMES = count()
 Found = list[tuple[bytes | None, dict[str, bytes | None]]]
@@ -181,6 +186,21 @@ def test_nothing_is_committed_while_a_failed_message_has_no_place(
     with pytest.raises(KafkaException):
         run(retries, topics.out, 100)
     assert topics.committed() < 0
+
+
+def test_headers_that_the_library_cannot_read_are_lost_and_the_reason_says_so(topics: Topics) -> None:
+    record = Record(0, 1_700_000_000_000, b"k", b"bad", [("badX", b"1")])
+    batch = bytearray(encode_batch([record]).replace(b"badX", b"\xff\xfe\x1bX"))
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    data = TopicProduceData(name=topics.source, partition_data=[PartitionProduceData(index=0, records=bytes(batch))])
+    host, _, port = topics.servers.partition(":")
+    with closing(Wire(host, int(port))) as wire:
+        answer = wire.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), 7)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert run(topics.retries(), topics.out, 1) == [b"bad"]
+    [(value, headers)] = topics.content(topics.retry)
+    assert value == b"bad"
+    assert headers["barnabas-reason"] == b"LookupError: no bad (its headers are lost: the name of one is no UTF-8)"
 
 
 def test_two_members_share_the_messages_and_each_output_is_there_once(topics: Topics) -> None:
