@@ -1,9 +1,9 @@
 """A source partition of this process: its rule, what waits of it, and what was read of it but not taken in yet. Pure.
 
 Rules: `position` is what is committed with the next transaction: all records before it are taken in. What was read stays in
-`_fetched` until it is taken in. Fetches are decoded as they are needed: one may have a single record, or be a small compressed
-batch of very many. Records are delivered only after the source was read to where it ended when it was taken over: till then a
-cancellation, or a record that is due earlier, may still be unread.
+`_fetched` until it is taken in. Batches are decoded one by one, as they are needed: one may have a single record, or be small
+and compressed, with very many. Records are delivered only after the source was read to where it ended when it was taken over:
+till then a cancellation, or a record that is due earlier, may still be unread.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from client.committing import OffsetAndMetadata
+from protocol.records.invalid import InvalidBatch
 from relay.names import log_partition
 from relay.relaying.needs import BucketNeeds
 
@@ -64,6 +65,7 @@ class SourcePartition:
         self.end = end
         self._fetched: deque[FetchedBatches] = deque()
         self._fetched_bytes = 0
+        self._decoded_count = 0  # of the batches of the first of these
         self._records: deque[Record] = deque()
         self._next = position
         """The position behind `_records`."""
@@ -109,17 +111,33 @@ class SourcePartition:
 
         They come again until `took` is told of them."""
         while self._fetched and len(self._records) < count:
-            batches = self._fetched.popleft()
-            self._fetched_bytes -= len(batches.buffer)
-            self._records.extend(each.record for each in batches.records(MAX_DECOMPRESSED_BYTES))
-            epoch = batches.batches[-1][1].partition_leader_epoch if batches.batches else self._next.leader_epoch
-            self._next = OffsetAndMetadata(max(batches.next_offset, self._next.offset), epoch)
-            if not self._records:
-                self.position = self._next
+            try:
+                self._decode(self._fetched[0])
+            except InvalidBatch:
+                if not self._records:
+                    raise
+                break
         records = list(islice(self._records, count))
         if len(records) == len(self._records):
             return records, self._next
         return records, OffsetAndMetadata(records[-1].offset + 1, self._next.leader_epoch)
+
+    def _decode(self, fetched: FetchedBatches) -> None:
+        """Take the next batch of what was read, alone: many batches could be much larger than they were read. Raises
+        InvalidBatch, and the batch stays."""
+        if self._decoded_count < len(fetched.batches):
+            at, header = fetched.batches[self._decoded_count]
+            one = fetched._replace(batches=[(at, header)], next_offset=header.last_offset + 1)
+            self._records.extend(each.record for each in one.records(MAX_DECOMPRESSED_BYTES))
+            self._decoded_count += 1
+            self._next = OffsetAndMetadata(max(one.next_offset, self._next.offset), header.partition_leader_epoch)
+        if self._decoded_count == len(fetched.batches):
+            self._fetched.popleft()
+            self._decoded_count = 0
+            self._fetched_bytes -= len(fetched.buffer)
+            self._next = OffsetAndMetadata(max(fetched.next_offset, self._next.offset), self._next.leader_epoch)
+        if not self._records:
+            self.position = self._next
 
     def failed(self, count: int) -> None:
         """A transaction with so many records was not possible: try fewer, to find the one whose fault it is."""

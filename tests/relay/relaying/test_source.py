@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from client.committing import OffsetAndMetadata
 from client.reading.positions import FetchedBatches
 from protocol.records.any_format import iter_any_headers
+from protocol.records.invalid import InvalidBatch
 from protocol.records.record import Record, encode_batch
 from relay.relaying.source import SourcePartition
 from relay.rules.rule import Rule, RuleKind
@@ -37,3 +40,19 @@ def test_small_fetches_are_taken_together_and_large_ones_in_parts() -> None:
     source.took(3, OffsetAndMetadata(8, 2))
     assert source.peek(9) == ([], OffsetAndMetadata(8, 2))
     assert not source.has_fetched
+
+
+def test_a_batch_that_cannot_be_decoded_stays_where_it_is() -> None:
+    source = SourcePartition(
+        KEY, Rule(KEY[0], RuleKind.DELAY, "now"), WaitingIndex(*KEY), 1, OffsetAndMetadata(0, 1), 0
+    )
+    good, bad = fetch(0, 2), fetch(2, 1)
+    source.fetched(good)
+    source.fetched(bad._replace(buffer=bad.buffer[:-1]))
+    source.fetched(fetch(3, 1))
+    assert offsets(source.peek(9)) == ([0, 1], 2, 1)
+    source.took(2, OffsetAndMetadata(2, 1))
+    for _ in range(2):
+        with pytest.raises(InvalidBatch):
+            source.peek(9)
+    assert source.position.offset == 2
