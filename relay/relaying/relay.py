@@ -55,7 +55,7 @@ class Relay:
         self.session: RelaySession | None = None
         """The membership that is going on."""
         self.began = asyncio.Event()
-        """Set once it is ready for the first time."""
+        """Set once it knows its rules, and joins its group where there is one."""
         self.names = RelayNames(settings.barnabas_relay_name)
         self._settings = settings
         self._surroundings = surroundings
@@ -82,7 +82,8 @@ class Relay:
     @property
     def is_ready(self) -> bool:
         """Whether it knows its rules, and is a member of its group where there is a rule."""
-        return self._is_loaded and (self.session is not None or not self._rules.active)
+        has_joined = not self._rules.active if self.session is None else self.session.is_member
+        return self._is_loaded and has_joined
 
     @property
     def suspended(self) -> dict[str, str]:

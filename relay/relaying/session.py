@@ -127,6 +127,11 @@ class RelaySession:
         )
 
     @property
+    def is_member(self) -> bool:
+        """Whether the process is a member of the group."""
+        return self._member.membership.generation_id >= 0
+
+    @property
     def waiting_count(self) -> int:
         """How many records wait in the source partitions of this process."""
         return sum(each.index.count for each in self._sources.values())
