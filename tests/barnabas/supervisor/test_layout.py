@@ -11,6 +11,7 @@ from barnabas.supervisor.layout import FreePort, Layout, layout_of_many, layout_
 from broker.composition import listener_plans
 from config.broker import BrokerSettings
 from config.errors import ConfigError
+from runtime.network.transport import Address
 
 DATA = {"log.dirs": "/a,/b"}
 ZOOKEEPER = {"zookeeper.connect": "zk:2181/x"}
@@ -153,6 +154,17 @@ def test_a_port_for_two_is_refused_with_the_names_of_both(given: dict[str, str],
     with pytest.raises(ConfigError) as refused:
         laid_out(given)
     assert line in str(refused.value)
+
+
+def test_processes_beside_the_brokers_have_ports_of_their_own() -> None:
+    both = {"barnabas.web.enable": "true", "barnabas.relay.enable": "true"}
+    places = {each.name: each.address for each in laid_out(both | {"barnabas.relay.metrics.port": "0"}).companions}
+    assert places == {"relay": Address("localhost", 30_000), "web": Address("127.0.0.1", 8082)}
+    assert {each.name: each.address for each in laid_out(both).companions}["relay"] is None
+    with pytest.raises(
+        ConfigError, match=r"broker 1 .* and the relay process \(barnabas.relay.metrics.port\) would both"
+    ):
+        laid_out(both | {"barnabas.relay.metrics.port": "9093"})
 
 
 def test_one_ipv4_and_one_ipv6_address_may_share_ports() -> None:
