@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import methodcaller
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -38,6 +39,8 @@ _PRODUCER: Final = {"partitioner": "murmur2_random", "enable.idempotence": True,
 _NO_MEMBER: Final = (KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS,
                      KafkaError.FENCED_INSTANCE_ID, KafkaError._ASSIGNMENT_LOST)  # fmt: skip  # noqa: SLF001
 """The partitions are somebody else's by now."""
+_headers = methodcaller("headers")
+"""Unlike `message.headers()`, it always looks whether the library has set an error: what it returns then is no list."""
 logger = logging.getLogger("barnabas.retry")
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -298,7 +301,7 @@ class ReceivedMessage:
         self.has_unreadable_headers = False
         """Whether the client library could not give them, because the name of one is no UTF-8."""
         try:
-            self.headers += message.headers() or ()
+            self.headers += _headers(message) or ()
         except (UnicodeDecodeError, SystemError):
             self.has_unreadable_headers = True
         letter = read(self.headers)

@@ -189,6 +189,7 @@ def test_nothing_is_committed_while_a_failed_message_has_no_place(
 
 
 def test_headers_that_the_library_cannot_read_are_lost_and_the_reason_says_so(topics: Topics) -> None:
+    topics.put(*["a"] * 100, headers=[("trace", b"1")])  # Python has its short way to call by then, which checks less
     record = Record(0, 1_700_000_000_000, b"k", b"bad", [("badX", b"1")])
     batch = bytearray(encode_batch([record]).replace(b"badX", b"\xff\xfe\x1bX"))
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
@@ -197,7 +198,7 @@ def test_headers_that_the_library_cannot_read_are_lost_and_the_reason_says_so(to
     with closing(Wire(host, int(port))) as wire:
         answer = wire.ask(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), 7)
     assert answer.responses[0].partition_responses[0].error_code == 0
-    assert run(topics.retries(), topics.out, 1) == [b"bad"]
+    assert run(topics.retries(), topics.out, 101)[-1] == b"bad"
     [(value, headers)] = topics.content(topics.retry)
     assert value == b"bad"
     assert headers["barnabas-reason"] == b"LookupError: no bad (its headers are lost: the name of one is no UTF-8)"
