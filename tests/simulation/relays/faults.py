@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from protocol.messages.produce import ProduceRequest
+from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.simulation.faults import FaultKinds, draw_faults
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.relays.world import RelayWorld
 
 KEEPER_S = 0.5
+TRAP_S, LOOK_S = 5.0, 0.05
 HOUR_MS = 3_600_000
 CLOCK_STEPS_MS = (-HOUR_MS, -2_000, -300, 300, 2_000, HOUR_MS)
 
@@ -26,6 +29,7 @@ class RelayFaults:
             (2, self._kill_all_relays),
             (3, self._restart_relay),
             (4, self._pause_relay),
+            (5, self._pause_relay_in_transaction),
             (4, self._cut_relay_off),
             (3, self._set_relay_clock),
             (2, self._rebalance_storm),
@@ -85,6 +89,22 @@ class RelayFaults:
         for machine in victims:
             machine.pause()
             await asyncio.sleep(self._world.random.choice((0.3, 3.0, 9.0, 14.0)))
+            machine.resume()
+        self._release(victims)
+
+    async def _pause_relay_in_transaction(self) -> None:
+        """Between its records and its offsets, or between its offsets and its commit: longer than its session, mostly, and
+        shorter than its transaction may last."""
+        victims, rng = self._take(), self._world.random
+        for machine in victims:
+            machine.pause_after(rng.choice((ProduceRequest, TxnOffsetCommitRequest)))
+            for _ in range(round(TRAP_S / LOOK_S)):
+                await asyncio.sleep(LOOK_S)
+                if machine.is_paused:
+                    self._world.count("relays that stood still in a transaction")
+                    await asyncio.sleep(rng.choice((4.5, 6.5, 9.0)))
+                    break
+            machine.pause_after(None)
             machine.resume()
         self._release(victims)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from config.relay import RelaySettings
 from protocol.errors import KafkaError
+from protocol.schema import Request
 from relay.relaying.relay import Relay
 from relay.surroundings import RelaySurroundings
 from tests.simulation.clients.observed import ObservedCluster
@@ -34,6 +35,7 @@ class RelayMachine:
         self.starts_count = 0
         self._world = world
         self._process: Process | None = None
+        self._wire: RelayWire | None = None
         self._relay: Relay | None = None
         self._over = asyncio.Event()
         self._peaks: list[tuple[float, int]] = []  # (when the clock was set back, what it had shown)
@@ -54,7 +56,7 @@ class RelayMachine:
         process = self._process = Process(world.loop, f"{self.name}.{self.starts_count}")
         world.loop.note(f"start {process.name}")
         self._over.clear()
-        wire = RelayWire(world, self, Life(process.name, world.loop.time()))
+        wire = self._wire = RelayWire(world, self, Life(process.name, world.loop.time()))
         settings = RelaySettings(world.relay_plan.settings)
         with process.entered():
             self._relay = Relay(
@@ -112,6 +114,15 @@ class RelayMachine:
         if self._process is not None:
             self._world.loop.note(f"pause {self.name}")
             self._process.pause()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._process is not None and self._process.is_paused
+
+    def pause_after(self, kind: type[Request] | None) -> None:
+        """Stand still behind the next answer to such a request, in the middle of a transaction; None: behind none."""
+        if self._wire is not None:
+            self._wire.pauses_after = kind
 
     def resume(self) -> None:
         if self._process is not None and self._process.is_paused:

@@ -89,6 +89,8 @@ def plan_relay(rng: Random) -> RelayPlan:
         "barnabas.relay.name": RELAY,
         "barnabas.relay.partitions": str(RELAY_PARTITIONS),
         "barnabas.relay.target.timeout.ms": str(TARGET_TIMEOUT_MS),
+        "barnabas.relay.session.timeout.ms": str(rng.choice((3_000, 3_000, 6_000))),
+        "barnabas.relay.transaction.timeout.ms": str(rng.choice((5_000, 10_000, 20_000))),
     }
     cluster = replace(plan, topics=topics, settings={**plan.settings, "transaction.state.log.min.isr": "2"})
     return RelayPlan(cluster, rules, rng.choice((2, 2, 3)), settings)

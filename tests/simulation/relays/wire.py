@@ -32,6 +32,8 @@ class RelayWire:
         self._life = life
         self._outputs = set(world.relay_plan.outputs)
         self._positions: dict[str, dict[TopicPartition, int]] = {}  # by transactional id, of its transaction
+        self.pauses_after: type[Request] | None = None
+        """The machine is to stand still behind the next answer to such a request."""
 
     def sending(self, broker_id: int, request: Request) -> object:
         if isinstance(request, ProduceRequest):
@@ -54,6 +56,9 @@ class RelayWire:
     def answered(self, broker_id: int, request: Request, response: Response, then: Any) -> None:
         if any(error_codes(response)):
             return
+        if type(request) is self.pauses_after and self._is_in_transaction(request):
+            self.pauses_after = None
+            self._world.loop.outside(self._machine.pause)
         match request:
             case TxnOffsetCommitRequest():
                 pending = self._positions.setdefault(request.transactional_id, {})
@@ -66,6 +71,10 @@ class RelayWire:
                 if request.committed:
                     for key, position in positions.items():
                         self._world.known.taken.setdefault(key, []).append((self._world.loop.time(), position))
+
+    @staticmethod
+    def _is_in_transaction(request: Request) -> bool:
+        return not isinstance(request, ProduceRequest) or request.transactional_id is not None
 
 
 def _records(content: bytes) -> Iterator[Record]:
