@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from client.committing import GroupMembership
-from client.event_loop import whole_log
+from client.event_loop import member_offsets, whole_log
 from client.event_loop.producer import AsyncProducer
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from relay.relaying import cleanup, session
@@ -83,12 +83,13 @@ def _abort_forgotten(patches: Patches) -> None:
 
 def _unstable_offsets_believed(patches: Patches) -> None:
     def hurry(original: Any) -> Any:
-        def __init__(self: OffsetFetchRequest, *args: Any, **fields: Any) -> None:
-            original(self, *args, **{**fields, "require_stable": False})
+        def request(**fields: Any) -> OffsetFetchRequest:
+            made: OffsetFetchRequest = original(**{**fields, "require_stable": False})
+            return made
 
-        return __init__
+        return request
 
-    patches.replace(OffsetFetchRequest, "__init__", hurry)
+    patches.replace(member_offsets, "OffsetFetchRequest", hurry)
 
 
 def _log_not_read_to_its_end(patches: Patches) -> None:

@@ -9,8 +9,10 @@ A history ends with the first broken promise. All time is virtual.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from relay.relaying import session
 from tests.simulation.clients.admin import Admin
 from tests.simulation.cluster.faults import ClusterFaults
 from tests.simulation.cluster.history import PEACE_S, healed
@@ -35,6 +37,7 @@ QUIET_S = 90.0
 SETTLE_S = 90.0
 """In which everything that is due must have come, once nothing is wrong any more."""
 LOOK_S = 0.5
+CLEANUP_S = 4.0
 AFTERWARDS_S = 3.0
 """In which nothing may come twice."""
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -44,7 +47,19 @@ SOON_LATE_MS = 250
 
 def run(seed: int) -> Outcome:
     """The history of `seed`."""
-    return play(seed, RelayWorld, observing, _story)
+    with _frequent_cleanups():
+        return play(seed, RelayWorld, observing, _story)
+
+
+@contextmanager
+def _frequent_cleanups() -> Iterator[None]:
+    """A history is short, and its rules change often: buckets are cleaned up all the same."""
+    before = session.CLEANUP_S
+    session.CLEANUP_S = CLEANUP_S  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        session.CLEANUP_S = before  # type: ignore[misc]
 
 
 def _clients(world: RelayWorld) -> list[Client]:
