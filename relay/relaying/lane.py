@@ -443,8 +443,6 @@ def _by_partition(sends: list[Outgoing]) -> list[list[Outgoing]]:
 
 def _offsets(works: list[SourceWork]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {
-        work.source.key: OffsetAndMetadata(
-            work.position.offset, work.position.leader_epoch, needs_text(work.source.needs)
-        )
+        work.source.key: OffsetAndMetadata(work.position.offset, work.position.leader_epoch, needs_text(work.needs))
         for work in works
     }

@@ -26,8 +26,9 @@ from relay.relaying.decisions import (
     decide,
     tier_for,
 )
+from relay.relaying.needs import BucketNeeds
 from relay.rules.rule import Partitioner, RuleKind
-from relay.waiting.entries import SOURCE, WaitingEntry, id_hash, place_of, tier_of
+from relay.waiting.entries import SOURCE, WaitingEntry, id_hash, offset_of, place_of, tier_of
 from relay.waiting.index_records import EntryOutcome, done_record, position_record, taken_record
 
 if TYPE_CHECKING:
@@ -167,6 +168,16 @@ class SourceWork:
             self._records.append(done_record(*source.key, sequence, done, self.now_ms))
         self._records.append(position_record(*source.key, self.position.offset, self.position.leader_epoch))
         return self._records
+
+    @property
+    def needs(self) -> BucketNeeds:
+        """What is needed of the buckets once the transaction is committed, when the places of all copies are known: what
+        waits now, and the copies."""
+        needs = self.source.needs
+        lowest = dict(needs.lowest)
+        for each in self.copies:
+            lowest[each.tier] = min(lowest.get(each.tier, offset_of(each.place)), offset_of(each.place))
+        return BucketNeeds(needs.log_partitions, lowest)
 
     def committed(self) -> None:
         """The transaction is committed: the index and the position follow."""

@@ -167,3 +167,13 @@ def test_the_partition_is_that_of_the_key_or_of_the_source() -> None:
     assert set(found[Partitioner.SAME]) == {0}
     assert found[Partitioner.MURMUR2] != found[Partitioner.CRC32]
     assert set(found[Partitioner.MURMUR2]) == {0, 1}
+
+
+def test_a_transaction_needs_the_copies_that_it_makes() -> None:
+    source = source_of()
+    feed(source, [due(NOW_MS + 120_000, b"a"), due(NOW_MS + 180_000, b"b")])
+    work = plan(source, Contents(), NOW_MS, TERMS)
+    for at, each in enumerate(work.copies):
+        work.copied(each.record.offset, 7 + at)
+    assert source.needs.lowest == {}
+    assert work.needs.lowest == {1: 7}
