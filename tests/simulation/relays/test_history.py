@@ -13,7 +13,7 @@ from tests.simulation.relays.coverage import MINIMUMS
 
 @pytest.mark.timeout(600)
 def test_histories_hold() -> None:
-    ran = simulation("--relay", "--seeds", "2")
+    ran = simulation("--relay", "--first", "100", "--seeds", "2")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
