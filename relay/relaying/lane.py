@@ -236,13 +236,17 @@ class Lane:
     # --- a transaction ---
 
     async def _transact(self, works: list[SourceWork]) -> None:
+        membership = self._parts.membership()
+        if membership.generation_id < 0:  # out of the group: without a generation nothing would fence what is committed
+            self._failures += 1
+            return
         sent = _Sent()
         try:
             producer = await self._ready_producer()
             producer.begin()
             try:
                 await self._send(producer, works, sent)
-                await producer.send_offsets(self._parts.membership(), _offsets(works))
+                await producer.send_offsets(membership, _offsets(works))
                 sent.check()
                 await producer.commit()
             except FatalError:
