@@ -11,7 +11,7 @@ Source: KIP-447.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from client.admin.brokers import checked
 from client.admin.offsets import offsets
@@ -35,14 +35,6 @@ if TYPE_CHECKING:
     from runtime.randomness import Randomness
 
 
-class KeptIndex(NamedTuple):
-    """The index of a source partition that this process had, and up to where the log was read for it. What this process has
-    written itself since then is read again, which changes nothing."""
-
-    waiting: WaitingIndex
-    log_offset: int
-
-
 async def load(
     cluster: AsyncClusterClient,
     member: GroupMember,
@@ -50,33 +42,28 @@ async def load(
     rules: Mapping[str, Rule],
     keys: list[TopicPartition],
     ids: DeliveredIds,
-    kept: Mapping[TopicPartition, KeptIndex],
     randomness: Randomness,
 ) -> list[SourcePartition]:
-    """Return the state of source partitions that were assigned; for those of which `kept` has the index, from where that was
-    read last. Raises KafkaError, OSError, IndexRecordError, ValueError."""
+    """Return the state of source partitions that were assigned. Raises KafkaError, OSError, IndexRecordError, ValueError."""
     committed = await member.committed(keys)
     count = await cluster.partition_count(names.log)
-    read = {key: kept.get(key) or KeptIndex(WaitingIndex(*key, ids), 0) for key in keys}
-    by_prefix = {f"{topic}:{partition}:".encode(): read[topic, partition] for topic, partition in keys}
+    indexes = {key: WaitingIndex(*key, ids) for key in keys}
+    by_prefix = {f"{topic}:{partition}:".encode(): indexes[topic, partition] for topic, partition in keys}
 
     def take(records: list[ReadRecord]) -> None:
         for each in records:
             key = each.record.key
-            found = None if key is None else by_prefix.get(_prefix(key))
-            if found is not None and key is not None and each.record.offset >= found.log_offset:
-                found.waiting.replay(key, each.record.value)
+            index = None if key is None else by_prefix.get(_prefix(key))
+            if index is not None and key is not None:
+                index.replay(key, each.record.value)
 
     counts = {key: needs_of(each.metadata).log_partitions or count for key, each in committed.items()}
-    logs = {key: (names.log, log_partition(key, counts.get(key, count))) for key in keys}
-    starts: dict[TopicPartition, int | None] = {}
-    for key, log in sorted(logs.items()):
-        starts[log] = min(read[key].log_offset, starts.get(log) or read[key].log_offset)
-    log_ends = await read_whole(cluster, randomness, starts, take)
+    logs = {(names.log, log_partition(key, counts.get(key, count))) for key in keys}
+    await read_whole(cluster, randomness, dict.fromkeys(sorted(logs)), take)
     forgotten = {
         key: OffsetAndMetadata(*position)
         for key in keys
-        if key not in committed and (position := read[key].waiting.position) is not None
+        if key not in committed and (position := indexes[key].position) is not None
     }
     positions = committed | forgotten
     fresh = [key for key in keys if key not in positions]
@@ -85,9 +72,7 @@ async def load(
     sources = []
     for key in keys:
         start = positions.get(key) or OffsetAndMetadata(begins[key])
-        index = read[key].waiting
-        source = SourcePartition(key, rules[key[0]], index, counts.get(key, count), start, ends[key])
-        source.log_offset = log_ends[logs[key]]
+        source = SourcePartition(key, rules[key[0]], indexes[key], counts.get(key, count), start, ends[key])
         source.must_commit = key in forgotten
         sources.append(source)
     return sources

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from client.event_loop.cluster_client import AsyncClusterClient
     from config.relay import RelaySettings
-    from protocol.topic_partition import TopicPartition
-    from relay.relaying.loading import KeptIndex
     from relay.surroundings import RelaySurroundings
 
 INSTANCE_BYTES: Final = 8
@@ -127,8 +125,6 @@ class Relay:
     async def _sessions(self, tasks: TaskScope) -> None:
         """Have one session after the other, with the rules that hold."""
         failures = 0
-        ids = self._delivered_ids()
-        kept: dict[TopicPartition, KeptIndex] = {}
         instance = self._surroundings.randomness.randbytes(INSTANCE_BYTES).hex()
         while not self._is_stopping.is_set():
             self._rules.changed.clear()
@@ -145,8 +141,7 @@ class Relay:
                 self._surroundings,
                 self._open_cluster,
                 self.figures,
-                ids,
-                kept,
+                self._delivered_ids(),
                 instance,
             )
             self.began.set()

@@ -1,7 +1,7 @@
 """One membership of a relay's group, for one set of rules: source partitions come and go, lanes bring their records.
 
 A session ends when the rules have other sources, the process stops, or it is unknown what was committed; the next one begins
-from the logs. What is carried over in memory is what was read of the relay's log, to be read on from there.
+from the logs. Nothing is carried over in memory.
 
 Rules: a source partition is read, and its transactions are done, between `assigned` and `revoked` alone; a revocation waits for
 the transaction that is under way. The application's poll of the group is the reading loop: a process whose loop hangs leaves.
@@ -25,7 +25,7 @@ from protocol.records.invalid import InvalidBatch
 from relay.relaying.cleanup import delete_unneeded
 from relay.relaying.contents import Contents
 from relay.relaying.lane import Lane, LaneParts
-from relay.relaying.loading import KeptIndex, load
+from relay.relaying.loading import load
 from relay.relaying.reading_ahead import ReadingAhead
 from relay.relaying.trouble import Trouble
 from runtime.tasks import TaskScope
@@ -59,8 +59,7 @@ logger = logging.getLogger(__name__)
 
 class RelaySession:
     """`open_cluster` opens a client with its own connections, which the session closes. `instance` is a name that no other
-    process has. `ids` are those of what was delivered lately. `kept` has the indexes of partitions that were given up, until
-    the next assignment: mostly the same process gets them again, and reads what is new of the log alone."""
+    process has. `ids` are those of what was delivered lately."""
 
     def __init__(
         self,
@@ -72,7 +71,6 @@ class RelaySession:
         open_cluster: Callable[[str], AsyncClusterClient],
         figures: RelayFigures,
         ids: DeliveredIds,
-        kept: dict[TopicPartition, KeptIndex],
         instance: str,
     ) -> None:
         self.rules = dict(rules)
@@ -85,7 +83,6 @@ class RelaySession:
         self._open_cluster = open_cluster
         self._figures = figures
         self._ids = ids
-        self._kept = kept
         self._instance = instance
         self._has_ended = asyncio.Event()
         self._clusters: list[AsyncClusterClient] = []
@@ -203,8 +200,6 @@ class RelaySession:
     # --- the group's listener ---
 
     async def assigned(self, partitions: list[TopicPartition]) -> None:
-        for key in self._kept.keys() - set(partitions):
-            del self._kept[key]
         for topic in {topic for topic, _ in partitions}:
             keys = [key for key in partitions if key[0] == topic]
             task = self._tasks.spawn(self._load(keys), name=f"loading {topic}")
@@ -229,9 +224,7 @@ class RelaySession:
         for key in partitions:
             self._unread.pop(key, None)
             self._contents.drop_source(key)
-            source = self._sources.pop(key, None)
-            if source is not None:
-                self._kept[key] = KeptIndex(source.index, source.log_offset)
+            self._sources.pop(key, None)
 
     async def _load(self, keys: list[TopicPartition]) -> None:
         """Take source partitions over; again while the cluster does not answer."""
@@ -245,7 +238,6 @@ class RelaySession:
                     self.rules,
                     keys,
                     self._ids,
-                    self._kept,
                     self._surroundings.randomness,
                 )
                 break
@@ -254,7 +246,6 @@ class RelaySession:
                 logger.warning("source partitions cannot be taken over yet: topic=%s reason=%s", keys[0][0], error)
                 await asyncio.sleep(BACKOFF.pause_ms(failures, self._surroundings.randomness) / 1000)
         for source in loaded:
-            self._kept.pop(source.key, None)
             self._sources[source.key] = source
             self._lane_of(source).add(source)
         self._reader.assign({source.key: source.position for source in loaded})

@@ -50,8 +50,6 @@ class SourcePartition:
         self.position = position
         self.refused: dict[int, str] = {}
         """Places of records that the target does not take, with the reason."""
-        self.log_offset = 0
-        """Up to where the relay's log was read for the index."""
         self.must_commit = False
         """Whether the group has forgotten the offset, which the relay's log still has."""
         self.turn = 0

@@ -8,11 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from barnabas import EmbeddedBroker
-from protocol.topic_partition import TopicPartition
-from relay.relaying import loading
 from relay.rules.rule import Rule, RuleKind
-from relay.waiting.delivered_ids import DeliveredIds
-from relay.waiting.index import WaitingIndex
 from tests.relay.running import FEW, relay_client, running_relay, until, wall_ms
 
 
@@ -59,38 +55,6 @@ async def test_a_changed_rule_counts_for_what_waits_already_and_nothing_begins_a
         assert [each.record.value for each in found] == [b"comes", b"waits"]
         assert relay.session is session
         assert await client.count("changed-out") == 0
-
-
-async def test_an_index_that_was_read_is_read_on_after_a_rebalance(
-    servers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[TopicPartition] = []
-
-    class CountedIndex(WaitingIndex):
-        def __init__(self, topic: str, partition: int, ids: DeliveredIds | None = None) -> None:
-            super().__init__(topic, partition, ids)
-            made.append((topic, partition))
-
-    monkeypatch.setattr(loading, "WaitingIndex", CountedIndex)
-    settings = {**FEW, "barnabas.relay.name": "kept"}
-    async with relay_client(servers) as client, running_relay(servers, settings) as relay:
-        await client.create("kept-in", "kept-out", "other-in", "other-out")
-        await client.rule(Rule("kept-in", RuleKind.DELAY, "kept-out"), relay)
-        due_ms = wall_ms() + 4_000
-        for number in range(20):
-            later_ms = due_ms if number % 2 else 0
-            await client.send("kept-in", b"%d" % number, headers=[("barnabas-deliver-at", b"%d" % later_ms)])
-        await until(lambda: relay.figures.taken_in == 20)
-        await client.rule(Rule("other-in", RuleKind.DELAY, "other-out"), relay)  # another session
-        await until(lambda: relay.session is not None and len(relay.session.sources) == 2)
-        assert relay.session is not None
-        assert relay.session.waiting_count <= 10
-        found = [int(each.record.value or b"") for each in await client.read("kept-out", 20)]
-        assert found == [*range(0, 20, 2), *range(1, 20, 2)]
-        await client.send("other-in", b"other")
-        await client.read("other-out", 1)
-        assert made == [("kept-in", 0), ("other-in", 0)]
-        assert relay.figures.taken_in == 21
 
 
 async def test_rules_of_other_sources_come_and_go_while_records_wait(servers: str) -> None:
