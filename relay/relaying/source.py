@@ -98,12 +98,17 @@ class SourcePartition:
         return self._fetched_bytes > MAX_FETCHED_BYTES
 
     def fetched(self, batches: FetchedBatches) -> int:
-        """Take what was read; return how many records were deleted before they could be read."""
-        lost = max(batches.start - self.read_position.offset, 0)
-        self._fetched.append(batches)
+        """Take what was read; return how many records were deleted before they could be read.
+
+        A reader goes back where a leader says that its log parts from what was read. What was taken in stays: it is not taken
+        in again."""
+        before = self.read_position
+        lost = max(batches.start - before.offset, 0)
+        self._fetched.append(batches._replace(start=max(batches.start, before.offset)))
         self._fetched_bytes += len(batches.buffer)
-        epoch = batches.batches[-1][1].partition_leader_epoch if batches.batches else self.read_position.leader_epoch
-        self.read_position = OffsetAndMetadata(batches.next_offset, epoch)
+        if batches.next_offset >= before.offset:
+            epoch = batches.batches[-1][1].partition_leader_epoch if batches.batches else before.leader_epoch
+            self.read_position = OffsetAndMetadata(batches.next_offset, epoch)
         return lost
 
     def peek(self, count: int) -> tuple[list[Record], OffsetAndMetadata]:
@@ -130,7 +135,8 @@ class SourcePartition:
             one = fetched._replace(batches=[(at, header)], next_offset=header.last_offset + 1)
             self._records.extend(each.record for each in one.records(MAX_DECOMPRESSED_BYTES))
             self._decoded_count += 1
-            self._next = OffsetAndMetadata(max(one.next_offset, self._next.offset), header.partition_leader_epoch)
+            if one.next_offset > self._next.offset:
+                self._next = OffsetAndMetadata(one.next_offset, header.partition_leader_epoch)
         if self._decoded_count == len(fetched.batches):
             self._fetched.popleft()
             self._decoded_count = 0

@@ -42,6 +42,14 @@ def test_small_fetches_are_taken_together_and_large_ones_in_parts() -> None:
     assert not source.has_fetched
 
 
+def test_what_a_reader_that_goes_back_brings_again_is_not_taken_in_again() -> None:
+    rule = Rule(KEY[0], RuleKind.DELAY, "now")
+    source = SourcePartition(KEY, rule, WaitingIndex(*KEY), 1, OffsetAndMetadata(4, 2), 0)
+    for each in (fetch(0, 3), fetch(3, 3), fetch(6, 1)):
+        assert source.fetched(each) == 0
+    assert offsets(source.peek(9)) == ([4, 5, 6], 7, 1)
+
+
 def test_a_batch_that_cannot_be_decoded_stays_where_it_is() -> None:
     source = SourcePartition(
         KEY, Rule(KEY[0], RuleKind.DELAY, "now"), WaitingIndex(*KEY), 1, OffsetAndMetadata(0, 1), 0
