@@ -4,7 +4,8 @@ Rules: offsets are read when no transaction is open that may change them. After 
 the group has a new generation. Then the log is read to the end that it has, behind open transactions as well: what the former
 owner has committed cannot come later.
 The brokers forget offsets of a group that nobody was a member of for `offsets.retention.minutes`; the relay's log has the
-position of each source partition as well, and it is committed again.
+position of each source partition as well, and it is committed again. A source topic that was deleted and made again has another
+id: it is read from its beginning, and what waited in the deleted one is gone.
 Errors: KafkaError, OSError.
 Source: KIP-447.
 """
@@ -18,9 +19,11 @@ from client.admin.offsets import offsets
 from client.committing import OffsetAndMetadata
 from client.event_loop.whole_log import read_whole
 from protocol.messages.list_offsets import EARLIEST, LATEST
+from protocol.primitives import ZERO_UUID
 from relay.names import RelayNames, log_partition
 from relay.relaying.needs import needs_of
 from relay.relaying.source import SourcePartition
+from relay.waiting.entries import SOURCE, tier_of
 from relay.waiting.index import WaitingIndex
 
 if TYPE_CHECKING:
@@ -60,12 +63,19 @@ async def load(
     counts = {key: needs_of(each.metadata).log_partitions or count for key, each in committed.items()}
     logs = {(names.log, log_partition(key, counts.get(key, count))) for key in keys}
     await read_whole(cluster, randomness, dict.fromkeys(sorted(logs)), take)
-    forgotten = {
-        key: OffsetAndMetadata(*position)
-        for key in keys
-        if key not in committed and (position := indexes[key].position) is not None
-    }
-    positions = committed | forgotten
+    topics = await cluster.topics({topic for topic, _ in keys})
+    ids_now = {key: topics[key[0]].topic_id if key[0] in topics else ZERO_UUID for key in keys}
+    positions, renewed, forgotten = dict(committed), set(), set()
+    for key in keys:
+        position = indexes[key].position
+        if position is None:
+            continue
+        if ZERO_UUID not in (position.topic_id, ids_now[key]) and position.topic_id != ids_now[key]:
+            renewed.add(key)
+            positions.pop(key, None)
+        elif key not in committed:
+            forgotten.add(key)
+            positions[key] = OffsetAndMetadata(position.offset, position.leader_epoch)
     fresh = [key for key in keys if key not in positions]
     begins = checked(await cluster.run(offsets(dict.fromkeys(fresh, EARLIEST)))) if fresh else {}
     ends = checked(await cluster.run(offsets(dict.fromkeys(keys, LATEST), is_committed_only=True)))
@@ -73,7 +83,10 @@ async def load(
     for key in keys:
         start = positions.get(key) or OffsetAndMetadata(begins[key])
         source = SourcePartition(key, rules[key[0]], indexes[key], counts.get(key, count), start, ends[key])
-        source.must_commit = key in forgotten
+        source.must_commit = key in forgotten or key in renewed
+        source.topic_id = ids_now[key]
+        if key in renewed:
+            source.lost_places = [each.place for each in indexes[key].entries() if tier_of(each.place) == SOURCE]
         sources.append(source)
     return sources
 

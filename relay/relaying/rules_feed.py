@@ -74,6 +74,7 @@ class RulesFeed:
         self._check_interval_ms = check_interval_ms
         self._acls = acls
         self._table = RuleTable(names)
+        self._topic_ids: dict[str, bytes] = {}  # of sources
         self._checked_ms: int | None = None
         self._position = 0
 
@@ -141,6 +142,10 @@ class RulesFeed:
                 reason = f"its source cannot be read: {topic.message}"
             elif not _may_read(topic.topic_authorized_operations):
                 reason = "the relay may not read its source"
+            elif self._topic_ids.setdefault(source, topic.topic_id) != topic.topic_id:
+                # Only for a moment: what was read of the other topic is forgotten with the session.
+                reason = "its source was deleted and made again"
+                self._topic_ids[source] = topic.topic_id
             if reason is not None:
                 suspended[source] = reason
                 del active[source]

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from client.committing import OffsetAndMetadata
+from protocol.primitives import ZERO_UUID
 from protocol.records.invalid import InvalidBatch
 from relay.names import log_partition
 from relay.relaying.needs import BucketNeeds
@@ -50,6 +51,9 @@ class SourcePartition:
         self.position = position
         self.refused: dict[int, str] = {}
         """Places of records that the target does not take, with the reason."""
+        self.topic_id = ZERO_UUID
+        self.lost_places: list[int] = []
+        """Places of entries whose contents were in a topic of this name that was deleted."""
         self.must_commit = False
         """Whether the group has forgotten the offset, which the relay's log still has."""
         self.turn = 0

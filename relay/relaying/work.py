@@ -28,7 +28,7 @@ from relay.relaying.decisions import (
 )
 from relay.relaying.needs import BucketNeeds
 from relay.rules.rule import Partitioner, RuleKind
-from relay.waiting.entries import SOURCE, WaitingEntry, id_hash, offset_of, place_of, tier_of
+from relay.waiting.entries import NO_ID, SOURCE, WaitingEntry, id_hash, offset_of, place_of, tier_of
 from relay.waiting.index_records import EntryOutcome, done_record, position_record, taken_record
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ class SourceWork:
         if self._ended:
             done = [(place, outcome, id_) for place, (outcome, id_) in self._ended.items()]
             self._records.append(done_record(*source.key, sequence, done, self.now_ms))
-        self._records.append(position_record(*source.key, self.position.offset, self.position.leader_epoch))
+        self._records.append(
+            position_record(*source.key, self.position.offset, self.position.leader_epoch, source.topic_id)
+        )
         return self._records
 
     @property
@@ -185,6 +187,7 @@ class SourceWork:
         for key, value in self._records:
             source.index.replay(key, value)
         source.took(self._taken_count, self.position)
+        del source.lost_places[:RECORDS_MAX]
         for place in self._ended:
             source.refused.pop(place, None)
         if self.sends:
@@ -199,11 +202,19 @@ class SourceWork:
 
     def take_in(self, count: int) -> None:
         """Plan the next records of the source, at most `count`. Raises InvalidBatch."""
+        self._give_up_lost()
         records, self.position = self.source.peek(count)
         for record in records:
             self._take(record)
         self._taken_count = len(records)
         self.counts.taken_in = len(records)
+
+    def _give_up_lost(self) -> None:
+        """End entries whose contents went with a topic that was deleted, a bounded number at a time."""
+        for place in self.source.lost_places[:RECORDS_MAX]:
+            self._ended[place] = EntryOutcome.GONE, NO_ID
+            self.counts.gone += 1
+            self.reasons.append(GONE_REASON)
 
     def _take(self, record: Record) -> None:
         source, letter = self.source, read(record.headers)
@@ -279,7 +290,7 @@ class SourceWork:
         source = self.source
         is_caught_up = source.is_caught_up or self.position.offset >= source.end
         ready: list[_Ready] = []
-        has_more = source.is_held or not is_caught_up
+        has_more = source.is_held or not is_caught_up or bool(source.lost_places)
         if not has_more:
             due = source.index.take_due(self.now_ms, count)
             has_more = len(due) == count

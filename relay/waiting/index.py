@@ -30,6 +30,7 @@ from relay.waiting.index_records import (
     IndexKey,
     IndexRecordError,
     IndexRecordKind,
+    TakenPosition,
     TakenRun,
     parse_done,
     parse_key,
@@ -79,8 +80,8 @@ class WaitingIndex:
         self._last_sequence = -1
         self.count = 0
         """How many entries wait."""
-        self.position: tuple[int, int] | None = None
-        """Offset and leader epoch up to where the source partition was taken in; None when the log does not say."""
+        self.position: TakenPosition | None = None
+        """Up to where the source partition was taken in; None when the log does not say."""
         self._runs: dict[int, WaitingRun] = {}
         """By sequence. Of a run without an entry that waits only its sequence and done records are left, in `_gone`."""
         self._slots: list[WaitingRun | None] = [None]

@@ -11,7 +11,7 @@ IndexRecordError: nothing is guessed of an index.
 Values, all numbers little-endian; columns are those of `relay.waiting.columns`:
     taken      version u8 (0), flags u8, count u32, due column, place column, ids (u64 each, when flag 1 is set)
     done       version u8 (0), flags u8, count u32, time i64 (ms since the epoch), place column, outcomes (u8 each), ids
-    position   version u8 (0), offset i64, leader epoch i32
+    position   version u8 (0), offset i64, leader epoch i32, id of the topic (16 bytes, zero if it is not known)
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from enum import IntEnum, StrEnum
 from operator import itemgetter
 from typing import NamedTuple
 
+from protocol.primitives import ZERO_UUID
 from relay.waiting.columns import ColumnError, DueColumn, PlaceColumn, bytes_of, numbers_of
 from relay.waiting.entries import NO_ID, WaitingEntry
 
@@ -33,7 +34,7 @@ _VERSION = 0
 _HAS_IDS = 1
 _HEADER = struct.Struct("<BBI")
 _TIME = struct.Struct("<q")
-_POSITION = struct.Struct("<Bqi")
+_POSITION = struct.Struct("<Bqi16s")
 _ID_TYPE = "Q"
 
 
@@ -79,6 +80,15 @@ class TakenRun(NamedTuple):
     def entries(self) -> Iterator[WaitingEntry]:
         ids = self.ids or [NO_ID] * len(self.dues)
         return map(WaitingEntry, self.dues, self.places, ids)
+
+
+class TakenPosition(NamedTuple):
+    """Up to where a source partition was taken in. `topic_id` is that of the topic, zero where brokers do not tell it: a topic
+    with the same name and another id is another one."""
+
+    offset: int
+    leader_epoch: int
+    topic_id: bytes
 
 
 class DoneEntries(NamedTuple):
@@ -134,9 +144,11 @@ def done_record(
     return IndexKey(topic, partition, IndexRecordKind.DONE, sequence).to_bytes(), value
 
 
-def position_record(topic: str, partition: int, offset: int, leader_epoch: int) -> tuple[bytes, bytes]:
+def position_record(
+    topic: str, partition: int, offset: int, leader_epoch: int, topic_id: bytes = ZERO_UUID
+) -> tuple[bytes, bytes]:
     """Return key and value. `offset`: the next one that is taken in; `leader_epoch`: of the last one, -1 if it is not known."""
-    value = _POSITION.pack(_VERSION, offset, leader_epoch)
+    value = _POSITION.pack(_VERSION, offset, leader_epoch, topic_id)
     return IndexKey(topic, partition, IndexRecordKind.POSITION, 0).to_bytes(), value
 
 
@@ -184,14 +196,14 @@ def parse_done(value: bytes) -> DoneEntries:
     return DoneEntries(now_ms, places, outcomes, ids)
 
 
-def parse_position(value: bytes) -> tuple[int, int]:
+def parse_position(value: bytes) -> TakenPosition:
     """Return offset and leader epoch. Raises: IndexRecordError."""
     if len(value) != _POSITION.size:
         raise IndexRecordError(f"not a position: {len(value)} bytes")
-    version, offset, leader_epoch = _POSITION.unpack(value)
+    version, offset, leader_epoch, topic_id = _POSITION.unpack(value)
     if version != _VERSION or offset < 0 or leader_epoch < -1:
         raise IndexRecordError(f"not a position: version {version}, offset {offset}, leader epoch {leader_epoch}")
-    return offset, leader_epoch
+    return TakenPosition(offset, leader_epoch, topic_id)
 
 
 def _parse_header(value: bytes) -> tuple[int, bool]:

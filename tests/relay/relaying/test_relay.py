@@ -247,3 +247,20 @@ async def test_offsets_that_the_brokers_forgot_are_in_the_log(servers: str) -> N
             assert relay.figures.taken_in == 0
         [(key, committed)] = (await client.cluster.run(groups.stable_offsets("forgotten"))).items()
         assert (key, committed.offset) == (("forgotten-in", 0), 2)
+
+
+async def test_a_source_that_is_made_again_is_another_one(servers: str) -> None:
+    async with relay_client(servers) as client, running_relay(servers, settings_of("again")) as relay:
+        await client.create("again-in", "again-out")
+        await client.rule(Rule("again-in", RuleKind.DELAY, "again-out"), relay)
+        await client.send("again-in", b"delivered")
+        await client.read("again-out", 1)
+        near = [("barnabas-deliver-at", b"%d" % (wall_ms() + 900))]
+        await client.send("again-in", b"goes with its topic", headers=near)
+        await until(lambda: relay.figures.taken_in == 2)
+        await client.delete("again-in")
+        await client.create("again-in")
+        for number in range(2):  # not behind the position of the former topic, which is read until the other is noticed
+            await client.send("again-in", b"%d" % number, headers=at(wall_ms() + 4_000))
+        found = [each.record.value for each in await client.read("again-out", 3)]
+        assert found == [b"delivered", b"0", b"1"]

@@ -128,7 +128,7 @@ def test_the_position_is_the_last_that_was_written() -> None:
     for key, value in [*records, (records[0][0], None)]:
         index.replay(key, value)
         positions.append(index.position)
-    assert positions == [None, (7, 3), (9, 3), None]
+    assert [each and each[:2] for each in positions] == [None, (7, 3), (9, 3), None]
     assert index.next_sequence() == 0
 
 

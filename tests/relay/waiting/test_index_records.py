@@ -46,12 +46,14 @@ def test_done_entries_read_back(rows: list[tuple[int, EntryOutcome, int]], now_m
 
 
 def test_a_position_reads_back() -> None:
-    key, value = position_record("later", 5, 1 << 50, -1)
+    key, value = position_record("later", 5, 1 << 50, -1, bytes(range(16)))
     assert parse_key(key) == IndexKey("later", 5, IndexRecordKind.POSITION, 0)
-    assert parse_position(value) == (1 << 50, -1)
+    assert parse_position(value) == (1 << 50, -1, bytes(range(16)))
 
 
-@pytest.mark.parametrize("value", [b"", b"\1" + bytes(12), b"\0" + bytes(7) + b"\xff" + bytes(4), bytes(14)])
+@pytest.mark.parametrize(
+    "value", [b"", b"\1" + bytes(28), b"\0" + bytes(7) + b"\xff" + bytes(20), bytes(28), bytes(30)]
+)
 def test_what_is_no_position_is_refused(value: bytes) -> None:
     with pytest.raises(IndexRecordError, match="not a position"):
         parse_position(value)
