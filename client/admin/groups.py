@@ -31,7 +31,12 @@ from protocol.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from protocol.primitives import DecodeError
 from protocol.stored.consumer_protocol import ConsumerProtocolAssignment
 from protocol.stored.stored import VERSION_BYTES, stored_version
@@ -199,16 +204,28 @@ def _committed(groups: Collection[str]) -> Steps[dict[str, dict[TopicPartition, 
     return (yield from rows_of(groups, located(KeyKind.GROUP), request_of, read))
 
 
-def stable_offsets(group: str) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
+def stable_offsets(
+    group: str, keys: Collection[TopicPartition] | None = None
+) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
     """Return what a group has committed, with the texts beside the offsets, when no transaction is open that may change one.
-    Raises KafkaError: UNSTABLE_OFFSET_COMMIT while there is one."""
+    Among all (`keys` is None) brokers do not count partitions that have no offset yet, of which the first one is in such a
+    transaction: these must be named. Raises KafkaError: UNSTABLE_OFFSET_COMMIT while there is one."""
+    named = None if keys is None else by_topic(keys)
 
     def request_of(some: list[str]) -> ByVersion:
         def in_version(version: int) -> OffsetFetchRequest:
             if version >= _FIRST_OF_SEVERAL_GROUPS:
-                asked = OffsetFetchRequestGroup(group_id=some[0], topics=None)
+                of_group = None
+                if named is not None:
+                    of_group = [
+                        OffsetFetchRequestTopics(name=name, partition_indexes=each) for name, each in named.items()
+                    ]
+                asked = OffsetFetchRequestGroup(group_id=some[0], topics=of_group)
                 return OffsetFetchRequest(groups=[asked], require_stable=True)
-            return OffsetFetchRequest(group_id=some[0], topics=None, require_stable=True)
+            topics = None
+            if named is not None:
+                topics = [OffsetFetchRequestTopic(name=name, partition_indexes=each) for name, each in named.items()]
+            return OffsetFetchRequest(group_id=some[0], topics=topics, require_stable=True)
 
         return ByVersion(OffsetFetchRequest, in_version)
 

@@ -353,12 +353,16 @@ class RelaySession:
     async def _clean_up(self) -> None:
         """Delete what nobody needs of the buckets that this process's sources have copies in."""
         renewed_s = asyncio.get_running_loop().time()
+        bounds: dict[TopicPartition, int] = {}
         while True:
             await asyncio.sleep(CLEANUP_S)
             partitions = {source.log_partition for source in self._sources.values()}
             try:
                 count = await self._group_cluster.partition_count(self._names.log)
-                await self._group_cluster.run(delete_unneeded(self._names, partitions, count))
+                known = self._terms.partitions
+                sources = [(topic, each) for topic in self.rules for each in range(known.get(topic, 0))]
+                work = delete_unneeded(self._names, partitions, count, sources, bounds)
+                bounds = await self._group_cluster.run(work)
                 if asyncio.get_running_loop().time() - renewed_s >= RENEWAL_S:
                     await self._renew_offsets()
                     renewed_s = asyncio.get_running_loop().time()

@@ -27,6 +27,12 @@ class CommittedReader:
         self._world = world
         self._line = world.line(name)
         self._positions = dict.fromkeys(keys, 0)
+        self._hidden: set[TopicPartition] = set()
+
+    @property
+    def has_open_transactions(self) -> bool:
+        """Whether open transactions hid records when the partitions were last read."""
+        return bool(self._hidden)
 
     async def advance(self) -> None:
         """Read all that is stable now."""
@@ -61,4 +67,5 @@ class CommittedReader:
                 assert each.record is not None
                 self.found[key].append(Stored(*key, each.record))
         self._positions[key] = max(self._positions[key], next_offset)
+        (self._hidden.add if answer.last_stable_offset < answer.high_watermark else self._hidden.discard)(key)
         return self._positions[key] < answer.last_stable_offset
