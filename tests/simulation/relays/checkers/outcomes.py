@@ -123,7 +123,7 @@ class Outcomes:
                 self._expect_result(
                     each, rule, {TOO_LATE} if was_delivered and not self.forgets else {TOO_LATE, UNKNOWN}
                 )
-            elif not was_delivered or (self.forgets and each.value in self.delivered):
+            elif not was_delivered or (self.forgets and (each.value in self.delivered or self._began_anew(each, rule))):
                 waits = each
             else:
                 self._met("too late")
@@ -132,6 +132,11 @@ class Outcomes:
                     self.wrong.append(f"delivered though one with its id was delivered before: {each}")
         if waits is not None:
             self._alone(waits, rule)
+
+    def _began_anew(self, source: Stored, rule: PlannedRule) -> bool:
+        """Whether the delivery of one with its id was forgotten: nobody was told that it came too late."""
+        told = self.results.get((source.topic, source.partition, source.offset), [])
+        return rule.results is not None and TOO_LATE not in told
 
     def _withdrawn(self, by: Stored, rule: PlannedRule) -> None:
         """The one that waited was not delivered, as `by` came behind it."""
