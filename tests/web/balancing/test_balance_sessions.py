@@ -19,7 +19,7 @@ OWN = {"sasl.username": "alice", "sasl.password": USERS["alice"]}
 async def test_a_logout_takes_back_what_is_moving() -> None:
     with EmbeddedBroker({"large": 2}, TOKENS, brokers=2, security="sasl_plaintext", users=USERS) as broker:
         producer = Producer({**broker.client_settings("alice"), "bootstrap.servers": broker.bootstrap_servers})
-        for number in range(200):
+        for number in range(1_000):  # more than a follower fetches before its throttle counts
             producer.produce("large", os.urandom(10_000), partition=number % 2)
         assert producer.flush(TIMEOUT_S) == 0
         async with app_client(broker.bootstrap_servers, {**SETTINGS, **OWN}) as client:
