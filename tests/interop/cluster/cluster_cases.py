@@ -64,6 +64,7 @@ from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRe
 from protocol.messages.update_metadata import UpdateMetadataRequest
 from protocol.primitives import ZERO_UUID
 from tests.differential.batches import batch
+from tests.differential.cases.configs import without_own_settings
 from tests.interop.cluster.cluster_play import ASSIGNMENT, Run, case
 from tests.oracle.admin import ask
 
@@ -118,35 +119,37 @@ def create_request(name: str, partitions: int = 1, replicas: int = 3, **more: An
 
 @case(CreateTopicsRequest, "2+")
 def _with_three_replicas(run: Run) -> None:
-    run.ask(create_request(run.topic, 3, 3))
+    run.ask(create_request(run.topic, 3, 3), pick=without_own_settings)
 
 
 @case(CreateTopicsRequest, "4+")
 def _with_default_partitions_and_replicas(run: Run) -> None:
-    run.ask(create_request(run.topic, -1, -1))
+    run.ask(create_request(run.topic, -1, -1), pick=without_own_settings)
 
 
 @case(CreateTopicsRequest, "2+")
 def _off_the_controller(run: Run) -> None:
-    run.ask(create_request(run.topic), 2)
+    run.ask(create_request(run.topic), 2, pick=without_own_settings)
 
 
 @case(CreateTopicsRequest, "2+")
 def _with_more_replicas_than_brokers(run: Run) -> None:
-    run.ask(create_request(run.topic, 1, 4))
+    run.ask(create_request(run.topic, 1, 4), pick=without_own_settings)
 
 
 @case(CreateTopicsRequest, "2+")
 def _with_wrong_assignments(run: Run) -> None:
     for number, wrong in enumerate(({0: [1, 1]}, {0: [1, 2], 1: [1]}, {1: [1]}, {0: [-1]})):
         # A replica on no broker is granted, and waited for in vain.
-        run.ask(create_request(f"{run.topic}{number}", -1, -1, assignment=wrong, timeout_ms=500))
+        run.ask(
+            create_request(f"{run.topic}{number}", -1, -1, assignment=wrong, timeout_ms=500), pick=without_own_settings
+        )
 
 
 @case(CreateTopicsRequest, "2+")
 def _only_validated(run: Run) -> None:
-    run.ask(create_request(run.topic, 3, 2, validate_only=True))
-    run.ask(create_request(run.topic, 3, 4, validate_only=True))
+    run.ask(create_request(run.topic, 3, 2, validate_only=True), pick=without_own_settings)
+    run.ask(create_request(run.topic, 3, 4, validate_only=True), pick=without_own_settings)
 
 
 @case(CreatePartitionsRequest, "0+")
