@@ -22,12 +22,16 @@ from tests.oracle.process import watch_over
 
 FOLDER = Path(__file__).parent / "java"
 ANSWER_TIMEOUT_S = 150.0
+WITH_SHARE_CONSUMERS = ("4.3.0",)
+"""The versions for which `java/newer` is compiled, too."""
 _POM = FOLDER / "pom.xml"
 
 
 def class_path(version: str) -> str:
     """The jars of Kafka Streams and the clients of that Apache Kafka, and the compiled programs of this folder."""
     sources = sorted(FOLDER.glob("*.java"))
+    if version in WITH_SHARE_CONSUMERS:
+        sources += sorted(FOLDER.glob("newer/*.java"))
     content = hashlib.sha256(b"".join(path.read_bytes() for path in (_POM, *sources))).hexdigest()[:12]
     jars = java.CACHE / f"clients-{version}-{hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]}"
     classes = java.CACHE / f"clients-{version}-classes-{content}"
@@ -65,12 +69,13 @@ class JavaError(Exception):
         self.kind = kind
 
 
-class TransactionalClients:
-    """A JVM that runs `TransactionalClients.java`: any number of producers and consumers of one Apache Kafka's clients."""
+class JavaClients:
+    """A JVM that runs a program of `CommandLoop.java`: any number of clients of one Apache Kafka's. `process_id` is its own."""
 
-    def __init__(self, version: str, log: Path) -> None:
+    def __init__(self, version: str, log: Path, program: str = "TransactionalClients") -> None:
         self._version = version
         self._log = log
+        self._program = program
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._pending: dict[int, Future[Any]] = {}
@@ -78,7 +83,7 @@ class TransactionalClients:
     def __enter__(self) -> Self:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command(self._version, "TransactionalClients"),
+                command(self._version, self._program),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -102,6 +107,10 @@ class TransactionalClients:
         self._process.stdout.close()
         self._watch.kill()
         self._watch.communicate()
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     def ask(self, client: str, do: str, **rest: Any) -> Any:
         """The value that a command of `client` answers. Raises JavaError for what it throws."""

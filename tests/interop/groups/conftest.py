@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
-from tests.interop.clients.java_clients import TransactionalClients
+from tests.interop.clients.java_clients import JavaClients
 from tests.interop.conftest import BROKERS, need_java
 from tests.interop.groups.members import (
     NEWEST_JAVA,
@@ -16,6 +17,12 @@ from tests.interop.groups.members import (
     Group,
     JavaConsumer,
     LibrdkafkaConsumer,
+)
+from tests.interop.groups.share_members import (
+    EXPLICIT,
+    AnyShareConsumer,
+    JavaShareConsumer,
+    LibrdkafkaShareConsumer,
 )
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kraft import KraftKafka
@@ -27,6 +34,12 @@ QUICK_GROUPS = {
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.assignment.interval.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "300",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "3000",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
 }
 NEWEST_LEVELS = {"barnabas.initial.features": "newest"}
 
@@ -44,10 +57,37 @@ def newer(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TransactionalClients]:
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClients]:
     need_java()
-    with TransactionalClients(NEWEST_JAVA, tmp_path_factory.mktemp("java") / "log") as clients:
+    with JavaClients(NEWEST_JAVA, tmp_path_factory.mktemp("java") / "log") as clients:
         yield clients
+
+
+@pytest.fixture(scope="session")
+def share_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClients]:
+    need_java()
+    with JavaClients(NEWEST_JAVA, tmp_path_factory.mktemp("java") / "share-log", "ShareClients") as clients:
+        yield clients
+
+
+ShareConsumerOf = Callable[..., AnyShareConsumer]
+"""Of the client's name, `host:port` of a broker, the group, the topics, and settings of the client."""
+
+
+@pytest.fixture
+def share_consumer_of(request: pytest.FixtureRequest) -> ShareConsumerOf:
+    """Makes share consumers that have subscribed; explicit acknowledgements unless `mode` says IMPLICIT."""
+
+    def make(
+        client: str, bootstrap: str, group: str, *topics: str, mode: str = EXPLICIT, **settings: Any
+    ) -> AnyShareConsumer:
+        if client == "Java":
+            jvm = request.getfixturevalue("share_jvm")
+            return JavaShareConsumer(jvm, bootstrap, group, topics, mode, **settings)
+        assert client == "librdkafka"
+        return LibrdkafkaShareConsumer(bootstrap, group, topics, mode, **settings)
+
+    return make
 
 
 GroupOf = Callable[[str, str, str, int], Group]

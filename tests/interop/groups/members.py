@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.interop.clients.java_clients import TransactionalClients
+from tests.interop.clients.java_clients import JavaClients
 from tests.oracle.process import wait_until, watch_over
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -36,7 +36,7 @@ _numbers = itertools.count()
 class JavaConsumer:
     """One of `KafkaConsumer` in a JVM."""
 
-    def __init__(self, jvm: TransactionalClients, bootstrap: str, group: str, topic: str, protocol: str) -> None:
+    def __init__(self, jvm: JavaClients, bootstrap: str, group: str, topic: str, protocol: str) -> None:
         self._jvm = jvm
         self._name = f"member-{next(_numbers)}"
         config = {

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from barnabas.embedded import EmbeddedBroker
-from tests.interop.clients.java_clients import TransactionalClients
+from tests.interop.clients.java_clients import JavaClients
 from tests.interop.conftest import need_java
 from tests.interop.security.test_sasl import MODULES, PACKAGE
 from tests.interop.transactions.clients.clients import NEWER_JAVA
@@ -22,9 +22,9 @@ LISTENERS = [("ssl", None)] + [
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TransactionalClients]:
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClients]:
     need_java()
-    with TransactionalClients(NEWER_JAVA, tmp_path_factory.mktemp("java") / "log") as clients:
+    with JavaClients(NEWER_JAVA, tmp_path_factory.mktemp("java") / "log") as clients:
         yield clients
 
 
@@ -45,7 +45,7 @@ def settings_of(broker: EmbeddedBroker, mechanism: str | None) -> dict[str, str]
 
 
 @pytest.mark.parametrize(("protocol", "mechanism"), LISTENERS)
-def test_a_transaction_is_written_and_read(java: TransactionalClients, protocol: str, mechanism: str | None) -> None:
+def test_a_transaction_is_written_and_read(java: JavaClients, protocol: str, mechanism: str | None) -> None:
     name = f"{protocol}-{mechanism}"
     with EmbeddedBroker(topics={"orders": 1}, security=protocol, users=["alice"]) as broker:
         settings = settings_of(broker, mechanism)

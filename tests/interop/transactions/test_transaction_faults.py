@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
-from tests.interop.clients.java_clients import TransactionalClients
+from tests.interop.clients.java_clients import JavaClients
 from tests.interop.cluster.cluster_logs import assert_equal_logs
 from tests.interop.conftest import need_java
 from tests.interop.transactions.clients.clients import NEWER_JAVA
@@ -91,7 +91,7 @@ def test_faults_of_a_coordinator_of_newer_producers(tmp_path: Path) -> None:
     with Cluster([OURS] * 3, settings={"barnabas.initial.features": "newest"}) as cluster:
         Admin(cluster).create(TOPIC, {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
         ids = list(transactional_ids(Admin(cluster)).values())
-        with TransactionalClients(NEWER_JAVA, tmp_path / "java.log") as clients:
+        with JavaClients(NEWER_JAVA, tmp_path / "java.log") as clients:
             producers = JavaClient(clients, NEWER_JAVA, cluster.bootstrap_servers)
             load = DrivenLoad(cluster.bootstrap_servers, TOPIC, PARTITIONS, ids, producers)
             cause_faults(cluster, load, ids[0])

@@ -1,27 +1,13 @@
-/*
- * Producers and consumers of Apache Kafka's Java clients, driven from outside.
- *
- * Each line of standard input is a command, a JSON object: "id" of the answer, "client" that the command is for, "do" and what it
- * needs. Each line of standard output answers one: "id" and "value", or "error", the name of the exception's class, and "message".
- * The commands of one client run in order in a thread of its own; those of several run beside each other.
- */
+/* Producers and consumers of Apache Kafka's Java clients, driven from outside by the commands of CommandLoop. */
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.BufferedReader;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -35,44 +21,11 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public final class TransactionalClients {
-    private static final ObjectMapper JSON = new ObjectMapper();
     private static final Map<String, KafkaProducer<String, String>> producers = new ConcurrentHashMap<>();
     private static final Map<String, KafkaConsumer<String, String>> consumers = new ConcurrentHashMap<>();
 
     public static void main(String[] arguments) throws Exception {
-        PrintStream answers = System.out;
-        System.setOut(System.err); // what a library prints is no answer
-        Map<String, ExecutorService> threads = new HashMap<>();
-        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
-        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
-            JsonNode command = JSON.readTree(line);
-            threads
-                .computeIfAbsent(command.get("client").asText(), name -> Executors.newSingleThreadExecutor())
-                .execute(() -> answer(command, answers));
-        }
-        System.exit(0);
-    }
-
-    private static void answer(JsonNode command, PrintStream answers) {
-        Map<String, Object> answer = new HashMap<>();
-        answer.put("id", command.get("id").asInt());
-        try {
-            answer.put("value", execute(command));
-        } catch (Throwable caught) {
-            Throwable error = caught instanceof ExecutionException ? caught.getCause() : caught;
-            answer.put("error", error.getClass().getSimpleName());
-            answer.put("message", String.valueOf(error.getMessage()));
-        }
-        try {
-            String line = JSON.writeValueAsString(answer);
-            synchronized (answers) {
-                answers.println(line);
-                answers.flush();
-            }
-        } catch (Exception error) {
-            error.printStackTrace();
-            System.exit(1);
-        }
+        CommandLoop.run(TransactionalClients::execute);
     }
 
     private static Object execute(JsonNode command) throws Exception {
@@ -81,7 +34,7 @@ public final class TransactionalClients {
             case "producer":
                 producers.put(
                     client,
-                    new KafkaProducer<>(properties(command), new StringSerializer(), new StringSerializer()));
+                    new KafkaProducer<>(CommandLoop.config(command), new StringSerializer(), new StringSerializer()));
                 return null;
             case "init":
                 producers.get(client).initTransactions();
@@ -109,7 +62,7 @@ public final class TransactionalClients {
             case "consumer":
                 consumers.put(
                     client,
-                    new KafkaConsumer<>(properties(command), new StringDeserializer(), new StringDeserializer()));
+                    new KafkaConsumer<>(CommandLoop.config(command), new StringDeserializer(), new StringDeserializer()));
                 return null;
             case "subscribe":
                 subscribe(consumers.get(client), command);
@@ -170,12 +123,6 @@ public final class TransactionalClients {
             partitions.add(partition.partition());
         }
         return partitions;
-    }
-
-    private static Properties properties(JsonNode command) {
-        Properties properties = new Properties();
-        command.get("config").fields().forEachRemaining(one -> properties.put(one.getKey(), one.getValue().asText()));
-        return properties;
     }
 
     private static Map<TopicPartition, OffsetAndMetadata> offsets(JsonNode command) {

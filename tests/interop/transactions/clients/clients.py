@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from tests.interop.clients.java_clients import TransactionalClients
+from tests.interop.clients.java_clients import JavaClients
 from tests.interop.conftest import need_java
 from tests.interop.transactions.clients.aio import AiokafkaClient
 from tests.interop.transactions.clients.confluent import ConfluentClient
@@ -44,7 +44,7 @@ class Clients:
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self._stack = stack
         self._folder = folder
-        self._jvms: dict[str, TransactionalClients] = {}
+        self._jvms: dict[str, JavaClients] = {}
 
     def make(self, name: str, bootstrap: str) -> Client:
         if name == "confluent-kafka":
@@ -56,7 +56,7 @@ class Clients:
         need_java()
         version = name.removeprefix("Java ")
         if version not in self._jvms:
-            jvm = TransactionalClients(version, self._folder / f"java-{version}.log")
+            jvm = JavaClients(version, self._folder / f"java-{version}.log")
             self._jvms[version] = self._stack.enter_context(jvm)
         return JavaClient(self._jvms[version], version, bootstrap)
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tests.interop.clients.java_clients import JavaError, TransactionalClients
+from tests.interop.clients.java_clients import JavaClients, JavaError
 from tests.interop.transactions.clients.interface import (
     MAX_POLL_INTERVAL_MS,
     POLL_S,
@@ -44,7 +44,7 @@ def _java(call: Callable[[], T]) -> T:
 
 
 class JavaProducer(Producer):
-    def __init__(self, clients: TransactionalClients, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(self, clients: JavaClients, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         self._clients = clients
         self._name = f"producer-{next(_names)}"
         config = {
@@ -83,9 +83,7 @@ class JavaProducer(Producer):
 
 
 class JavaMember(Member):
-    def __init__(
-        self, clients: TransactionalClients, bootstrap: str, group: str, topic: str, max_poll_interval_ms: int
-    ) -> None:
+    def __init__(self, clients: JavaClients, bootstrap: str, group: str, topic: str, max_poll_interval_ms: int) -> None:
         self.name = f"member-{next(_names)}"
         self._clients = clients
         config = {
@@ -116,7 +114,7 @@ class JavaMember(Member):
 class JavaClient(Client):
     shortest_poll_interval_ms = 1_000
 
-    def __init__(self, clients: TransactionalClients, version: str, bootstrap: str) -> None:
+    def __init__(self, clients: JavaClients, version: str, bootstrap: str) -> None:
         self.name = f"Java {version}"
         self._clients = clients
         self._bootstrap = bootstrap
