@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from metadata.features import GROUP_VERSION, TRANSACTION_VERSION
+from metadata.features import GROUP_VERSION, SHARE_VERSION, TRANSACTION_VERSION
 from protocol.api_names import API_NAMES
 
 if TYPE_CHECKING:
@@ -46,6 +46,22 @@ class NewerVersions:
 _CONSUMER_GROUPS = GROUP_VERSION, 1
 _TRANSACTIONS_V2 = TRANSACTION_VERSION, 2
 
+_SHARE_GROUPS = SHARE_VERSION, 1
+_OF_SHARE_GROUPS = (
+    "ShareGroupHeartbeat",
+    "ShareGroupDescribe",
+    "ShareFetch",
+    "ShareAcknowledge",
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+    "DescribeShareGroupOffsets",
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
+)
+
 _BY_NAME: Final = {
     "Produce": NewerVersions(11, {12: _TRANSACTIONS_V2}),  # 12 adds partitions to transactions, 13 has topic ids
     "Fetch": NewerVersions(17),
@@ -64,7 +80,12 @@ _BY_NAME: Final = {
     "ListTransactions": NewerVersions(1),
     "ConsumerGroupHeartbeat": NewerVersions(0, {1: _CONSUMER_GROUPS}),
     "ConsumerGroupDescribe": NewerVersions(0, {1: _CONSUMER_GROUPS}),
+    "GetTelemetrySubscriptions": NewerVersions(NOT_IN_3_9),
+    "PushTelemetry": NewerVersions(NOT_IN_3_9),
     "ListConfigResources": NewerVersions(NOT_IN_3_9),
+    **dict.fromkeys(
+        _OF_SHARE_GROUPS, NewerVersions(NOT_IN_3_9, {0: _SHARE_GROUPS, 1: _SHARE_GROUPS, 2: _SHARE_GROUPS})
+    ),
 }
 
 NEWER: Final = {key: _BY_NAME[name] for key, name in API_NAMES.items() if name in _BY_NAME}

@@ -31,9 +31,9 @@ def test_all_are_here() -> None:
     classes = message_classes()
     requests = [cls for cls in classes if issubclass(cls, Request)]
     responses = [cls for cls in classes if issubclass(cls, Response)]
-    assert len(requests) == len(responses) == 63
+    assert len(requests) == len(responses) == 77
     assert {request.response_type for request in requests} == set(responses)
-    assert len(CASES) == 653
+    assert len(CASES) == 707
 
 
 @pytest.mark.parametrize(("cls", "version"), CASES, ids=lambda value: getattr(value, "__name__", value))

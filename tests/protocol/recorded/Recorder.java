@@ -23,7 +23,7 @@ public class Recorder {
                 System.out.println();
                 continue;
             }
-            boolean keyOfKind = parts[0].matches(".*\\.ConsumerGroup\\w+Key");
+            boolean keyOfKind = parts[0].matches(".*\\.(Consumer|Share)Group\\w+Key|.*\\.ShareUpdateKey");
             short version = keyOfKind ? 0 : Short.parseShort(parts[1]);
             if (version > type.getField("HIGHEST_SUPPORTED_VERSION").getShort(null)) {
                 System.out.println();
