@@ -6,26 +6,25 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from client.admin import groups as group_steps
-from client.admin.groups import CONSUMER, CoordinatedGroup
+from client.admin.groups import CoordinatedGroup
 from protocol.messages.consumer_group_describe import Member as ConsumerMember
 from protocol.messages.describe_groups import DescribedGroupMember
+from protocol.messages.share_group_describe import Member as ShareMember
 from tools.group_lag import Key, PartitionLag, total_lag
 
-CLASSIC = "classic"
-"""The type of groups whose members assign; that of the others is CONSUMER."""
 MISSING = "Dead"
 """The state of a group that there is not."""
 
 
 def group_document(description: CoordinatedGroup, lags: Sequence[PartitionLag]) -> dict[str, Any]:
     """Raises DecodeError for members that were assigned what is not in the form of consumers."""
-    group = description.group
+    group, newer = description.group, description.newer
     return {
         "group": group.group_id,
-        "type": CLASSIC if description.consumer is None else CONSUMER,
+        "type": description.kind,
         "state": group.group_state,
-        "group_epoch": None if description.consumer is None else description.consumer.group_epoch,
-        "assignment_epoch": None if description.consumer is None else description.consumer.assignment_epoch,
+        "group_epoch": None if newer is None else newer.group_epoch,
+        "assignment_epoch": None if newer is None else newer.assignment_epoch,
         "coordinator": description.coordinator,
         "assignor": group.protocol_data,
         "total_lag": total_lag(lags),
@@ -35,18 +34,18 @@ def group_document(description: CoordinatedGroup, lags: Sequence[PartitionLag]) 
 
 
 def member_document(description: CoordinatedGroup, member: DescribedGroupMember) -> dict[str, Any]:
+    """Members of share groups have no targets: they get what they shall have at once."""
     keys = group_steps.assigned(member, description.group)
-    consumer = None
-    if description.consumer is not None:
-        consumer = next(each for each in description.consumer.members if each.member_id == member.member_id)
+    members: Sequence[ConsumerMember | ShareMember] = () if description.newer is None else description.newer.members
+    newer = next((each for each in members if each.member_id == member.member_id), None)
     return {
         "member_id": member.member_id,
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "host": member.client_host,
-        "member_epoch": None if consumer is None else consumer.member_epoch,
+        "member_epoch": None if newer is None else newer.member_epoch,
         "partitions": _partitions(keys),
-        "target_partitions": None if consumer is None else _target(consumer),
+        "target_partitions": _target(newer) if isinstance(newer, ConsumerMember) else None,
     }
 
 

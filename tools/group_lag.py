@@ -1,9 +1,11 @@
-"""How far a group is behind: its commits beside the ends of the partitions. Pure: steps, for whichever shell carries them out.
+"""How far a group is behind: its commits beside the ends of the partitions; of a share group, what it is not done with. Pure:
+steps, for whichever shell carries them out.
 
 Rules: commits are read before the ends, so that a group that reads meanwhile is not ahead of them; a lag is negative only where
 the commit is behind the end of the log, and such a lag is subtracted from no total. An end that cannot be had leaves the lag
-unknown (None), not zero. A partition that is assigned to a member and has no commit has no lag.
-Source: kafka-consumer-groups.sh, ConsumerGroupCommand.
+unknown (None), not zero. A partition that is assigned to a member and has no commit has no lag. Records of a share group are
+acknowledged in any order: its lag is told by its brokers, who count what is done behind the start offset.
+Source: kafka-consumer-groups.sh, ConsumerGroupCommand; kafka-share-groups.sh, KIP-1226.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from client.admin import groups as group_steps
+from client.admin import share_groups
+from client.admin.groups import CoordinatedGroup
 from client.admin.offsets import NO_OFFSET, offsets
+from client.admin.share_groups import ShareOffset
 from client.admin.steps import Steps
 from protocol.errors import KafkaError
-from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from protocol.messages.describe_groups import DescribedGroupMember
 from protocol.messages.list_offsets import LATEST
 from protocol.primitives import DecodeError
 from runtime.command_line.failure import Failure
@@ -27,21 +32,17 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Of one partition that a group has committed, or that a member reads. What is unknown is None."""
+    """Of one partition that a group has committed, or that a member reads. What is unknown is None. Of a share group,
+    `current_offset` is the start offset: everything before is done with. Its partitions have no owners."""
 
     topic: str
     partition: int
     current_offset: int | None
     log_end_offset: int | None
-    member_id: str | None
-    client_id: str | None
-    host: str | None
-
-    @property
-    def lag(self) -> int | None:
-        if self.current_offset is None or self.log_end_offset is None:
-            return None
-        return self.log_end_offset - self.current_offset
+    lag: int | None
+    member_id: str | None = None
+    client_id: str | None = None
+    host: str | None = None
 
     def row(self) -> dict[str, Any]:
         return {
@@ -87,25 +88,34 @@ def _answers(
     return {key: None if answer == NO_OFFSET else answer for key, answer in found.items()}
 
 
-def group_lag(group: DescribedGroup) -> Steps[list[PartitionLag]]:
+def group_lag(group: CoordinatedGroup) -> Steps[list[PartitionLag]]:
     """Return the lag of a group, by partition. Raises KafkaError, DecodeError."""
-    owners = _owners(group)
-    commits = yield from group_steps.committed_offsets(group.group_id)
-    ends = yield from end_offsets(sorted(commits.keys() | owners.keys()))
-    return _rows(owners, commits, ends)
+    _owners(group)
+    found = (yield from lags([group]))[group.group.group_id]
+    if isinstance(found, KafkaError):
+        raise found
+    return found
 
 
-def lags(groups: Collection[DescribedGroup]) -> Steps[dict[str, list[PartitionLag] | KafkaError]]:
+def lags(groups: Collection[CoordinatedGroup]) -> Steps[dict[str, list[PartitionLag] | KafkaError]]:
     """Return the lag of each group, by partition, with one question about the end of each partition. Members whose assignments
     are not in the form of consumers read nothing."""
-    commits = yield from group_steps.committed_offsets_of([group.group_id for group in groups])
-    owners = {group.group_id: _readable_owners(group) for group in groups}
-    keys = {key for found in commits.values() if not isinstance(found, KafkaError) for key in found}
+    committing = [each for each in groups if each.share is None]
+    sharing = [each.group.group_id for each in groups if each.share is not None]
+    commits = yield from group_steps.committed_offsets_of([each.group.group_id for each in committing])
+    starts = yield from share_groups.start_offsets_of(sharing)
+    owners = {each.group.group_id: _readable_owners(each) for each in groups}
+    keys = {
+        key for found in (*commits.values(), *starts.values()) if not isinstance(found, KafkaError) for key in found
+    }
     keys.update(key for owned in owners.values() for key in owned)
     ends = yield from end_offsets(keys)
     return {
         group: found if isinstance(found, KafkaError) else _rows(owners[group], found, ends)
         for group, found in commits.items()
+    } | {
+        group: found if isinstance(found, KafkaError) else _share_rows(owners[group], found, ends)
+        for group, found in starts.items()
     }
 
 
@@ -123,12 +133,13 @@ def known_lag(rows: Iterable[PartitionLag]) -> int:
 _Owners = dict[Key, DescribedGroupMember]
 
 
-def _owners(group: DescribedGroup) -> _Owners:
-    """Return which member reads which partition. Raises DecodeError."""
-    return {key: member for member in group.members for key in group_steps.assigned(member, group)}
+def _owners(group: CoordinatedGroup) -> _Owners:
+    """Return which member reads which partition; of those that share one, any. Raises DecodeError."""
+    described = group.group
+    return {key: member for member in described.members for key in group_steps.assigned(member, described)}
 
 
-def _readable_owners(group: DescribedGroup) -> _Owners:
+def _readable_owners(group: CoordinatedGroup) -> _Owners:
     try:
         return _owners(group)
     except DecodeError:
@@ -138,16 +149,28 @@ def _readable_owners(group: DescribedGroup) -> _Owners:
 def _rows(owners: _Owners, commits: Mapping[Key, int], ends: Mapping[Key, int | None]) -> list[PartitionLag]:
     rows = []
     for key in sorted(commits.keys() | owners.keys()):
-        member = owners.get(key)
+        member, offset, end = owners.get(key), commits.get(key), ends.get(key)
         rows.append(
             PartitionLag(
                 topic=key[0],
                 partition=key[1],
-                current_offset=commits.get(key),
-                log_end_offset=ends.get(key),
+                current_offset=offset,
+                log_end_offset=end,
+                lag=None if offset is None or end is None else end - offset,
                 member_id=None if member is None else member.member_id,
                 client_id=None if member is None else member.client_id,
                 host=None if member is None else member.client_host,
             )
         )
+    return rows
+
+
+def _share_rows(
+    owners: _Owners, starts: Mapping[Key, ShareOffset], ends: Mapping[Key, int | None]
+) -> list[PartitionLag]:
+    rows = []
+    for key in sorted(starts.keys() | owners.keys()):
+        found = starts.get(key)
+        offset, lag = (None, None) if found is None else found
+        rows.append(PartitionLag(key[0], key[1], offset, ends.get(key), lag))
     return rows

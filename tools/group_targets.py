@@ -2,20 +2,25 @@
 
 Rules: a new offset is within what its partition has; one that was asked for and is outside becomes the nearest, which the
 command tells. `--to-current` keeps what is committed as it is, also outside of the log, so that an export is a backup. A
-partition whose leader does not answer ends the command, and so does one that a group shall shift and has not committed.
-Source: kafka-consumer-groups.sh --reset-offsets.
+partition whose leader does not answer ends the command, and so does one that a group shall shift and has not committed. What a
+group has committed is, of a share group, where its share partitions begin.
+Source: kafka-consumer-groups.sh and kafka-share-groups.sh, --reset-offsets.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
+from client.admin import groups as group_steps
+from client.admin import share_groups
+from client.admin.brokers import checked
 from client.admin.steps import Steps
+from protocol.errors import KafkaError
 from protocol.messages.list_offsets import EARLIEST, LATEST
 from runtime.command_line import parsing
 from runtime.command_line.failure import Failure
@@ -25,6 +30,29 @@ from tools.group_lag import Key, offsets_of, offsets_since
 
 _COLUMNS = 3
 """Of a file about one group: topic, partition, offset."""
+
+
+def present_offsets(group: str, *, is_share: bool) -> Steps[dict[Key, int]]:
+    """Return what a group has committed, or where its share partitions begin. Raises KafkaError."""
+    if not is_share:
+        return (yield from group_steps.committed_offsets(group))
+    found = checked((yield from share_groups.start_offsets_of([group])))[group]
+    return {key: each.start_offset for key, each in found.items()}
+
+
+def set_offsets(group: str, offsets: Mapping[Key, int], *, is_share: bool) -> Steps[dict[Key, KafkaError | None]]:
+    """Set the offsets of a group without members."""
+    if is_share:
+        return (yield from share_groups.alter_start_offsets(group, offsets))
+    return (yield from group_steps.commit_offsets(group, offsets))
+
+
+def delete_offsets(group: str, keys: Collection[Key], *, is_share: bool) -> Steps[dict[Key, KafkaError | None]]:
+    """Make a group forget offsets. Of a share group those of whole topics are deleted, which `keys` must name."""
+    if not is_share:
+        return (yield from group_steps.delete_offsets(group, keys))
+    found = yield from share_groups.delete_topics(group, {topic for topic, _ in keys})
+    return {key: found[key[0]] for key in keys}
 
 
 @dataclass(frozen=True, slots=True)

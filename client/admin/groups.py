@@ -2,16 +2,17 @@
 
 Rules: groups are asked of their coordinators, many of one coordinator in one request. A commit from outside has no member and
 no generation, which a coordinator takes for a group without members only.
-Source: KIP-88, KIP-229, KIP-396, KIP-496, KIP-518, KIP-571, KIP-848.
+Source: KIP-88, KIP-229, KIP-396, KIP-496, KIP-518, KIP-571, KIP-848, KIP-932.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
+from client.admin import share_groups
 from client.admin.brokers import checked, each_broker
-from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, rows_of
+from client.admin.steps import ByVersion, KeyKind, Rows, Steps, by_topic, located, located_at_one, rows_of
 from client.committing import GroupMembership, OffsetAndMetadata
 from client.membership.assignors import encode_assignment
 from protocol.errors import ErrorCode, KafkaError
@@ -37,18 +38,27 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from protocol.messages.share_group_describe import DescribedGroup as ShareGroup
 from protocol.primitives import DecodeError
 from protocol.stored.consumer_protocol import ConsumerProtocolAssignment
 from protocol.stored.stored import VERSION_BYTES, stored_version
 from protocol.topic_partition import TopicPartition
 
+CLASSIC = "classic"
+"""The kind of groups whose members assign."""
 CONSUMER = "consumer"
-"""The protocol type of consumers."""
+"""The protocol type of consumers, and the kind of groups for which brokers assign."""
+SHARE = "share"
+"""The kind of groups whose members share partitions."""
 _FIRST_OF_SEVERAL_GROUPS = 8
 """The version of OffsetFetch from which a request names several groups."""
 _ONE_AT_A_TIME = ErrorCode.UNSUPPORTED_VERSION
 _DEAD = "Dead"
+_OF_ANOTHER_KIND = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 _REMOVED = "member was removed by an administrator"
+
+
+T = TypeVar("T")
 
 
 class ListedGroups(NamedTuple):
@@ -66,17 +76,30 @@ def list_all() -> Steps[ListedGroups]:
 
 
 class CoordinatedGroup(NamedTuple):
-    """`consumer` is there for a group of the consumer protocol (KIP-848), of which `group` has what both kinds have."""
+    """`consumer` is there for a group of the consumer protocol (KIP-848), `share` for a share group (KIP-932); `group` has what
+    all kinds have."""
 
     group: DescribedGroup
     coordinator: int
     consumer: ConsumerGroup | None = None
+    share: ShareGroup | None = None
+
+    @property
+    def kind(self) -> str:
+        """CLASSIC, CONSUMER or SHARE."""
+        return SHARE if self.share is not None else CLASSIC if self.consumer is None else CONSUMER
+
+    @property
+    def newer(self) -> ConsumerGroup | ShareGroup | None:
+        """The group in its own form, with epochs; None for a classic one."""
+        return self.share or self.consumer
 
 
 def describe(groups: Collection[str]) -> Steps[dict[str, CoordinatedGroup | KafkaError]]:
     """Return the state and the members of groups; one that there is not has the state "Dead".
 
-    DescribeGroups knows classic groups. What is dead to it may be a group of the consumer protocol: the second request says."""
+    DescribeGroups knows classic groups. What is dead to it may be a group of the consumer protocol, or a share group: the next
+    requests say."""
     coordinators: dict[str, int] = {}
 
     def locate(keys: list[str]) -> Steps[Mapping[str, Any]]:
@@ -87,47 +110,69 @@ def describe(groups: Collection[str]) -> Steps[dict[str, CoordinatedGroup | Kafk
     def read(response: Any) -> Rows[str, DescribedGroup]:
         return ((row.group_id, row.error_code, None, row) for row in response.groups)
 
-    found = yield from rows_of(groups, locate, lambda some: DescribeGroupsRequest(groups=some), read)
-    dead = [name for name, each in found.items() if not isinstance(each, KafkaError) and each.group_state == _DEAD]
-    consumers = (yield from _describe_consumers(dead)) if dead else {}
+    classic = yield from rows_of(groups, locate, lambda some: DescribeGroupsRequest(groups=some), read)
+    found: dict[str, CoordinatedGroup | KafkaError] = {
+        name: each if isinstance(each, KafkaError) else CoordinatedGroup(each, coordinators[name])
+        for name, each in classic.items()
+    }
+    for name, consumer in (yield from _described_as(found, _describe_consumers)).items():
+        found[name] = (
+            consumer
+            if isinstance(consumer, KafkaError)
+            else CoordinatedGroup(described_newer(consumer, CONSUMER), coordinators[name], consumer=consumer)
+        )
+    for name, share in (yield from _described_as(found, share_groups.describe)).items():
+        found[name] = (
+            share
+            if isinstance(share, KafkaError)
+            else CoordinatedGroup(described_newer(share, SHARE), coordinators[name], share=share)
+        )
+    return found
+
+
+def _described_as(
+    found: Mapping[str, CoordinatedGroup | KafkaError],
+    ask_for: Callable[[list[str]], Steps[dict[str, T | KafkaError]]],
+) -> Steps[dict[str, T | KafkaError]]:
+    """Ask for what is dead so far as another kind; return what is of this kind, or is not told for another reason than that it
+    is not. A broker before 3.7 does not know such a request, and one of 3.9 with ZooKeeper has no such groups."""
+    dead = [
+        name for name, each in found.items() if not isinstance(each, KafkaError) and each.group.group_state == _DEAD
+    ]
+    answers = (yield from ask_for(dead)) if dead else {}
     return {
         name: each
-        if isinstance(each, KafkaError)
-        else CoordinatedGroup(described_consumer(consumers[name]), coordinators[name], consumers[name])
-        if name in consumers
-        else CoordinatedGroup(each, coordinators[name])
-        for name, each in found.items()
+        for name, each in answers.items()
+        if not isinstance(each, KafkaError) or each.code not in _OF_ANOTHER_KIND
     }
 
 
-def _describe_consumers(groups: list[str]) -> Steps[dict[str, ConsumerGroup]]:
-    """Return those that are groups of the consumer protocol. A broker before 3.7 does not know the request, and one of 3.9 with
-    ZooKeeper has no such groups."""
-
+def _describe_consumers(groups: list[str]) -> Steps[dict[str, ConsumerGroup | KafkaError]]:
     def read(response: Any) -> Rows[str, ConsumerGroup]:
         return ((row.group_id, row.error_code, row.error_message, row) for row in response.groups)
 
-    found = yield from rows_of(
-        groups,
-        located(KeyKind.GROUP),
-        lambda some: ConsumerGroupDescribeRequest(group_ids=some, include_authorized_operations=False),
-        read,
+    return (
+        yield from rows_of(
+            groups,
+            located(KeyKind.GROUP),
+            lambda some: ConsumerGroupDescribeRequest(group_ids=some, include_authorized_operations=False),
+            read,
+        )
     )
-    return {name: each for name, each in found.items() if not isinstance(each, KafkaError)}
 
 
-def described_consumer(group: ConsumerGroup) -> DescribedGroup:
-    """Return a group of the consumer protocol in the form of a classic one."""
+def described_newer(group: ConsumerGroup | ShareGroup, kind: str) -> DescribedGroup:
+    """Return a group of a newer protocol in the form of a classic one."""
     return DescribedGroup(
         error_code=group.error_code,
         group_id=group.group_id,
         group_state=group.group_state,
-        protocol_type=CONSUMER,
+        protocol_type=kind,
         protocol_data=group.assignor_name,
         members=[
             DescribedGroupMember(
                 member_id=member.member_id,
-                group_instance_id=member.instance_id,
+                group_instance_id=getattr(member, "instance_id", None),
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=b"",
@@ -143,7 +188,7 @@ def described_consumer(group: ConsumerGroup) -> DescribedGroup:
 def assigned(member: DescribedGroupMember, group: DescribedGroup) -> list[TopicPartition]:
     """Return what a member of a group of consumers reads. Raises DecodeError for what is not in their form: leaders assign
     whatever bytes they like."""
-    if group.protocol_type not in ("", CONSUMER):
+    if group.protocol_type not in ("", CONSUMER, SHARE):
         raise DecodeError(f"the group's protocol type is {group.protocol_type}")
     content = member.member_assignment
     if not content:
@@ -277,7 +322,7 @@ def commit_offsets(
             topics=topics,
         )
 
-    return (yield from rows_of(offsets, _coordinator_of(group), request_of, _partition_rows))
+    return (yield from rows_of(offsets, located_at_one(KeyKind.GROUP, group), request_of, _partition_rows))
 
 
 def delete_offsets(group: str, keys: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, KafkaError | None]]:
@@ -292,7 +337,7 @@ def delete_offsets(group: str, keys: Iterable[TopicPartition]) -> Steps[dict[Top
         ]
         return OffsetDeleteRequest(group_id=group, topics=topics)
 
-    return (yield from rows_of(keys, _coordinator_of(group), request_of, _partition_rows))
+    return (yield from rows_of(keys, located_at_one(KeyKind.GROUP, group), request_of, _partition_rows))
 
 
 class MemberName(NamedTuple):
@@ -323,17 +368,7 @@ def remove_members(group: str, members: Collection[MemberName]) -> Steps[dict[Me
             instance = row.group_instance_id
             yield by_instance[instance] if instance is not None else by_id[row.member_id], row.error_code, None, None
 
-    return (yield from rows_of(members, _coordinator_of(group), request_of, read))
-
-
-def _coordinator_of(group: str) -> Any:
-    """Return what locates all keys at the coordinator of one group."""
-
-    def locate(keys: list[Any]) -> Steps[Mapping[Any, Any]]:
-        place = (yield from located(KeyKind.GROUP)([group]))[group]
-        return dict.fromkeys(keys, place)
-
-    return locate
+    return (yield from rows_of(members, located_at_one(KeyKind.GROUP, group), request_of, read))
 
 
 def _partition_rows(response: Any) -> Rows[TopicPartition, None]:

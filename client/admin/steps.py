@@ -166,6 +166,16 @@ def located(kind: KeyKind) -> Locator[Any]:
     return locate
 
 
+def located_at_one(kind: KeyKind, key: str) -> Locator[Any]:
+    """Return what locates all keys at the coordinator of one."""
+
+    def locate(keys: list[Any]) -> Steps[Mapping[Any, int | Place | KafkaError]]:
+        place = (yield from located(kind)([key]))[key]
+        return dict.fromkeys(keys, place)
+
+    return locate
+
+
 def everything_at(place_of: Callable[[K], int | Place]) -> Locator[K]:
     """Return what knows the place of a key without asking."""
 

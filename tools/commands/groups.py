@@ -1,20 +1,21 @@
 """`barnabas groups`: list, describe with lag, reset offsets, delete, take members out.
 
-Rules: everything is checked for all groups before one is changed.
-Source: kafka-consumer-groups.sh; KIP-571, KIP-848.
+Rules: everything is checked for all groups before one is changed. Of a share group the offsets are those at which its share
+partitions begin.
+Source: kafka-consumer-groups.sh, kafka-share-groups.sh; KIP-571, KIP-848, KIP-932.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
 
 from client.admin import groups as group_steps
-from client.admin.groups import CoordinatedGroup, MemberName, committed_offsets
+from client.admin.groups import CLASSIC, CONSUMER, SHARE, CoordinatedGroup, MemberName
 from protocol.errors import KafkaError
 from protocol.messages.list_groups import ListedGroup
 from protocol.primitives import DecodeError
@@ -24,19 +25,22 @@ from runtime.command_line.failure import Failure
 from runtime.command_line.group import Commands
 from runtime.command_line.output import Output
 from runtime.texts import count_text
+from tools import group_targets
 from tools.cluster import Cluster, cluster_command
 from tools.failures import told
-from tools.group_documents import CLASSIC, MISSING, group_document, member_document
+from tools.group_documents import MISSING, group_document, member_document
 from tools.group_lag import Key, group_lag
-from tools.group_targets import chosen_partitions, new_offsets, offset_target
+from tools.group_targets import chosen_partitions, new_offsets, offset_target, present_offsets
 from tools.names_given import one_name, some_names
 
 _LAG_COLUMNS = ("topic", "partition", "current_offset", "log_end_offset", "lag", "member_id", "client_id", "host")
+_SHARE_COLUMNS = ("topic", "partition", "start_offset", "log_end_offset", "lag")
 _STATE_COLUMNS = ("group", "coordinator", "type", "assignor", "state", "members")
+_KINDS = {CLASSIC: "", CONSUMER: " (consumer protocol)", SHARE: " (share group)"}
 _ALL_GROUPS = click.option("--all-groups", is_flag=True, help="all groups")
 
 
-command = Commands("groups", help="Consumer groups.")
+command = Commands("groups", help="Groups of consumers: classic, consumer and share groups.")
 
 
 @command.command("list")
@@ -110,7 +114,7 @@ def _show(
         return
     for each in documents:
         lag = "unknown" if each["total_lag"] is None else each["total_lag"]
-        kind = "" if each["type"] == CLASSIC else " (consumer protocol)"
+        kind = _KINDS[each["type"]]
         Output.note(
             f"group {each['group']}{kind}: {each['state']}, {count_text(len(each['members']), 'member')}, "
             f"coordinator {each['coordinator']}, lag {lag}"
@@ -126,11 +130,13 @@ def _show(
             "host",
             *(("member_epoch",) if any(row["member_epoch"] is not None for row in rows) else ()),
             "partitions",
-            *(("target_partitions",) if verbose and any(row["member_epoch"] is not None for row in rows) else ()),
+            *(("target_partitions",) if verbose and any(row["target_partitions"] is not None for row in rows) else ()),
         )
         if members
         else _LAG_COLUMNS
     )
+    if not members and documents and all(each["type"] == SHARE for each in documents):
+        rows, columns = [row | {"start_offset": row["current_offset"]} for row in rows], _SHARE_COLUMNS
     output.table(rows, columns if is_one else ("group", *columns))
 
 
@@ -204,6 +210,7 @@ def _check_without_members(descriptions: list[CoordinatedGroup]) -> None:
 )
 @click.option("--from-file", metavar="FILE", help="to the offsets of a CSV file: topic,partition,offset")
 @click.option("--export", is_flag=True, help="print the new offsets in the form that --from-file reads")
+@click.option("--share", "makes_share", is_flag=True, help="a group that does not exist yet becomes a share group")
 @execute_option("commit the offsets")
 @cluster_command
 def reset_offsets(
@@ -215,18 +222,25 @@ def reset_offsets(
     topics: tuple[str, ...],
     all_topics: bool,
     export: bool,
+    makes_share: bool,
     execute: bool,
     from_file: str | None,
     **targets: Any,
 ) -> None:
     """Set the offsets of GROUPS, which must have no members. A dry run, unless --execute is given."""
     names = _names(cluster, groups, is_all=all_groups)
-    _check_without_members(_descriptions(cluster, names))
+    descriptions = _descriptions(cluster, names)
+    _check_without_members(descriptions)
+    shared = {
+        each.group.group_id
+        for each in descriptions
+        if each.share is not None or (makes_share and each.group.group_state == MISSING)
+    }
     rows: list[dict[str, Any]] = []
     outside: list[str] = []
     for group in names:
         target = offset_target(cluster, group, from_file, targets)
-        commits = cluster.run(committed_offsets(group))
+        commits = cluster.run(present_offsets(group, is_share=group in shared))
         keys = sorted(target.offsets) if target.offsets is not None else chosen_partitions(
             cluster, topics, commits, is_all=all_topics
         )  # fmt: skip
@@ -251,7 +265,7 @@ def reset_offsets(
     if outside:
         Output.note(f"the nearest offset that there is: {', '.join(outside[:3])}{' ...' if len(outside) > 3 else ''}")
     if execute:
-        _commit(cluster, rows)
+        _commit(cluster, rows, shared)
     is_one = len(names) == 1 and not all_groups
     columns = ("topic", "partition", "current_offset", "new_offset")
     if export:
@@ -274,13 +288,20 @@ def reset_offsets(
 @execute_option("delete the offsets")
 @cluster_command
 def delete_offsets(cluster: Cluster, output: Output, *, group: str, topics: tuple[str, ...], execute: bool) -> None:
-    """Make GROUP forget what it has committed for topics that no member reads. A dry run, unless --execute is given."""
-    commits = cluster.run(committed_offsets(group))
+    """Make GROUP forget what it has committed for topics that no member reads. A share group, which must have no members,
+    forgets topics as a whole. A dry run, unless --execute is given."""
+    [description] = _descriptions(cluster, [group])
+    is_share = description.share is not None
+    if is_share and any(":" in topic for topic in topics):
+        raise Failure("a share group forgets topics as a whole: name them without partitions")
+    commits = cluster.run(present_offsets(group, is_share=is_share))
     keys = [key for key in chosen_partitions(cluster, topics, commits, is_all=False) if key in commits]
     if not keys:
         raise Failure(f"group {group} has committed nothing for {', '.join(topics)}")
+    if is_share:
+        _check_without_members([description])
     if execute:
-        _delete(cluster, group, keys)
+        _check_partitions(cluster.run(group_targets.delete_offsets(group, keys, is_share=is_share)))
     rows = [{"topic": key[0], "partition": key[1], "current_offset": commits[key]} for key in keys]
     output.table(rows, ("topic", "partition", "current_offset"))
     if not execute:
@@ -310,6 +331,8 @@ def remove_members(
     if is_all == bool(member_ids or instance_ids):
         raise click.UsageError("name --member-id, --instance-id, or --all")
     [description] = _descriptions(cluster, [group])
+    if description.share is not None:
+        raise Failure(f"{group} is a share group: its members leave only by themselves, or when their session ends")
     there = [member_document(description, member) for member in description.group.members]
     unknown = [each for each in member_ids if each not in {row["member_id"] for row in there}]
     unknown += [each for each in instance_ids if each not in {row["instance_id"] for row in there}]
@@ -332,18 +355,13 @@ def _remove(cluster: Cluster, group: str, rows: list[dict[str, Any]]) -> None:
     _check({each.member_id if each.instance_id is None else each.instance_id: error for each, error in results.items()})
 
 
-def _commit(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
-    """Commit the new offset of each row. Raises Failure."""
+def _commit(cluster: Cluster, rows: list[dict[str, Any]], shared: Collection[str]) -> None:
+    """Set the new offset of each row; `shared` are the share groups. Raises Failure."""
     by_group: dict[str, dict[Key, int]] = {}
     for row in rows:
         by_group.setdefault(row["group"], {})[row["topic"], row["partition"]] = row["new_offset"]
     for group, offsets in by_group.items():
-        _check_partitions(cluster.run(group_steps.commit_offsets(group, offsets)))
-
-
-def _delete(cluster: Cluster, group: str, keys: list[Key]) -> None:
-    """Raises Failure."""
-    _check_partitions(cluster.run(group_steps.delete_offsets(group, keys)))
+        _check_partitions(cluster.run(group_targets.set_offsets(group, offsets, is_share=group in shared)))
 
 
 def _check_partitions(results: Mapping[Key, KafkaError | None]) -> None:
@@ -405,7 +423,7 @@ def _unreadable(description: CoordinatedGroup) -> str | None:
 def _document(cluster: Cluster, description: CoordinatedGroup) -> dict[str, Any]:
     """Return all that is known of a group. Raises Failure when there is no such group."""
     group = description.group
-    lags = cluster.run(group_lag(group))
+    lags = cluster.run(group_lag(description))
     if not lags and group.group_state == MISSING:
         raise Failure(f"there is no group {group.group_id} (`barnabas groups list` shows the groups)")
     return group_document(description, lags)

@@ -47,10 +47,10 @@ def stuck_groups(view: ClusterView) -> Iterator[Problem]:
         grown = sum(lag.grown for lag in standing)
         yield Problem(
             Severity.ERROR if is_old else Severity.WARNING, f"group {group.group}",
-            f"it is stuck: {_members(group)} committed nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
+            f"it is stuck: {_members(group)} {_verb(group)} nothing for {(worst.stood_ms or 0) / 1000:.1f} s in "
             f"{_partitions(standing)}; lag {sum(lag.lag for lag in standing)}"
             f"{', ' + count_text(grown, 'more record') + ' came meanwhile' if grown else ''}",
-            _next_for_stuck(view, group.group, worst),
+            _next_for_share(view, group.group, worst) if group.is_share else _next_for_stuck(view, group.group, worst),
             Since(oldest_ms, OLDEST)
             if oldest_ms is not None
             else Since(),
@@ -73,6 +73,18 @@ def _next_for_stuck(view: ClusterView, group: str, lag: LagView) -> str:
             f"`{view.command('transactions', 'producers', lag.topic)}`"
         )
     return next_step
+
+
+def _next_for_share(view: ClusterView, group: str, lag: LagView) -> str:
+    return (
+        f"`{view.command('groups', 'describe', group, '--members')}` names the members; look at their logs: they wait, or fail "
+        f"with the records from offset {lag.committed} of {lag.topic}-{lag.partition} on, which are given up when they were "
+        "delivered share.delivery.count.limit times"
+    )
+
+
+def _verb(group: GroupView) -> str:
+    return "acknowledged" if group.is_share else "committed"
 
 
 def _members(group: GroupView) -> str:

@@ -11,6 +11,7 @@ from typing import cast
 
 from client.admin import groups
 from client.admin.configs import ResourceKind, SettingSource
+from client.admin.share_groups import ShareOffset, offsets_in
 from client.admin.steps import by_topic
 from protocol.errors import ErrorCode
 from protocol.messages.describe_configs import (
@@ -23,6 +24,7 @@ from protocol.messages.describe_configs import (
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 from protocol.messages.describe_producers import DescribeProducersResponse, ProducerState
+from protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsResponse
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.list_offsets import ListOffsetsResponse
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
@@ -152,9 +154,14 @@ def _rows(result: DescribeConfigsResult) -> list[DescribeConfigsResourceResult]:
 def assigned(group: DescribedGroup) -> set[Key]:
     """Return the partitions that members of a described group have. Raises DecodeError, because leaders assign whatever bytes
     they like."""
-    if group.protocol_type != groups.CONSUMER:
+    if group.protocol_type not in (groups.CONSUMER, groups.SHARE):
         return set()
     return {key for member in group.members for key in groups.assigned(member, group)}
+
+
+def share_offsets(response: DescribeShareGroupOffsetsResponse) -> dict[str, dict[Key, ShareOffset]]:
+    """Return where the share partitions of each group begin."""
+    return {group.group_id: offsets_in(group) for group in response.groups if not group.error_code}
 
 
 def offset_fetch_request(names: Iterable[str]) -> OffsetFetchRequest:

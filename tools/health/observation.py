@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from client.admin import share_groups
 from client.admin.offsets import offsets_request
 from client.admin.replicas import log_dirs_request
 from client.admin.transactions import producers_request
@@ -65,6 +66,7 @@ class Observation:
         self._sizes = self._sizes_now() if view.reassignments else {}
         self._moving = {each.key: frozenset(each.adding) for each in view.reassignments or () if each.adding}
         self._coordinators = {group.group: group.coordinator for group in view.groups}
+        self._sharing = {group.group for group in view.groups if group.is_share}
 
     def run(self, blocked: set[Key], window_ms: int) -> ClusterView:
         """Return the view with what stands still. `blocked` are partitions with open transactions."""
@@ -134,15 +136,55 @@ class Observation:
             self._moving = {key: brokers for key, brokers in self._moving.items() if not brokers & copying}
 
     def _drop_moved(self, asked: Mapping[int, list[str]]) -> None:
+        committing = {broker: [name for name in names if name not in self._sharing] for broker, names in asked.items()}
+        sharing = {broker: [name for name in names if name in self._sharing] for broker, names in asked.items()}
         found = self._queries.ask_each(
-            "offsets of groups", {broker: messages.offset_fetch_request(names) for broker, names in asked.items()}
+            "offsets of groups",
+            {broker: messages.offset_fetch_request(names) for broker, names in committing.items() if names},
         )
         commits = {broker: messages.commits(response) for broker, response in found.items()}
+        standing_shares = self._standing_shares({broker: names for broker, names in sharing.items() if names})
         self._standing = {
             (group, key): lag
             for (group, key), lag in self._standing.items()
-            if commits.get(self._coordinators[group], {}).get(group, {}).get(key) == lag.committed
+            if (
+                (group, key) in standing_shares
+                if group in self._sharing
+                else commits.get(self._coordinators[group], {}).get(group, {}).get(key) == lag.committed
+            )
         }
+
+    def _standing_shares(self, asked: Mapping[int, list[str]]) -> set[tuple[str, Key]]:
+        """Return the share partitions whose groups were done with nothing more. The ends are asked for first, so that what
+        comes in between is not taken for what was acknowledged."""
+        if not asked:
+            return set()
+        ends = self._ends({key for group, key in self._standing if group in self._sharing})
+        found = self._queries.ask_each(
+            "offsets of groups", {broker: share_groups.offsets_request(names) for broker, names in asked.items()}
+        )
+        standing = set()
+        for response in found.values():
+            for group, offsets in messages.share_offsets(response).items():
+                for key, each in offsets.items():
+                    lag = self._standing.get((group, key))
+                    if lag is None or each.lag is None or key not in ends:
+                        continue
+                    if each.start_offset == lag.committed and ends[key] - each.lag <= lag.most_done:
+                        standing.add((group, key))
+        return standing
+
+    def _ends(self, wanted: set[Key]) -> dict[Key, int]:
+        """Return the ends of partitions, where their leaders answer."""
+        asked = {
+            broker: offsets_request(dict.fromkeys(keys & wanted, LATEST))
+            for broker, keys in self._led.items()
+            if keys & wanted
+        }
+        ends: dict[Key, int] = {}
+        for response in self._queries.ask_each("offsets", asked).values():
+            ends |= messages.offsets(response)
+        return ends
 
     def _drop_settled(self, asked: Mapping[int, list[str]]) -> None:
         found = self._queries.ask_each(
@@ -158,13 +200,9 @@ class Observation:
     def _judged_groups(self, observed_ms: int) -> tuple[GroupView, ...]:
         standing = {key for _, key in self._standing}
         places = {(lag.key, lag.place) for lag in (*self._standing.values(), *self._idle.values())}
-        ends: dict[Key, int] = {}
+        ends = self._ends(standing)
         unread: dict[tuple[Key, int], messages.FirstUnread] = {}
         for broker, keys in self._led.items():
-            if keys & standing:
-                request = offsets_request(dict.fromkeys(keys & standing, LATEST))
-                for response in self._queries.ask_each("offsets", {broker: request}).values():
-                    ends |= messages.offsets(response)
             # Groups that wait at different offsets of a partition are asked for one after the other.
             for asked in _rounds({place for place in places if place[0] in keys}):
                 for response in self._queries.ask_each("records", {broker: messages.fetch_request(asked)}).values():

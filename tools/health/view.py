@@ -156,7 +156,7 @@ class Stall:
 class LagView:
     """A partition that a group has committed; `start` and `end` are those of its log. `stood_ms` is how long its offset was
     seen to stand, None when it moved or was not observed; `oldest_unread_ms` the timestamp of the first record that
-    is not read."""
+    is not read. Of a share group, `committed` is where its share partition begins, and `share_lag` what it is not done with."""
 
     topic: str
     partition: int
@@ -167,6 +167,7 @@ class LagView:
     stood_ms: int | None = None
     oldest_unread_ms: int | None = None
     grown: int = 0
+    share_lag: int | None = None
 
     @property
     def key(self) -> Key:
@@ -175,7 +176,7 @@ class LagView:
     @property
     def lag(self) -> int:
         """As kafka-consumer-groups.sh counts it, also records that were deleted meanwhile; 0 behind the end."""
-        return max(self.end - self.committed, 0)
+        return max(self.end - self.committed if self.share_lag is None else self.share_lag, 0)
 
     @property
     def place(self) -> int:
@@ -185,13 +186,20 @@ class LagView:
     @property
     def unread(self) -> int:
         """What is left of the lag."""
-        return max(self.end - self.place, 0)
+        left = max(self.end - self.place, 0)
+        return left if self.share_lag is None else min(self.lag, left)
+
+    @property
+    def most_done(self) -> int:
+        """The number of records up to the end that a share group was done with at most, counted from offset 0: its lag was told
+        before the end."""
+        return self.end - self.lag
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """`rebalanced_ms` is how long it was seen in a rebalance without a break. `is_simple`: it only commits; its consumers
-    choose partitions themselves and are no members."""
+    choose partitions themselves and are no members. `is_share`: its members share partitions and acknowledge single records."""
 
     group: str
     state: str
@@ -200,6 +208,7 @@ class GroupView:
     lags: tuple[LagView, ...] = ()
     rebalanced_ms: int | None = None
     is_simple: bool = False
+    is_share: bool = False
 
     def with_ends(self, ends: Mapping[Key, int]) -> GroupView:
         """Return the group with the ends of its partitions; partitions whose end is unknown are left out."""

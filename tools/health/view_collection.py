@@ -17,8 +17,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from client.admin import share_groups
 from client.admin.configs import ResourceKind
-from client.admin.groups import described_consumer
+from client.admin.groups import CONSUMER, SHARE, described_newer
 from client.admin.offsets import offsets_request
 from client.admin.replicas import log_dirs_request
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -48,6 +49,7 @@ COMPARED_PARTITIONS = 5_000
 """In larger clusters brokers are not asked for all partitions to compare what they say."""
 _CLASSIC_TYPES = ("", "classic", "Classic")
 _CONSUMER_TYPES = ("consumer", "Consumer")
+_SHARE_TYPES = ("share", "Share")
 """As ListGroups names the types of groups; brokers before 3.8 name none."""
 DESCRIBE_QUORUM = 55
 """The API that only brokers have whose controllers form a quorum."""
@@ -200,9 +202,10 @@ def _absent(queries: BrokerQueries, partitions: tuple[PartitionView, ...]) -> fr
 
 def _described_groups(queries: BrokerQueries, listed: dict[int, Any]) -> list[GroupView]:
     """Return the groups with what they have committed; ends are not known yet. Each kind of group has its own request."""
-    classic, consumer = (_names_of(listed, types) for types in (_CLASSIC_TYPES, _CONSUMER_TYPES))
+    kinds = (_CLASSIC_TYPES, _CONSUMER_TYPES, _SHARE_TYPES)
+    classic, consumer, sharing = (_names_of(listed, types) for types in kinds)
     for broker, response in listed.items():
-        others = len(response.groups) - len(classic.get(broker, ())) - len(consumer.get(broker, ()))
+        others = len(response.groups) - sum(len(each.get(broker, ())) for each in (classic, consumer, sharing))
         if others:
             queries.unseen.append(f"groups of broker {broker}: {others} are of a kind that this command does not know")
     of_classic = queries.ask_each(
@@ -217,7 +220,7 @@ def _described_groups(queries: BrokerQueries, listed: dict[int, Any]) -> list[Gr
     )
     described: dict[int, list[DescribedGroup]] = {broker: [*each.groups] for broker, each in of_classic.items()}
     for broker, each in of_consumers.items():
-        described.setdefault(broker, []).extend(described_consumer(group) for group in each.groups)
+        described.setdefault(broker, []).extend(described_newer(group, CONSUMER) for group in each.groups)
     committed = queries.ask_each(
         "offsets of groups",
         {
@@ -225,17 +228,11 @@ def _described_groups(queries: BrokerQueries, listed: dict[int, Any]) -> list[Gr
             for broker, groups in described.items()
         },
     )
-    found = []
+    found = _share_groups(queries, sharing)
     for broker, groups in described.items():
         offsets = messages.commits(committed[broker]) if broker in committed else {}
         for group in groups:
-            try:
-                owned = messages.assigned(group)
-            except DecodeError:
-                owned = set()
-                queries.unseen.append(
-                    f"what the members of group {group.group_id} read: their assignments cannot be read"
-                )
+            owned = _owned(queries, group)
             lags = tuple(
                 LagView(topic, partition, offset, offset, (topic, partition) in owned)
                 for (topic, partition), offset in sorted(offsets.get(group.group_id, {}).items())
@@ -245,6 +242,38 @@ def _described_groups(queries: BrokerQueries, listed: dict[int, Any]) -> list[Gr
                 GroupView(group.group_id, group.group_state, len(group.members), broker, lags, is_simple=is_simple)
             )
     return sorted(found, key=lambda group: group.group)
+
+
+def _share_groups(queries: BrokerQueries, names: Mapping[int, list[str]]) -> list[GroupView]:
+    """Return the share groups with where their partitions begin, of those whose lag is told."""
+    described = queries.ask_each(
+        "groups", {broker: share_groups.describe_request(groups) for broker, groups in names.items()}
+    )
+    answers = queries.ask_each(
+        "offsets of groups", {broker: share_groups.offsets_request(groups) for broker, groups in names.items()}
+    )
+    found = []
+    for broker, response in described.items():
+        offsets = messages.share_offsets(answers[broker]) if broker in answers else {}
+        for row in response.groups:
+            if row.error_code:
+                continue
+            owned = _owned(queries, described_newer(row, SHARE))
+            lags = tuple(
+                LagView(*key, each.start_offset, each.start_offset, key in owned, share_lag=each.lag)
+                for key, each in sorted(offsets.get(row.group_id, {}).items())
+                if each.lag is not None
+            )
+            found.append(GroupView(row.group_id, row.group_state, len(row.members), broker, lags, is_share=True))
+    return found
+
+
+def _owned(queries: BrokerQueries, group: DescribedGroup) -> set[Key]:
+    try:
+        return messages.assigned(group)
+    except DecodeError:
+        queries.unseen.append(f"what the members of group {group.group_id} read: their assignments cannot be read")
+        return set()
 
 
 def _names_of(listed: dict[int, Any], types: tuple[str, ...]) -> dict[int, list[str]]:

@@ -132,7 +132,7 @@ def document(traced: TracedRecord) -> dict[str, Any]:
                 "group": each.group,
                 "state": each.state,
                 "committed_offset": each.committed,
-                "is_past": None if each.committed is None else each.committed > record.offset,
+                "is_past": each.is_past(record.offset),
                 "lag": each.lag,
             }
             for each in traced.groups
@@ -231,7 +231,11 @@ def _group_text(group: GroupPosition, offset: int) -> str:
     left = group.before(offset)
     lag = "unknown" if group.lag is None else str(group.lag)
     if left is None:
-        return f"group {group.group} ({group.state}) has committed nothing here"
+        done = "shared nothing" if group.is_share else "committed nothing"
+        return f"group {group.group} ({group.state}) has {done} here"
+    if group.is_share:
+        done = "is done with it" if left == 0 else f"may not be done with it: it begins at offset {group.committed}"
+        return f"share group {group.group} ({group.state}) {done}; its lag is {lag}"
     if left == 0:
         return f"group {group.group} ({group.state}) has read past it; its lag is {lag}"
     return (

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel
 
 from client.admin import groups as group_steps
-from client.admin.groups import CONSUMER, CoordinatedGroup, MemberName
+from client.admin.groups import CLASSIC, CONSUMER, SHARE, CoordinatedGroup, MemberName
 from protocol.errors import KafkaError
 from protocol.primitives import DecodeError
 from runtime.slices import Slices
+from tools import group_targets
 from tools.failures import told
-from tools.group_documents import CLASSIC, MISSING, member_document
+from tools.group_documents import MISSING, member_document
 from tools.group_lag import PartitionLag, known_lag, lags
-from tools.group_targets import OffsetTarget, new_offsets
+from tools.group_targets import OffsetTarget, new_offsets, present_offsets, set_offsets
 from tools.placement import described, partition_rows
 from web.errors import HttpProblem
 from web.page.routing import PartitionName, RequestBody, page_router
@@ -34,13 +35,14 @@ if TYPE_CHECKING:
     from web.cluster.user_cluster import UserCluster
 
 router = page_router("Groups")
-_KNOWN_KINDS = ("", CLASSIC, CONSUMER)
+_KNOWN_KINDS = ("", CLASSIC, CONSUMER, SHARE)
 _EMPTY_STATES = ("Empty", MISSING)
 
 
 class GroupRow(BaseModel):
-    """What is unknown is null; `error` says why. `lag` is the sum over the partitions where it is known, which `unknown_count`
-    others are not part of: nothing is committed there yet, or their leader does not answer."""
+    """What is unknown is null; `error` says why. `kind` is "classic", "consumer" or "share". `lag` is the sum over the
+    partitions where it is known, which `unknown_count` others are not part of: nothing is committed there yet, or their leader
+    does not answer. That of a share group is what its members are not done with."""
 
     group: str
     kind: str
@@ -64,7 +66,7 @@ class GroupList(BaseModel):
 
 class Member(BaseModel):
     """`partitions` is null where what it was assigned cannot be read. A group of the consumer protocol has epochs, and what the
-    member shall have once others have given it up."""
+    member shall have once others have given it up; a share group has epochs."""
 
     member_id: str
     instance_id: str | None
@@ -76,6 +78,8 @@ class Member(BaseModel):
 
 
 class Lag(BaseModel):
+    """`current_offset` is what is committed; of a share group, the start offset, before which everything is done with."""
+
     topic: str
     partition: int
     current_offset: int | None
@@ -167,7 +171,7 @@ async def list_groups(cluster: Cluster, parts: Parts) -> GroupList:
         group_steps.describe([name for name, row in rows.items() if row.kind in _KNOWN_KINDS])
     )
     known = {name: each for name, each in described_groups.items() if not isinstance(each, KafkaError)}
-    found = await cluster.run(lags([each.group for each in known.values()]))
+    found = await cluster.run(lags(list(known.values())))
     async for name, each in Slices(parts.surroundings.clock).over(described_groups.items()):
         if isinstance(each, KafkaError):
             rows[name].error = told(each)
@@ -181,7 +185,7 @@ async def list_groups(cluster: Cluster, parts: Parts) -> GroupList:
 async def show_group(cluster: Cluster, group: str) -> Group:
     """Tell all that is known of a group."""
     found = await _described(cluster, group)
-    rows = (await cluster.run(lags([found.group])))[group]
+    rows = (await cluster.run(lags([found])))[group]
     if isinstance(rows, KafkaError):
         raise rows
     if not rows and found.group.group_state == MISSING:
@@ -210,13 +214,13 @@ async def reset_offsets(cluster: Cluster, body: OffsetReset) -> NewOffsets:
             code="NON_EMPTY_GROUP",
             next_step="stop its consumers first",
         )
-    commits = await cluster.run(group_steps.committed_offsets(body.group))
+    is_share = found.share is not None
+    commits = await cluster.run(present_offsets(body.group, is_share=is_share))
     keys = await _chosen(cluster, body, commits)
     new = await cluster.run(new_offsets(keys, commits, target))
     if body.execute:
-        _check(
-            await cluster.run(group_steps.commit_offsets(body.group, {key: each.offset for key, each in new.items()}))
-        )
+        offsets = {key: each.offset for key, each in new.items()}
+        _check(await cluster.run(set_offsets(body.group, offsets, is_share=is_share)))
     rows = [
         NewOffset(
             topic=key[0],
@@ -232,15 +236,19 @@ async def reset_offsets(cluster: Cluster, body: OffsetReset) -> NewOffsets:
 
 @router.post("/groups/offsets/delete", dependencies=[WRITING])
 async def delete_offsets(cluster: Cluster, body: OffsetDeletion) -> Done:
-    """Make a group forget what it has committed, for topics that no member reads."""
-    results = await cluster.run(group_steps.delete_offsets(body.group, [each.key for each in body.partitions]))
+    """Make a group forget what it has committed, for topics that no member reads. A share group, which must have no members,
+    forgets the topics as a whole."""
+    is_share = (await _described(cluster, body.group)).share is not None
+    keys = [each.key for each in body.partitions]
+    results = await cluster.run(group_targets.delete_offsets(body.group, keys, is_share=is_share))
     _check(results)
     return Done(count=len(results))
 
 
 @router.post("/groups/members/remove", dependencies=[WRITING])
 async def remove_members(cluster: Cluster, body: MemberRemoval) -> Done:
-    """Take members out of a group, such as static ones whose process is gone. One that is alive joins again."""
+    """Take members out of a group, such as static ones whose process is gone. One that is alive joins again. Members of share
+    groups leave only by themselves."""
     names = [MemberName(each.member_id, each.instance_id) for each in body.members]
     for error in (await cluster.run(group_steps.remove_members(body.group, names))).values():
         if error is not None:
@@ -250,16 +258,16 @@ async def remove_members(cluster: Cluster, body: MemberRemoval) -> Done:
 
 def group_of(found: CoordinatedGroup, rows: Sequence[PartitionLag]) -> Group:
     """Return a group as the page shows it."""
-    group, consumer = found.group, found.consumer
+    group, newer = found.group, found.newer
     return Group(
         group=group.group_id,
-        kind=CLASSIC if consumer is None else CONSUMER,
+        kind=found.kind,
         protocol_type=group.protocol_type,
         state=group.group_state,
         coordinator=found.coordinator,
         assignor=group.protocol_data,
-        group_epoch=None if consumer is None else consumer.group_epoch,
-        assignment_epoch=None if consumer is None else consumer.assignment_epoch,
+        group_epoch=None if newer is None else newer.group_epoch,
+        assignment_epoch=None if newer is None else newer.assignment_epoch,
         lag=known_lag(rows),
         unknown_count=_unknown_count(rows),
         members=[Member(**_member(found, member)) for member in group.members],
@@ -292,7 +300,7 @@ def _listed_row(each: ListedGroup, coordinator: int) -> GroupRow:
 
 
 def _fill(row: GroupRow, found: CoordinatedGroup, rows: Sequence[PartitionLag] | KafkaError) -> None:
-    row.kind = CLASSIC if found.consumer is None else CONSUMER
+    row.kind = found.kind
     row.state = found.group.group_state
     row.coordinator = found.coordinator
     row.members_count = len(found.group.members)

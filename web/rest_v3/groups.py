@@ -163,9 +163,9 @@ def _assigned(member: DescribedGroupMember, group: DescribedGroup) -> list[Topic
 
 async def _lags(v3: AskedCluster, name: str) -> list[ConsumerLagData]:
     """Raises HttpProblem 404, KafkaError."""
-    group = (await _group(v3, name)).group
-    rows = outcome(await v3.user.run(lags([group])), name)
-    instances = {member.member_id: member.group_instance_id for member in group.members}
+    found_group = await _group(v3, name)
+    rows = outcome(await v3.user.run(lags([found_group])), name)
+    instances = {member.member_id: member.group_instance_id for member in found_group.group.members}
     made = await v3.each(lambda row: lag_data(v3.links, name, row, instances), rows)
     found = [row for row in made if row is not None]
     if not found:

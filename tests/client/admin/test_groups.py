@@ -1,4 +1,5 @@
-"""Groups of both protocols are described in one form: what is no classic group is asked for as one of the consumer protocol."""
+"""Groups of all kinds are described in one form: what is no classic group is asked for as one of the consumer protocol, then as
+a share group."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages import consumer_group_describe as consumer
 from protocol.messages import describe_groups as classic
 from protocol.messages import offset_fetch as fetch
+from protocol.messages import share_group_describe as share
 from tests.client.admin.scripted import ScriptedShell
 
 
@@ -49,25 +51,58 @@ def _consumer(names: list[str]) -> consumer.ConsumerGroupDescribeResponse:
     )  # fmt: skip
 
 
+def _share(names: list[str]) -> share.ShareGroupDescribeResponse:
+    assigned = share.TopicPartitions(topic_id=bytes(16), topic_name="t", partitions=[0, 1])
+    members = [
+        share.Member(
+            member_id=each, member_epoch=2, client_id="app", client_host="/10.0.0.1", subscribed_topic_names=["t"],
+            assignment=share.Assignment(topic_partitions=[assigned]),
+        )
+        for each in ("m1", "m2")
+    ]  # fmt: skip
+    codes = {"s": 0, "denied": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    return share.ShareGroupDescribeResponse(
+        throttle_time_ms=0,
+        groups=[
+            share.DescribedGroup(
+                error_code=codes.get(name, ErrorCode.GROUP_ID_NOT_FOUND), group_id=name, group_state="Stable",
+                group_epoch=2, assignment_epoch=2, assignor_name="simple", members=members if name == "s" else [],
+            )
+            for name in names
+        ],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("is_known", [True, False], ids=["served", "unknown to the broker"])
-def test_groups_of_both_protocols(is_known: bool) -> None:
+def test_groups_of_all_kinds(is_known: bool) -> None:
     def answer(_place: object, request: Any) -> Any:
         if isinstance(request, classic.DescribeGroupsRequest):
             return _classic(request.groups)
-        return _consumer(request.group_ids) if is_known else KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        if not is_known:
+            return KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        is_share = isinstance(request, share.ShareGroupDescribeRequest)
+        return _share(request.group_ids) if is_share else _consumer(request.group_ids)
 
     shell = ScriptedShell(answer)
-    found = shell.run(groups.describe(["c", "k", "none"]))
+    found = shell.run(groups.describe(["c", "k", "s", "denied", "none"]))
     described = {name: each for name, each in found.items() if isinstance(each, CoordinatedGroup)}
     assert [type(request).__name__ for _, request in shell.asked] == [
         "DescribeGroupsRequest",
         "ConsumerGroupDescribeRequest",
+        "ShareGroupDescribeRequest",
     ]
-    assert {name: (each.group.group_state, each.coordinator) for name, each in described.items()} == {
-        "c": ("Stable", 1), "k": ("Reconciling" if is_known else "Dead", 1), "none": ("Dead", 1),
-    }  # fmt: skip
-    assert [name for name, each in described.items() if each.consumer is not None] == (["k"] if is_known else [])
+    states = {name: (each.group.group_state, each.kind, each.coordinator) for name, each in described.items()}
+    assert states == {"c": ("Stable", "classic", 1), "none": ("Dead", "classic", 1)} | (
+        {"k": ("Reconciling", "consumer", 1), "s": ("Stable", "share", 1)}
+        if is_known
+        else dict.fromkeys(("k", "s", "denied"), ("Dead", "classic", 1))
+    )
     if is_known:
+        denied = found["denied"]
+        assert isinstance(denied, KafkaError), "a group that may not be described is not one that there is not"
+        assert denied.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        shared = described["s"].group
+        assert [groups.assigned(each, shared) for each in shared.members] == [[("t", 0), ("t", 1)]] * 2
         group = described["k"].group
         [member] = group.members
         assert (group.protocol_data, member.group_instance_id, member.client_host) == ("uniform", "i", "/10.0.0.1")

@@ -447,6 +447,16 @@ def test_a_group_is_not_stuck_that_moves_or_has_read_all_or_does_not_read_the_pa
     assert names(group_of(start=40)) == [], "all that it has not read was deleted"
 
 
+def test_a_share_group_is_stuck_whose_members_acknowledge_nothing() -> None:
+    """Most records behind the start offset are done with."""
+    view = group_of(share_lag=4)
+    view = replace(view, groups=(replace(view.groups[0], is_share=True),))
+    problem = only(view, "stuck group")
+    assert "its 2 members have acknowledged nothing for 6.0 s in orders-0; lag 4, 5 more records came" in problem.cause
+    assert "share.delivery.count.limit" in problem.next_step
+    assert names(group_of(share_lag=0)) == []
+
+
 def test_a_group_without_members_that_lags_is_a_notice() -> None:
     lag = LagView("orders", 0, committed=17, end=40, is_assigned=False)
     view = replace(view_of(), groups=(GroupView("billing", "Empty", 0, 1, (lag,)),))

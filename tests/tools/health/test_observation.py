@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from protocol.errors import ErrorCode
 from protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -19,6 +21,13 @@ from protocol.messages.describe_producers import (
     PartitionResponse,
     ProducerState,
     TopicResponse,
+)
+from protocol.messages.describe_share_group_offsets import (
+    DescribedGroup,
+    DescribedPartition,
+    DescribedTopic,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
 )
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import (
@@ -86,6 +95,52 @@ def test_a_group_that_commits_nothing_is_stuck_at_the_end_of_the_window() -> Non
     [lag] = view.groups[0].lags
     assert (lag.stood_ms, lag.end, lag.grown, lag.oldest_unread_ms) == (WINDOW_MS, 45, 5, None)
     assert clock.now_ms == WINDOW_MS
+
+
+def sharing(rows: Sequence[tuple[int, int, int]]) -> Callable[[int, Any], Any]:
+    """The leader tells the end of each row, then the coordinator of a share group its start offset and lag; after the last row
+    only the end."""
+    left = list(rows)
+
+    def respond(_broker: int, request: Any) -> Any:
+        match request:
+            case DescribeShareGroupOffsetsRequest():
+                _, start_offset, lag = left.pop(0) if len(left) > 1 else left[0]
+                row = DescribedPartition(
+                    partition_index=0, start_offset=start_offset, leader_epoch=0, lag=lag, error_code=0
+                )
+                topic = DescribedTopic(topic_name="orders", topic_id=bytes(16), partitions=[row])
+                return DescribeShareGroupOffsetsResponse(
+                    throttle_time_ms=0, groups=[DescribedGroup(group_id="billing", topics=[topic], error_code=0)]
+                )
+            case ListOffsetsRequest():
+                end = ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=left[0][0])
+                return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[end])])
+            case FetchRequest():
+                return FetchResponse(responses=[])
+            case _:
+                raise AssertionError(request)
+
+    return respond
+
+
+@pytest.mark.parametrize(
+    ("row", "is_stuck"),
+    [
+        ((40, 17, 20), True),
+        ((45, 17, 25), True),  # only producers have done something
+        ((45, 17, 24), False),  # a record behind the start offset is acknowledged
+        ((40, 18, 20), False),
+        ((40, 17, -1), False),  # not told
+    ],
+)
+def test_a_share_group_is_stuck_while_nothing_is_acknowledged(row: tuple[int, int, int], *, is_stuck: bool) -> None:
+    queries, _, clock = made(sharing([row]))
+    lag = LagView("orders", 0, committed=17, end=40, is_assigned=True, share_lag=20)
+    group = GroupView("billing", "Stable", 1, 1, (lag,), is_share=True)
+    view = Observation(queries, replace(group_view(), groups=(group,)), {2: {("orders", 0)}}).run(set(), WINDOW_MS)
+    assert (view.groups[0].lags[0].stood_ms is not None) == is_stuck
+    assert clock.now_ms == (WINDOW_MS if is_stuck else STEP_MS)
 
 
 def test_the_oldest_record_is_looked_for_where_the_log_begins_when_it_begins_behind_the_commit() -> None:

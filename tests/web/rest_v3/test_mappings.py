@@ -57,7 +57,7 @@ def test_a_reassignment() -> None:
 
 def test_the_summary_of_lags_nobody_reads() -> None:
     def row(partition: int, current: int | None, end: int | None) -> PartitionLag:
-        return PartitionLag("t", partition, current, end, None, None, None)
+        return PartitionLag("t", partition, current, end, lag=None)
 
     assert lag_data(LINKS, "g", row(0, None, 9), {}) is None
     assert lag_data(LINKS, "g", row(0, 1, None), {}) is None
