@@ -3,8 +3,8 @@
     batches   0 ------------ 99   100 -------- 149          163 ---- 199
     runs      [acked][acquired]   [acquired      ]          [available ]
 
-A batch is what one acquisition added. Its bounds stay as long as it is in flight, because a later acquisition gives it whole,
-as one row, if nobody has made a difference between its records, and record by record otherwise (`is_split`).
+A batch is what one acquisition added. Its bounds stay as long as it is in flight, because acquired rows and errors follow them;
+`is_split`: somebody has made a difference between its records, which are treated one by one since.
 
 Rules: the cost of an operation grows with the runs that it touches, not with the offsets. A run whose change waits to be
 stored (`pending`) is changed by nobody else.

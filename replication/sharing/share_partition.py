@@ -89,16 +89,14 @@ class ShareChange:
         "batches",
         "delivery_complete_count",
         "is_pending",
-        "is_release",
         "start_offset",
         "touched",
     )
 
-    def __init__(self, partition: SharePartition, *, is_pending: bool, is_release: bool = False) -> None:
+    def __init__(self, partition: SharePartition, *, is_pending: bool) -> None:
         self._partition = partition
         self._is_settled = False
         self.is_pending = is_pending
-        self.is_release = is_release
         self.touched: list[InFlightBatch] = []
         self.batches: list[StateBatch] = []
         self.start_offset = partition.start_offset
@@ -200,6 +198,7 @@ class SharePartition:
         self._may_have_available = False
         # No lock ends before.
         self._deadline_ms: int | None = None
+        self._expired_until_ms = -1
         self._load(stored.batches)
 
     def _load(self, stored: Sequence[StateBatch]) -> None:
@@ -296,17 +295,15 @@ class SharePartition:
             member_id, batches, last_offset, max_records, batch_size,
             mode == ShareAcquireMode.RECORD_LIMIT, lock_until_ms, [],
         )  # fmt: skip
-        base = batches[0][0]
+        base = max(batches[0][0], self.start_offset)
         floor = self._in_flight.floor(base)
-        if floor is None:
-            base = max(base, self.start_offset)
-        elif floor.last >= base:
+        if floor is not None and floor.last >= base:
             base = floor.first
         if base > last_offset:
             return []
         overlapping = self._in_flight.beginning_within(base, last_offset)
         if not overlapping:
-            self._acquire_new(asked, max(base, self.start_offset), last_offset)
+            self._acquire_new(asked, base, last_offset)
             return asked.rows
         self._acquire_again(asked, base, overlapping)
         after = overlapping[-1].last + 1
@@ -383,11 +380,11 @@ class SharePartition:
         asked.count += batch.count
 
     def _acquire_part(self, asked: _Acquisition, batch: InFlightBatch, available: list[OffsetRun]) -> int:
-        """Acquire records of a split batch one by one; returns how many. One row a record, as Kafka answers."""
+        """Acquire some records of a batch; returns how many."""
         limit = self.limits.delivery_count_limit
         throttled = self.limits.throttled_deliveries
         throttled_max: int | None = None
-        missing = asked.missing
+        rows, missing = asked.rows, asked.missing
         count = 0
         for run in available:
             is_last_delivery = limit > MIN_THROTTLED_DELIVERIES and run.delivery_count == limit - 1
@@ -407,7 +404,10 @@ class SharePartition:
             taken.delivery_count += 1
             self._lock(taken, asked)
             delivery_count = taken.delivery_count
-            asked.rows += [AcquiredRange(offset, offset, delivery_count) for offset in range(first, last + 1)]
+            if count and rows[-1].last + 1 == first and rows[-1].delivery_count == delivery_count:
+                rows[-1] = AcquiredRange(rows[-1].first, last, delivery_count)
+            else:
+                rows.append(AcquiredRange(first, last, delivery_count))
             count += last - first + 1
             if (
                 is_last_delivery
@@ -554,10 +554,13 @@ class SharePartition:
             self._set_deadline(run, lock_until_ms)
             change.touch(batch)
             return
-        state = STATE_OF_TYPE[kind]
-        if state is DeliveryState.AVAILABLE and run.delivery_count >= self.limits.delivery_count_limit:
-            state = DeliveryState.ARCHIVED
-        self._begin(change, batch, run, state)
+        released = kind is AcknowledgeType.RELEASE
+        self._begin(change, batch, run, self._state_after_delivery(run) if released else STATE_OF_TYPE[kind])
+
+    def _state_after_delivery(self, run: OffsetRun) -> DeliveryState:
+        """Return the state of an acquired record that nobody accepted or rejected."""
+        is_over = run.delivery_count >= self.limits.delivery_count_limit
+        return DeliveryState.ARCHIVED if is_over else DeliveryState.AVAILABLE
 
     def _begin(self, change: ShareChange, batch: InFlightBatch, run: OffsetRun, state: DeliveryState) -> None:
         """Let an acquired run take another state, pending until the change is stored."""
@@ -584,19 +587,19 @@ class SharePartition:
         return found
 
     def release(self, member_id: str) -> ShareChange | None:
-        """Make available what a member has acquired, whose session has closed, pending until the change is stored. This was no
-        delivery: the count goes back. None: it has nothing."""
-        change = ShareChange(self, is_pending=True, is_release=True)
+        """Make available what a member has acquired, whose session has closed, pending until the change is stored. None: it has
+        nothing."""
+        change = ShareChange(self, is_pending=True)
         for batch in self._in_flight.batches:
             for run in batch.runs:
                 if run.state is DeliveryState.ACQUIRED and run.member == member_id:
                     batch.is_split = batch.is_split or self._is_cut(batch)
-                    run.delivery_count -= 1
-                    self._begin(change, batch, run, DeliveryState.AVAILABLE)
+                    self._begin(change, batch, run, self._state_after_delivery(run))
         return change.seal() if change.batches else None
 
     def expire(self, now_ms: int) -> ShareChange | None:
         """Take back the locks that have ended. This holds at once; the change is to be stored. None: none has ended."""
+        self._expired_until_ms = max(now_ms, self._expired_until_ms)
         if self._deadline_ms is None or now_ms < self._deadline_ms:
             return None
         change = ShareChange(self, is_pending=False)
@@ -611,17 +614,19 @@ class SharePartition:
                     continue
                 batch.is_split = batch.is_split or self._is_cut(batch)
                 self.acquired_count -= run.count
-                if run.delivery_count >= self.limits.delivery_count_limit:
-                    run.become(DeliveryState.ARCHIVED)
-                    self.delivery_complete_count += run.count
-                else:
-                    run.become(DeliveryState.AVAILABLE)
-                    self._may_have_available = True
+                self._become_after_delivery(run)
                 change.add(batch, run)
         self._deadline_ms = deadline_ms
         for batch in change.touched:
             batch.join()
         return change.seal() if change.batches else None
+
+    def _become_after_delivery(self, run: OffsetRun) -> None:
+        run.become(self._state_after_delivery(run))
+        if run.is_done:
+            self.delivery_complete_count += run.count
+        else:
+            self._may_have_available = True
 
     def _is_cut(self, batch: InFlightBatch) -> bool:
         """Whether the start offset lies within the batch, so that its records differ."""
@@ -705,18 +710,20 @@ class SharePartition:
         self._advance_start()
 
     def take_back(self, change: ShareChange) -> None:
-        """Only for `ShareChange`: what was acquired is acquired again, until its lock ends."""
+        """Only for `ShareChange`: what was acquired is acquired again, unless its lock has ended meanwhile."""
         for batch in change.touched:
             for run in batch.runs:
-                if run.pending is change:
-                    if run.is_done:
-                        self.delivery_complete_count -= run.count
-                    if change.is_release:
-                        run.delivery_count += 1
-                    run.state = DeliveryState.ACQUIRED
-                    run.pending = None
-                    self.acquired_count += run.count
-                    self._set_deadline(run, run.lock_until_ms)
+                if run.pending is not change:
+                    continue
+                if run.is_done:
+                    self.delivery_complete_count -= run.count
+                if run.lock_until_ms <= self._expired_until_ms:
+                    self._become_after_delivery(run)
+                    continue
+                run.state = DeliveryState.ACQUIRED
+                run.pending = None
+                self.acquired_count += run.count
+                self._set_deadline(run, run.lock_until_ms)
             batch.join()
 
     def _advance_start(self) -> None:
