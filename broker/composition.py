@@ -29,7 +29,7 @@ from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.network.sasl.mechanisms import sasl_rules
 from config.errors import ConfigError
-from config.group import check_consumer_group_bounds
+from config.group import CONSUMER, check_group_bounds
 from config.inter_broker_version import InterBrokerVersion
 from config.listener_values import ListenerValues
 from coordinator.group.consumer.assignors import ASSIGNORS
@@ -273,7 +273,7 @@ def group_coordinator_settings(settings: BrokerSettings) -> GroupCoordinatorSett
 
 def consumer_settings(settings: BrokerSettings) -> ConsumerSettings:
     """Return the settings of consumer groups. Raises ConfigError."""
-    check_consumer_group_bounds(settings)
+    check_group_bounds(CONSUMER, settings)
     assignors = tuple(ASSIGNOR_CLASSES.get(name, name) for name in settings.group_consumer_assignors)
     for name in assignors:
         if name not in ASSIGNORS:

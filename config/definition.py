@@ -72,8 +72,9 @@ class Setting:
     """One row. `default` is parsed already; `kafka_default` differs from it only where this broker's default differs on
     purpose.
 
-    `with_levels`: clients are told of it only while the cluster has a feature level above 0, because Apache Kafka 3.9 does not
-    tell of it. `effective` says that the broker uses it; other settings are accepted and have no effect.
+    `with_levels`: clients are told of it, or where it is not `internal` of its default, only while the cluster has a feature
+    level above 0, because Apache Kafka 3.9 does not tell of it, or has `kafka_default`.
+    `effective` says that the broker uses it; other settings are accepted and have no effect.
     `synonyms` are the broker settings that a topic setting falls back to, strongest first. `checked` is the range of a setting
     that has no validator in Kafka, and is checked together with others.
     """

@@ -23,6 +23,7 @@ from config.broker.observation import ObservationSettings
 from config.broker.remote import RemoteStorageSettings
 from config.broker.replication import ReplicationSettings
 from config.broker.security import SecuritySettings
+from config.broker.share_groups import ShareGroupSettings
 from config.broker.transactions import TransactionStateSettings
 from config.companion import COMPANIONS, RELAY, WEB, Companion
 from config.definition import HOUR_MS, MiB
@@ -52,8 +53,8 @@ LISTENER_SETTINGS = SASL_LISTENER_SETTINGS | {"max.connections", "max.connection
 
 
 class BrokerSettings(
-    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, ConsumerGroupSettings, TransactionStateSettings,
-    CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
+    GeneralSettings, NetworkSettings, LogSettings, ReplicationSettings, ConsumerGroupSettings, ShareGroupSettings,
+    TransactionStateSettings, CoordinationSettings, SecuritySettings, ObservationSettings, RemoteStorageSettings, OwnSettings,
 ):  # fmt: skip
     """The settings of a broker, as attributes: the wire name with underscores for dots."""
 

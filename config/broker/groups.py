@@ -1,6 +1,6 @@
 """Consumer groups and their offsets.
 
-Source: Kafka GroupCoordinatorConfig, ShareGroupConfig.
+Source: Kafka GroupCoordinatorConfig.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from config.definition import (
     SettingTable,
     setting,
 )
-from config.validators import at_least, between, one_of, one_of_ignoring_case
+from config.validators import at_least, one_of, one_of_ignoring_case
 
 
 class ConsumerGroupSettings(SettingTable):
@@ -107,37 +107,3 @@ class ConsumerGroupSettings(SettingTable):
     group_consumer_session_timeout_ms: int = setting("group.consumer.session.timeout.ms", INT, 45_000, at_least(1),
         effective=True,
         doc="Time without a heartbeat after which a member of a consumer group has left.")
-    group_share_delivery_count_limit: int = setting("group.share.delivery.count.limit", INT, 5, between(2, 10),
-        doc="Deliveries of a record in a share group at most.")
-    group_share_enable: bool = setting("group.share.enable", BOOLEAN, False, internal=True,
-        doc="Whether share groups are served.")
-    group_share_heartbeat_interval_ms: int = setting("group.share.heartbeat.interval.ms", INT, 5000, at_least(1),
-        doc="Heartbeat interval of share groups.")
-    group_share_max_groups: int = setting("group.share.max.groups", SHORT, 10, between(1, 100),
-        doc="Share groups at most.")
-    group_share_max_heartbeat_interval_ms: int = setting(
-        "group.share.max.heartbeat.interval.ms", INT, 15_000, at_least(1),
-        doc="Largest heartbeat interval of share groups.")
-    group_share_max_record_lock_duration_ms: int = setting(
-        "group.share.max.record.lock.duration.ms", INT, 60_000, between(30_000, 3_600_000),
-        doc="Longest lock on a record in a share group.")
-    group_share_max_session_timeout_ms: int = setting("group.share.max.session.timeout.ms", INT, 60_000, at_least(1),
-        doc="Largest session timeout of share groups.")
-    group_share_max_size: int = setting("group.share.max.size", SHORT, 200, between(10, 1000),
-        doc="Members of a share group at most.")
-    group_share_min_heartbeat_interval_ms: int = setting(
-        "group.share.min.heartbeat.interval.ms", INT, 5000, at_least(1),
-        doc="Smallest heartbeat interval of share groups.")
-    group_share_min_record_lock_duration_ms: int = setting(
-        "group.share.min.record.lock.duration.ms", INT, 15_000, between(1000, 30_000),
-        doc="Shortest lock on a record in a share group.")
-    group_share_min_session_timeout_ms: int = setting("group.share.min.session.timeout.ms", INT, 45_000, at_least(1),
-        doc="Smallest session timeout of share groups.")
-    group_share_partition_max_record_locks: int = setting(
-        "group.share.partition.max.record.locks", INT, 200, between(100, 10_000),
-        doc="Locked records of a partition in a share group at most.")
-    group_share_record_lock_duration_ms: int = setting(
-        "group.share.record.lock.duration.ms", INT, 30_000, between(1000, 60_000),
-        doc="Lock on a record in a share group.")
-    group_share_session_timeout_ms: int = setting("group.share.session.timeout.ms", INT, 45_000, at_least(1),
-        doc="Session timeout of share groups.")

@@ -121,4 +121,7 @@ def test_values_that_do_not_fit_are_refused(given: dict[str, str], reason: str) 
 
 def test_settings_that_differ_from_kafka_on_purpose() -> None:
     differing = {name for name, row in BrokerSettings.definitions.items() if row.default != row.kafka_default}
-    assert differing == {"listeners", "queued.max.request.bytes", "group.consumer.migration.policy"}
+    assert differing == {
+        "listeners", "queued.max.request.bytes", "group.consumer.migration.policy",
+        "group.share.partition.max.record.locks",
+    }  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 from config.broker import BrokerSettings
 from config.broker.barnabas import OwnSettings
+from config.broker.share_groups import ShareGroupSettings
 from config.definition import Setting
 from config.layers import Throttles
 from config.topic import LogConfig
@@ -24,6 +25,8 @@ def _rows(part: str) -> dict[str, list[str]]:
 BROKER, TOPIC = _rows(FACTS[0]), _rows(FACTS[1])
 # Ranges that are written in another form here.
 OTHER_WORDS = {
+    "group.share.max.size": "[1,...,1000]",  # as in 4.3
+    "group.share.record.lock.duration.ms": "[1000,...,3600000]",  # as in 4.3
     "remote.log.manager.copier.thread.pool.size": "[1,...] or -1",
     "remote.log.manager.expiration.thread.pool.size": "[1,...] or -1",
 }
@@ -41,6 +44,12 @@ def _default(row: Setting) -> str:
 NEWER = {
     "group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms",
     "group.consumer.min.assignment.interval.ms", "group.consumer.regex.refresh.interval.ms",
+    *(name for name in ShareGroupSettings.definitions if name.startswith("share.")),
+    "group.share.assignment.interval.ms", "group.share.assignors", "group.share.initialize.retry.interval.ms",
+    "group.share.max.assignment.interval.ms", "group.share.max.delivery.count.limit",
+    "group.share.max.partition.max.record.locks", "group.share.max.share.sessions",
+    "group.share.min.assignment.interval.ms", "group.share.min.delivery.count.limit",
+    "group.share.min.partition.max.record.locks",
 }  # fmt: skip
 """Those of 4.3."""
 

@@ -242,8 +242,10 @@ class _Description:
         own, layers = services.group_configs.stored.get(group_id, {}), services.dynamic_settings.layers
         rows = []
         for name, row in OwnGroupSettings.definitions.items():
-            [general] = row.synonyms
-            synonyms = layers.synonyms(general)
+            synonyms = [synonym for general in row.synonyms for synonym in layers.synonyms(general)]
+            default = row.format(row.default)
+            if not synonyms and default is not None:
+                synonyms.append(Synonym(name, default, ConfigSource.DEFAULT))
             if name in own:
                 synonyms.insert(0, Synonym(name, own[name], ConfigSource.DYNAMIC_GROUP))
             rows.append(self._row(name, row, synonyms[0].value, synonyms, read_only=False))
@@ -261,7 +263,12 @@ class _Description:
         has_levels = self._services.features.levels.any_above_zero
         public = [setting for setting, row in tables.items() if not row.internal or (row.with_levels and has_levels)]
         given = sorted(layers.settings.given.keys() - set(public))
-        return [self._broker_row(setting, layers, layers.synonyms(setting)) for setting in (*public, *given)]
+        synonyms = {setting: layers.synonyms(setting) for setting in (*public, *given)}
+        if not has_levels:
+            for setting in public:
+                if tables[setting].with_levels and synonyms[setting][-1].source is ConfigSource.DEFAULT:
+                    synonyms[setting][-1] = Synonym(setting, str(tables[setting].kafka_default), ConfigSource.DEFAULT)
+        return [self._broker_row(setting, layers, found) for setting, found in synonyms.items()]
 
     def _cluster_defaults(self) -> list[DescribeConfigsResourceResult]:
         layers = self._services.dynamic_settings.layers
@@ -272,7 +279,7 @@ class _Description:
 
     def _broker_row(self, name: str, layers: Layers, synonyms: list[Synonym]) -> DescribeConfigsResourceResult:
         row = broker_definition(name)
-        if synonyms and synonyms[0].source is ConfigSource.DYNAMIC_DEFAULT_BROKER:
+        if synonyms and synonyms[0].source in (ConfigSource.DYNAMIC_DEFAULT_BROKER, ConfigSource.DEFAULT):
             value: str | None = synonyms[0].value
         elif name in BrokerSettings.definitions:
             value = layers.settings.text(name)
