@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from client.admin.share_groups import ShareOffset
 from protocol.topic_partition import TopicPartition
 
 
@@ -45,4 +46,13 @@ def lag_by_topic(commits: Mapping[TopicPartition, int], ends: Mapping[TopicParti
         end = ends.get(key)
         if end is not None:
             lags[key[0]] = lags.get(key[0], 0) + max(end - offset, 0)
+    return lags
+
+
+def told_lag_by_topic(offsets: Mapping[TopicPartition, ShareOffset]) -> dict[str, int]:
+    """Return what a share group is not done with, of the partitions of which it is told."""
+    lags: dict[str, int] = {}
+    for (topic, _), each in offsets.items():
+        if each.lag is not None:
+            lags[topic] = lags.get(topic, 0) + max(each.lag, 0)
     return lags

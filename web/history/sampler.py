@@ -20,6 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from client.admin import groups as group_steps
+from client.admin import share_groups
 from client.admin import topics as topic_steps
 from client.admin.offsets import offsets
 from client.admin.replicas import log_dirs
@@ -29,12 +30,13 @@ from protocol.messages.list_offsets import LATEST
 from runtime.error_texts import reason_of
 from runtime.slices import Slices
 from tools.health.messages import log_directories
-from web.history.growth import Growth, lag_by_topic
+from web.history.growth import Growth, lag_by_topic, told_lag_by_topic
 from web.history.history import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from client.admin.share_groups import ShareOffset
     from client.admin.steps import Steps
     from protocol.topic_partition import TopicPartition
     from runtime.clock import Clock
@@ -137,7 +139,7 @@ class Sampler:
         self._rounds += 1
         if is_whole or self._is_moved:
             await self._find_partitions(cluster)
-        commits = await self._commits(cluster)
+        commits, shared = await self._offsets_of_groups(cluster)
         ends_ms = self._clock.monotonic_ms()
         ends = await self._ends(cluster)
         sizes_ms = self._clock.monotonic_ms()
@@ -147,6 +149,9 @@ class Sampler:
         with self._history.round(self._clock.monotonic_ms()):
             await self._put_growth(self._records, Measure.RECORDS, ends, ends_ms, slices)
             await self._put_lags(commits, ends, slices)
+            async for group, offsets_of in slices.over(shared.items()):
+                for topic, lag in told_lag_by_topic(offsets_of).items():
+                    self._history.put(Measure.LAG, lag, group, topic)
             for broker, by_request in times.items():
                 for request, time_ms in by_request.items():
                     self._history.put(Measure.LATENCY, time_ms, broker, request)
@@ -179,23 +184,35 @@ class Sampler:
         self._records.retain(topics)
         self._bytes.retain(topics)
 
-    async def _commits(self, cluster: UserCluster) -> dict[str, dict[TopicPartition, int]]:
+    async def _offsets_of_groups(
+        self, cluster: UserCluster
+    ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, dict[TopicPartition, ShareOffset]]]:
+        """Return what groups have committed, and how far share groups are."""
         listed = await self._run(cluster, group_steps.list_all())
         self._lost = {broker for broker, error in listed.errors.items() if error.code in _LOST}
-        found: dict[str, dict[TopicPartition, int]] = {}
+        commits: dict[str, dict[TopicPartition, int]] = {}
+        shared: dict[str, dict[TopicPartition, ShareOffset]] = {}
         left, asked, there = COMMITS_MAX, 0, 0
         for coordinator, groups in listed.groups.items():
             names = [each.group_id for each in groups if each.protocol_type in ("", group_steps.CONSUMER)]
-            there += len(names)
+            sharing = [each.group_id for each in groups if each.group_type.lower() == group_steps.SHARE]
+            there += len(names) + len(sharing)
             for batch in _batches(names, GROUPS_PER_REQUEST):
                 if left <= 0 or coordinator in self._lost:
                     break
                 answers = self._good(await self._run(cluster, group_steps.committed_offsets_of(batch)), coordinator)
                 left -= sum(map(len, answers.values()))
                 asked += len(batch)
-                found.update(answers)
+                commits.update(answers)
+            for batch in _batches(sharing, GROUPS_PER_REQUEST):
+                if left <= 0 or coordinator in self._lost:
+                    break
+                starts = self._good(await self._run(cluster, share_groups.start_offsets_of(batch)), coordinator)
+                left -= sum(map(len, starts.values()))
+                asked += len(batch)
+                shared.update(starts)
         self.groups_left_out = there - asked
-        return found
+        return commits, shared
 
     async def _ends(self, cluster: UserCluster) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from web.history.growth import Growth, lag_by_topic
+from client.admin.share_groups import ShareOffset
+from web.history.growth import Growth, lag_by_topic, told_lag_by_topic
 
 Looks = list[tuple[int, dict[int, int]]]
 
@@ -52,3 +53,11 @@ def test_lag_is_what_a_group_has_not_committed(
     commits: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], lags: dict[str, int]
 ) -> None:
     assert lag_by_topic(commits, ends) == lags
+
+
+def test_the_lag_of_a_share_group_is_told() -> None:
+    offsets = {
+        ("t", 0): ShareOffset(5, 3), ("t", 1): ShareOffset(5, 4), ("t", 2): ShareOffset(5, None), ("u", 0): ShareOffset(9, -4),
+    }  # fmt: skip
+    assert told_lag_by_topic(offsets) == {"t": 7, "u": 0}
+    assert told_lag_by_topic({}) == {}

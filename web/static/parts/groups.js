@@ -13,6 +13,12 @@ export function GroupState({ state }) {
 export function GroupLag({ of: { lag, unknown_count, error } }) {
   if (error) return html`<span class="tag warning">not known: ${error}</span>`;
   if (!unknown_count) return count(lag);
-  const why = "Nothing is committed there yet, or the leader does not answer.";
+  const why = "Nothing is committed there yet, no member of the share group has read there, or the leader does not answer.";
   return html`${count(lag)} <span class="muted" title=${why}>and ${counted(unknown_count, "partition")} not known</span>`;
+}
+
+/** The kind of a group; a classic one may have other members than consumers. */
+export function kindText({ kind, protocol_type }) {
+  const isUsual = !protocol_type || protocol_type === "consumer" || protocol_type === kind;
+  return isUsual ? kind : `${kind} (${protocol_type})`;
 }

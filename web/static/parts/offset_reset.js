@@ -54,7 +54,7 @@ export function ResetDialog({ group, onClose, onDone }) {
         <div class="fields">
           <${Choice} label="To" value=${to} choices=${TARGETS} onChange=${change(setTo)} />
           <${Value} to=${to} value=${value} onChange=${change(setValue)} />
-          <${Choice} label="Of" value=${topic} choices=${[[ALL, "all that it has committed"], ...topics]} onChange=${change(setTopic)} />
+          <${Choice} label="Of" value=${topic} choices=${[[ALL, group.kind === "share" ? "all that it has read" : "all that it has committed"], ...topics]} onChange=${change(setTopic)} />
         </div>
         ${error && html`<${Problem} error=${error} />`}
         ${preview && html`<${Preview} rows=${preview} />`}

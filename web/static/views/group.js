@@ -7,19 +7,28 @@ import { count } from "../lib/format.js";
 import { Polled, usePolled } from "../lib/poll.js";
 import { go, pageUrl } from "../lib/router.js";
 import { Table } from "../lib/table.js";
-import { GroupLag, GroupState } from "../parts/groups.js";
+import { GroupLag, GroupState, kindText } from "../parts/groups.js";
 import { Lag } from "../parts/lag.js";
 import { ResetDialog } from "../parts/offset_reset.js";
 
-const LAG_COLUMNS = [
-  { name: "topic", label: "Topic", value: (row) => row.topic, show: topicLink },
-  { name: "partition", label: "Partition", value: (row) => row.partition, isNumber: true },
-  { name: "lag", label: "Lag", value: (row) => row.lag, show: (row) => count(row.lag), isNumber: true },
-  { name: "committed", label: "Committed", value: (row) => row.current_offset, show: committed, isNumber: true },
-  { name: "end", label: "End", value: (row) => row.log_end_offset, show: (row) => count(row.log_end_offset), isNumber: true },
+const OWNERS = [
   { name: "client", label: "Client", value: (row) => row.client_id },
   { name: "host", label: "Address", value: (row) => row.host },
 ];
+const COMMITTED = { label: "Committed" };
+const START = { label: "Done before", title: "The start offset: everything before it is acknowledged or given up" };
+
+/** Members of a share group share partitions: none of them owns one. */
+function lagColumns(isShare) {
+  return [
+    { name: "topic", label: "Topic", value: (row) => row.topic, show: topicLink },
+    { name: "partition", label: "Partition", value: (row) => row.partition, isNumber: true },
+    { name: "lag", label: "Lag", value: (row) => row.lag, show: (row) => count(row.lag), isNumber: true },
+    { name: "committed", ...(isShare ? START : COMMITTED), value: (row) => row.current_offset, show: committed, isNumber: true },
+    { name: "end", label: "End", value: (row) => row.log_end_offset, show: (row) => count(row.log_end_offset), isNumber: true },
+    ...(isShare ? [] : OWNERS),
+  ];
+}
 
 function topicLink({ topic }) {
   return html`<a href=${pageUrl("/topics", topic)}>${topic}</a>`;
@@ -39,6 +48,7 @@ export function Group({ group }) {
 
 function Shown({ group, refresh }) {
   const session = useSession();
+  const isShare = group.kind === "share";
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
   const done = () => refresh();
@@ -46,7 +56,7 @@ function Shown({ group, refresh }) {
     <dl class="facts">
       <dt>State</dt><dd><${GroupState} state=${group.state} /></dd>
       <dt>Lag</dt><dd><${GroupLag} of=${group} /></dd>
-      <dt>Kind</dt><dd>${group.kind}${group.protocol_type && group.protocol_type !== "consumer" ? ` (${group.protocol_type})` : ""}</dd>
+      <dt>Kind</dt><dd>${kindText(group)}</dd>
       <dt>Assignor</dt><dd>${group.assignor || "–"}</dd>
       <dt>Coordinator</dt><dd><a href=${pageUrl("/brokers", String(group.coordinator))}>broker ${group.coordinator}</a></dd>
       ${group.group_epoch !== null && html`<dt>Epoch</dt><dd>${group.group_epoch} (assigned: ${group.assignment_epoch})</dd>`}
@@ -57,9 +67,9 @@ function Shown({ group, refresh }) {
     </p>
     <${Lag} group=${group.group} />
     <h2>Partitions</h2>
-    <${Table} id="p" caption="Partitions of group ${group.group}" columns=${LAG_COLUMNS} rows=${group.partitions}
+    <${Table} id="p" caption="Partitions of group ${group.group}" columns=${lagColumns(isShare)} rows=${group.partitions}
       keyOf=${(row) => `${row.topic}-${row.partition}`} sort="-lag" search="Find partitions"
-      empty=${html`<${Empty} title="This group has committed nothing." />`} />
+      empty=${html`<${Empty} title=${isShare ? "No member has read anything yet." : "This group has committed nothing."} />`} />
     <h2>Members</h2>
     <${Members} group=${group} session=${session} remove=${setDialog} />
     ${dialog === "reset" && html`<${ResetDialog} group=${group} onClose=${close} onDone=${done} />`}
@@ -78,17 +88,21 @@ function Members({ group, session, remove }) {
     ...(group.members.some((each) => each.member_epoch !== null)
       ? [{ name: "epoch", label: "Epoch", value: (row) => row.member_epoch, isNumber: true }]
       : []),
-    {
-      name: "change",
-      label: "Change",
-      isUnsorted: true,
-      value: () => "",
-      show: (row) =>
-        html`<${ChangeButton} session=${session} class="small" aria-label="Remove ${row.member_id}" onClick=${() => remove(row)}>Remove…</>`,
-    },
+    ...(group.kind === "share" ? [] : [removal(session, remove)]),
   ];
   return html`<${Table} id="m" caption="Members of group ${group.group}" columns=${columns} rows=${group.members}
     keyOf=${(row) => row.member_id} sort="member" empty=${html`<${Empty} title="This group has no members now." />`} />`;
+}
+
+function removal(session, remove) {
+  return {
+    name: "change",
+    label: "Change",
+    isUnsorted: true,
+    value: () => "",
+    show: (row) =>
+      html`<${ChangeButton} session=${session} class="small" aria-label="Remove ${row.member_id}" onClick=${() => remove(row)}>Remove…</>`,
+  };
 }
 
 function reads({ partitions, target_partitions }) {
@@ -102,8 +116,11 @@ function Deletion({ group, onClose }) {
     <${ActionDialog} title="Delete group ${group.group}" action="Delete the group" isDangerous confirm=${group.group}
       run=${() => post("/api/groups/delete", { group: group.group })} done="The group is deleted."
       onDone=${() => go(pageUrl("/groups"))} onClose=${onClose}>
-      <p>The group is deleted with the offsets that it has committed. A consumer that joins again begins where its
-        <code>auto.offset.reset</code> says.</p>
+      ${group.kind === "share"
+        ? html`<p>The group is deleted with what it knows of its records. Consumers that join again begin where the group's
+            <code>share.auto.offset.reset</code> says: at the end, unless it is set.</p>`
+        : html`<p>The group is deleted with the offsets that it has committed. A consumer that joins again begins where its
+            <code>auto.offset.reset</code> says.</p>`}
       ${group.members.length > 0 && html`<p class="note">The group has members: it cannot be deleted while they are there.</p>`}
     </>
   `;

@@ -4,16 +4,16 @@ import { Empty } from "../lib/empty.js";
 import { Polled, usePolled } from "../lib/poll.js";
 import { pageUrl } from "../lib/router.js";
 import { Table } from "../lib/table.js";
-import { GroupLag, GroupState } from "../parts/groups.js";
+import { GroupLag, GroupState, kindText } from "../parts/groups.js";
 
 const COLUMNS = [
   { name: "group", label: "Group", value: (row) => row.group, show: link },
   { name: "state", label: "State", value: (row) => row.state, show: (row) => html`<${GroupState} state=${row.state} />` },
-  { name: "lag", label: "Lag", value: (row) => row.lag, show: (row) => html`<${GroupLag} of=${row} />`, isNumber: true, title: "Records that the group has not committed yet" },
+  { name: "lag", label: "Lag", value: (row) => row.lag, show: (row) => html`<${GroupLag} of=${row} />`, isNumber: true, title: "Records that the group has not committed yet; that a share group is not done with" },
   { name: "members", label: "Members", value: (row) => row.members_count, isNumber: true },
   { name: "partitions", label: "Partitions", value: (row) => row.partitions_count, isNumber: true },
   { name: "topics", label: "Topics", value: (row) => row.topics.join(", "), show: topics },
-  { name: "kind", label: "Kind", value: kind },
+  { name: "kind", label: "Kind", value: kindText },
   { name: "coordinator", label: "Coordinator", value: (row) => row.coordinator, isNumber: true },
 ];
 const NAMED = 3;
@@ -28,10 +28,6 @@ function topics(row) {
   return html`<span title=${row.topics.join(", ")}>
     ${named.map((each, index) => html`${index > 0 && ", "}<a href=${pageUrl("/topics", each)}>${each}</a>`)}${more > 0 && ` and ${more} more`}
   </span>`;
-}
-
-function kind(row) {
-  return row.protocol_type && row.protocol_type !== "consumer" ? `${row.kind} (${row.protocol_type})` : row.kind;
 }
 
 export function Groups() {
