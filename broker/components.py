@@ -40,6 +40,7 @@ from broker.composition import (
     isr_changes,
     selector,
     serves_consumer_groups,
+    share_settings,
     transaction_coordinator_settings,
 )
 from broker.network.listening.advertised_addresses import AdvertisedAddresses
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from client.event_loop.connector import Connector
     from config.broker import BrokerSettings
     from config.inter_broker_version import InterBrokerVersion
-    from coordinator.group.consumer.settings import GroupConfigs
+    from coordinator.group.assigned.settings import GroupConfigs
     from metadata.image import MetadataCache
     from metadata.store.port import Store
     from metadata.store.znodes import BrokerRegistration
@@ -155,7 +156,9 @@ class Components:
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
         verification = self._transaction_verification()
-        group_configs = StoredGroupConfigs(base.store, base.dynamic_settings, base.tasks, consumer_settings)
+        group_configs = StoredGroupConfigs(
+            base.store, base.dynamic_settings, base.tasks, consumer_settings, share_settings
+        )
         groups = self._groups(partitions, verification, group_configs.current)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
@@ -204,6 +207,7 @@ class Components:
             dynamic_settings=base.dynamic_settings,
             group_configs=group_configs,
             serves_consumer_groups=self._serves_consumer_groups,
+            serves_share_groups=lambda: base.table.levels.levels.share >= 1,
             authorizer=base.authorizer,
             acls=base.acls,
             quotas=client_quotas(base.settings, base.clock),

@@ -29,11 +29,18 @@ from broker.network.quotas.connection_rates import ConnectionRates, RateLimits
 from broker.network.sasl.authentication import ListenersAuthentication
 from broker.network.sasl.mechanisms import sasl_rules
 from config.errors import ConfigError
-from config.group import CONSUMER, check_group_bounds
+from config.group import CONSUMER, SHARE, OwnGroupSettings, check_group_bounds
 from config.inter_broker_version import InterBrokerVersion
 from config.listener_values import ListenerValues
+from config.share_group import share_group_config
+from coordinator.group.assigned.settings import (
+    Bounds,
+    ConsumerConfig,
+    ConsumerSettings,
+    MigrationPolicy,
+    ShareSettings,
+)
 from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.settings import Bounds, ConsumerConfig, ConsumerSettings, MigrationPolicy
 from coordinator.group.settings import GroupSettings
 from coordinator.group_coordinator import GroupCoordinatorSettings
 from coordinator.transaction.settings import TransactionSettings
@@ -297,6 +304,16 @@ def consumer_settings(settings: BrokerSettings) -> ConsumerSettings:
         assignors=assignors,
         migration_policy=MigrationPolicy(settings.group_consumer_migration_policy.lower()),
         regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )
+
+
+def share_settings(settings: BrokerSettings) -> ShareSettings:
+    """Return the settings of share groups. Raises ConfigError."""
+    check_group_bounds(SHARE, settings)
+    return ShareSettings(
+        default=share_group_config(settings, OwnGroupSettings({})),
+        max_size=settings.group_share_max_size,
+        initialize_retry_interval_ms=settings.group_share_initialize_retry_interval_ms,
     )
 
 

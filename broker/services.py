@@ -89,6 +89,7 @@ class Services:
     dynamic_settings: DynamicSettings
     group_configs: StoredGroupConfigs
     serves_consumer_groups: Callable[[], bool]
+    serves_share_groups: Callable[[], bool]
     authorizer: Authorizer
     acls: ClusterAcls | None
     quotas: Quotas

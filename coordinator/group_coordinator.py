@@ -17,6 +17,8 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from coordinator.group.append_errors import offset_append_error
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.classic.group import GroupState
 from coordinator.group.classic.member_join import Join
 from coordinator.group.classic.responses import join_error, sync_error
@@ -25,8 +27,6 @@ from coordinator.group.consumer.description import ConsumerDescription, describe
 from coordinator.group.consumer.expressions import MayDescribe
 from coordinator.group.consumer.group import ConsumerGroupState
 from coordinator.group.consumer.membership import ConsumerHeartbeat, heartbeat_error
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.descriptions import described_error
 from coordinator.group.group_removal import offset_delete_error
 from coordinator.group.offset_commits import (
@@ -38,11 +38,17 @@ from coordinator.group.offset_commits import (
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
+from coordinator.group.share.description import ShareDescription, described_share_error
+from coordinator.group.share.group import ShareGroupState
+from coordinator.group.share.membership import ShareHeartbeat
+from coordinator.group.share.membership import heartbeat_error as share_heartbeat_error
+from coordinator.group.share.state_keeping import NoStateKeeper, StateKeeper
 from coordinator.group_commands import GroupCommands, RunApart, run_here
 from coordinator.group_observation import GroupMetrics, GroupObserver, NoGroupMetrics
 from coordinator.runtime.contract import BatchProducer, Effect
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies, CoordinatorRuntime, PeriodicTask
 from coordinator.runtime.shard_context import Operation, ShardContext, ShardPorts, ShardState
+from coordinator.share_group_administration import ShareGroupAdministration
 from metadata.image import GROUP_METADATA_TOPIC, ClusterImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_heartbeat import (
@@ -58,6 +64,7 @@ from protocol.messages.list_groups import ListedGroup
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from protocol.primitives import uuid_to_text
@@ -118,15 +125,18 @@ class GroupCoordinator:
         verification: CommitVerification | None = None,
         configs: GroupConfigs | None = None,
         run_apart: RunApart = run_here,
+        keeper: StateKeeper | None = None,
     ) -> None:
         self.configs = configs or GroupConfigs()
-        self._topics = ConsumerTopics()
-        commands = GroupCommands(dependencies.clock, dependencies.tasks, self._topics, run_apart)
+        self._topics = GroupTopics()
+        keeper = keeper or NoStateKeeper()
+        commands = GroupCommands(dependencies.clock, dependencies.tasks, self._topics, keeper, run_apart)
         self._groups = settings.groups
         self._verification = verification or NoCommitVerification()
         self._waiting = WaitingBytes(settings.groups.waiting_max_bytes)
         self._clock = dependencies.clock
         self._randomness = dependencies.randomness
+        self._tasks = dependencies.tasks
         ports: ShardPorts[GroupShard] = ShardPorts(
             topic=GROUP_METADATA_TOPIC,
             clock=dependencies.clock,
@@ -147,6 +157,7 @@ class GroupCoordinator:
             dependencies.partitions_count,
             [PeriodicTask("expire offsets", settings.retention_check_interval_ms, _expire_groups)],
         )
+        self.shares = ShareGroupAdministration(self.runtime, keeper)
 
     def start(self) -> None:
         self.runtime.start()
@@ -171,11 +182,11 @@ class GroupCoordinator:
             context.run(lambda shard, now_ms: shard.on_partitions_deleted(deleted, now_ms))
 
     def on_image_changed(self, image: ClusterImage) -> None:
-        """The topics or brokers of the cluster have changed: consumer groups that read changed topics look again."""
-        names = self._topics.update(image, self._clock.wall_ms())
-        if names:
+        """The topics or brokers of the cluster have changed: groups that read changed topics look again."""
+        changes = self._topics.update(image, self._clock.wall_ms())
+        if changes:
             for context in self.runtime.contexts():
-                context.run(lambda shard, now_ms: shard.on_topics_changed(names, now_ms))
+                context.run(lambda shard, now_ms: shard.on_topics_changed(changes, now_ms))
 
     # --- membership ------------------------------------------------------------------------------------------------
 
@@ -198,6 +209,21 @@ class GroupCoordinator:
         ) -> list[Effect]:
             beat = ConsumerHeartbeat(request, api_version, client_id, client_host, new_member_id, waiter, may_describe)
             return shard.consumer_heartbeat(beat, now_ms)
+
+        return await self.runtime.run(context, heartbeat)
+
+    async def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client_id: str, client_host: str
+    ) -> ShareGroupHeartbeatResponse:
+        """Returns when what the response tells is stored."""
+        context = self._shard_of(request.group_id, may_be_empty=True)
+        if isinstance(context, ErrorCode):
+            return share_heartbeat_error(context)
+
+        def heartbeat(
+            shard: GroupShard, waiter: asyncio.Future[ShareGroupHeartbeatResponse], now_ms: int
+        ) -> list[Effect]:
+            return shard.share_heartbeat(ShareHeartbeat(request, client_id, client_host, waiter), now_ms)
 
         return await self.runtime.run(context, heartbeat)
 
@@ -338,6 +364,12 @@ class GroupCoordinator:
             return described_consumer_error(group_id, context)
         return context.shard.describe_consumer(group_id)
 
+    def describe_share_group(self, group_id: str) -> ShareDescription:
+        context = self._shard_of(group_id)
+        if isinstance(context, ErrorCode):
+            return described_share_error(group_id, context)
+        return context.shard.describe_share(group_id)
+
     def describe_group(self, group_id: str) -> DescribedGroup:
         context = self._shard_of(group_id, may_be_empty=True)
         if isinstance(context, ErrorCode):
@@ -367,15 +399,31 @@ class GroupCoordinator:
         slices = Slices(self._clock)
         for group_id in group_ids:
             future: asyncio.Future[DeletableGroupResult] = asyncio.get_running_loop().create_future()
-            waiting.append(future)
             context = self._shard_of(group_id, may_be_empty=True)
             if isinstance(context, ErrorCode):
                 future.set_result(DeletableGroupResult(group_id=group_id, error_code=context))
             else:
                 context.run_due(context.shard.sessions_of(group_id))
-                context.run(_deletion(group_id, future))
+                if context.shard.is_share_group(group_id):
+                    future = self._tasks.spawn(self._delete_share_group(group_id), name=f"delete {group_id}")
+                else:
+                    context.run(_deletion(group_id, future))
+            waiting.append(future)
             await slices.yield_if_due()
         return [await future for future in waiting]
+
+    async def _delete_share_group(self, group_id: str) -> DeletableGroupResult:
+        """Its states first: nothing else knows of them when the group is gone."""
+        try:
+            await self.shares.forget(group_id)
+        except KafkaError as refused:
+            return DeletableGroupResult(group_id=group_id, error_code=refused.code)
+        context = self._shard_of(group_id)
+        if isinstance(context, ErrorCode):
+            return DeletableGroupResult(group_id=group_id, error_code=context)
+        return await self.runtime.run(
+            context, lambda shard, waiter, now_ms: shard.delete_group(group_id, waiter, now_ms)
+        )
 
     # --- metrics ---------------------------------------------------------------------------------------------------
 
@@ -395,6 +443,13 @@ class GroupCoordinator:
         counts = dict.fromkeys(ConsumerGroupState, 0)
         for shard in self.runtime.active_shards():
             for state, count in shard.consumer_state_counts().items():
+                counts[state] += count
+        return counts
+
+    def share_state_counts(self) -> dict[ShareGroupState, int]:
+        counts = dict.fromkeys(ShareGroupState, 0)
+        for shard in self.runtime.active_shards():
+            for state, count in shard.share_state_counts().items():
                 counts[state] += count
         return counts
 

@@ -10,10 +10,11 @@ import logging
 from collections.abc import Collection
 from typing import Protocol
 
+from coordinator.group.assigned.entries import CONSUMER_KINDS
 from coordinator.group.events import (
     AppendFailed,
+    AssignedMemberJoined,
     AssignmentReceived,
-    ConsumerMemberJoined,
     ExpressionsNotResolved,
     GroupConverted,
     GroupEpochBumped,
@@ -26,6 +27,7 @@ from coordinator.group.events import (
     RebalanceReason,
     RebalanceStarted,
     RecordSkipped,
+    ShareStatesNotInitialized,
     TargetComputed,
     WaitingMemoryFull,
 )
@@ -46,6 +48,8 @@ class GroupMetrics(Protocol):
 
     def consumer_group_rebalanced(self) -> None: ...
 
+    def share_group_rebalanced(self) -> None: ...
+
     def offsets_committed(self, count: int) -> None: ...
 
     def offsets_expired(self, count: int) -> None: ...
@@ -61,6 +65,8 @@ class NoGroupMetrics:
     def rebalance_completed(self) -> None: ...
 
     def consumer_group_rebalanced(self) -> None: ...
+
+    def share_group_rebalanced(self) -> None: ...
 
     def offsets_committed(self, count: int) -> None: ...
 
@@ -99,9 +105,12 @@ class GroupObserver:
                     *(event.group_id, event.generation_id, event.protocol_name, event.leader_id),
                     _names(event.member_ids),
                 )
-            case GroupEpochBumped(group_id, epoch, members_count, reason):
+            case GroupEpochBumped(group_id, epoch, members_count, reason, kind):
                 self._metrics.rebalance_started(RebalanceReason.EPOCH_RAISED.value)
-                self._metrics.consumer_group_rebalanced()
+                if kind == CONSUMER_KINDS.name:
+                    self._metrics.consumer_group_rebalanced()
+                else:
+                    self._metrics.share_group_rebalanced()
                 logger.info(
                     "group epoch raised: group=%s group_epoch=%d members=%d reason=%s",
                     *(group_id, epoch, members_count, reason),
@@ -131,7 +140,7 @@ class GroupObserver:
                     "assignment lacks members: group=%s generation=%d leader_id=%s missing_member_ids=%s",
                     *(group_id, generation_id, leader_id, _names(missing)),
                 )
-            case ConsumerMemberJoined(group_id, member_id, instance_id, replaced_id):
+            case AssignedMemberJoined(group_id, member_id, instance_id, replaced_id):
                 logger.info(
                     "member joined: group=%s member_id=%s instance_id=%s replaced_member_id=%s",
                     *(group_id, member_id, instance_id or "-", replaced_id or "-"),
@@ -148,6 +157,8 @@ class GroupObserver:
                 )
             case ExpressionsNotResolved(group_id, reason):
                 logger.warning("regular expressions not resolved: group=%s reason=%s", group_id, reason)
+            case ShareStatesNotInitialized(group_id, count, error):
+                logger.warning("share states not initialized: group=%s partitions=%d error=%s", group_id, count, error)
             case GroupRemoved(group_id, generation_id):
                 logger.info("group removed: group=%s generation=%d", group_id, generation_id)
             case RecordSkipped(partition, offset, reason):

@@ -190,6 +190,10 @@ class GroupLag:
 
     # --- offsets ---
 
+    async def ends_of(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the high watermarks as they are now, without those that are unknown."""
+        return await self._offsets(topic_partitions, LATEST)
+
     async def _offsets(self, topic_partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """Return the high watermarks (LATEST) or the log start offsets (EARLIEST), without those that are unknown."""
         found: dict[TopicPartition, int] = {}

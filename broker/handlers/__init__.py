@@ -22,10 +22,13 @@ from broker.handlers.configs.describe_client_quotas import describe_client_quota
 from broker.handlers.configs.describe_configs import describe_configs
 from broker.handlers.configs.incremental_alter_configs import incremental_alter_configs
 from broker.handlers.configs.list_config_resources import list_config_resources
+from broker.handlers.groups.alter_share_group_offsets import alter_share_group_offsets
 from broker.handlers.groups.consumer_group_describe import consumer_group_describe
 from broker.handlers.groups.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.groups.delete_groups import delete_groups
+from broker.handlers.groups.delete_share_group_offsets import delete_share_group_offsets
 from broker.handlers.groups.describe_groups import describe_groups
+from broker.handlers.groups.describe_share_group_offsets import describe_share_group_offsets
 from broker.handlers.groups.find_coordinator import find_coordinator
 from broker.handlers.groups.heartbeat import heartbeat
 from broker.handlers.groups.join_group import join_group
@@ -34,6 +37,8 @@ from broker.handlers.groups.list_groups import list_groups
 from broker.handlers.groups.offset_commit import offset_commit
 from broker.handlers.groups.offset_delete import offset_delete
 from broker.handlers.groups.offset_fetch import offset_fetch
+from broker.handlers.groups.share_group_describe import share_group_describe
+from broker.handlers.groups.share_group_heartbeat import share_group_heartbeat
 from broker.handlers.groups.sync_group import sync_group
 from broker.handlers.records.delete_records import delete_records
 from broker.handlers.records.fetch import fetch
@@ -141,4 +146,9 @@ ALL: tuple[Handler[Any], ...] = (
     allocate_producer_ids,
     consumer_group_heartbeat,
     consumer_group_describe,
+    share_group_heartbeat,
+    share_group_describe,
+    describe_share_group_offsets,
+    alter_share_group_offsets,
+    delete_share_group_offsets,
 )

@@ -118,6 +118,7 @@ class BrokerMetrics:
         self._rebalances: Counter[str] = Counter()
         self._rebalances_completed = 0
         self._offsets_committed = self._offsets_expired = self._offsets_deleted = self._consumer_group_rebalances = 0
+        self._share_group_rebalances = 0
 
     # --- topics ---
 
@@ -234,6 +235,9 @@ class BrokerMetrics:
 
     def consumer_group_rebalanced(self) -> None:
         self._consumer_group_rebalances += 1
+
+    def share_group_rebalanced(self) -> None:
+        self._share_group_rebalances += 1
 
     def offsets_committed(self, count: int) -> None:
         self._offsets_committed += count

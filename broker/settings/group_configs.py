@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from broker.settings.followed_configs import FollowedConfigs
 from config.errors import ConfigError
 from config.group import OwnGroupSettings, check_group_settings
-from coordinator.group.consumer.settings import GroupConfigs, GroupOverrides
+from config.share_group import share_group_config
+from coordinator.group.assigned.settings import GroupConfigs, GroupOverrides
 
 if TYPE_CHECKING:
     from broker.settings.dynamic_settings import DynamicSettings
     from config.broker import BrokerSettings
-    from coordinator.group.consumer.settings import ConsumerSettings
+    from coordinator.group.assigned.settings import ConsumerSettings, ShareSettings
     from metadata.store.configs import Edit
     from metadata.store.port import Store
     from runtime.tasks import TaskScope
@@ -35,12 +36,14 @@ class StoredGroupConfigs:
         dynamic: DynamicSettings,
         tasks: TaskScope,
         consumer_settings: Callable[[BrokerSettings], ConsumerSettings],
+        share_settings: Callable[[BrokerSettings], ShareSettings],
     ) -> None:
-        """`consumer_settings` returns the broker's own settings of consumer groups; it raises ConfigError."""
+        """`consumer_settings` and `share_settings` return the broker's own settings of such groups; they raise ConfigError."""
         self._dynamic = dynamic
         self._nodes = FollowedConfigs(store, tasks, "groups", _valid, self._publish)
         self._consumer_settings = consumer_settings
-        self.current = GroupConfigs(consumer_settings(dynamic.settings))
+        self._share_settings = share_settings
+        self.current = GroupConfigs(consumer_settings(dynamic.settings), share_settings(dynamic.settings))
 
     @property
     def stored(self) -> Mapping[str, Mapping[str, str]]:
@@ -65,6 +68,8 @@ class StoredGroupConfigs:
 
     def _publish(self) -> None:
         rows = {group_id: OwnGroupSettings(given) for group_id, given in self.stored.items()}
+        broker = self._dynamic.settings
+        shares = {group_id: share_group_config(broker, own) for group_id, own in rows.items()}
         self.current.replace(
             {
                 group_id: GroupOverrides(
@@ -73,16 +78,21 @@ class StoredGroupConfigs:
                     own.consumer_assignment_interval_ms if "consumer.assignment.interval.ms" in own.given else None,
                 )
                 for group_id, own in rows.items()
-            }
+            },
+            shares,
         )
 
     def _check(self, settings: BrokerSettings) -> None:
         """Raises ConfigError for broker settings that contradict each other."""
         self._consumer_settings(settings)
+        self._share_settings(settings)
 
     def _on_broker(self, settings: BrokerSettings) -> None:
         try:
-            self.current.settings = self._consumer_settings(settings)
+            self.current.settings, self.current.share = (
+                self._consumer_settings(settings),
+                self._share_settings(settings),
+            )
         except ConfigError as error:  # another release has stored it: what was valid stays
             logger.warning("stored setting ignored: error=%s", error)
         self._publish()

@@ -1,19 +1,20 @@
 """The operations on consumer groups: each finds its group, runs with a journal, and appends what the journal has.
 
-Rules: no IO. An operation that is refused changes nothing. One without records answers at once, or with the last records of the
-group that are not committed yet, on which it may depend.
-Invariant: a shard whose records were lost after they had been appended serves no consumer group any more: another broker leads,
-or the log has failed, and what the log has is not known here.
+Rules: no IO. An operation that is refused changes nothing.
 Source: Kafka GroupCoordinatorShard, CoordinatorRuntime (KIP-848).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import TypeAlias
 
-from coordinator.group.append_errors import consumer_append_error, group_append_error
+from coordinator.group.append_errors import group_append_error
+from coordinator.group.assigned.appends import TIMER_RETRY_MS, Appends
+from coordinator.group.assigned.journal import Journal
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.targets import ComputedTarget, Targets
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member_join import Join
 from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
@@ -22,7 +23,6 @@ from coordinator.group.consumer.classic_members import ClassicMembers
 from coordinator.group.consumer.description import ConsumerDescription, described_consumer, described_consumer_error
 from coordinator.group.consumer.expressions import Expressions, ResolvedExpressions
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal, WrittenChanges
 from coordinator.group.consumer.member import JOIN_EPOCH
 from coordinator.group.consumer.membership import (
     ConsumerHeartbeat,
@@ -31,17 +31,14 @@ from coordinator.group.consumer.membership import (
     RevocationTimer,
     heartbeat_error,
 )
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.targets import ComputedTarget, Targets
+from coordinator.group.consumer.target_inputs import ConsumerTargetInputs
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer.validation import check_heartbeat
 from coordinator.group.conversion import Conversion
-from coordinator.group.events import AppendFailed, ExpressionsNotResolved
+from coordinator.group.events import ExpressionsNotResolved
 from coordinator.group.groups import Groups
-from coordinator.runtime.contract import AppendRecords, Outbox, Response, Result, ScheduleTimer, Waiter
+from coordinator.runtime.contract import Outbox, ScheduleTimer, Waiter
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
@@ -50,8 +47,6 @@ from protocol.messages.sync_group import SyncGroupRequest
 __all__ = ["ConsumerDescription", "ConsumerOperations", "ConsumerTimer"]
 
 ConsumerTimer: TypeAlias = ConsumerSessionTimer | RevocationTimer | RejoinTimer | FetchAssignmentTimer
-# How long a timer waits whose records were refused.
-TIMER_RETRY_MS = 500
 ClassicJoin = Callable[[ClassicGroup, Join, int], None]
 
 
@@ -59,21 +54,26 @@ class ConsumerOperations:
     """Of a shard."""
 
     def __init__(
-        self, groups: Groups, configs: GroupConfigs, topics: ConsumerTopics, conversion: Conversion, outbox: Outbox
+        self,
+        groups: Groups,
+        configs: GroupConfigs,
+        topics: GroupTopics,
+        conversion: Conversion,
+        appends: Appends,
+        outbox: Outbox,
     ) -> None:
         self._groups = groups
+        self._appends = appends
         self._conversion = conversion
         self._configs = configs
         self._topics = topics
         self._outbox = outbox
-        self._targets = Targets(configs, topics)
+        self._targets: Targets[ConsumerGroup] = Targets(ConsumerTargetInputs(configs, topics))
         self._expressions = Expressions(configs, topics)
         self._membership = ConsumerMembership(
             configs, topics, self._targets, self._expressions, conversion.downgrade_without
         )
         self._classic = ClassicMembers(configs, topics, self._targets, self._membership, conversion)
-        self._last_written: dict[str, WrittenChanges] = {}  # by group id, while it is not committed
-        self._is_lost = False
 
     # --- requests --------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class ConsumerOperations:
         journal = Journal()
         try:
             check_heartbeat(request, beat.api_version, self._configs.settings.assignors)
-            self._check_not_lost()
+            self._appends.check_not_lost()
             if request.member_epoch < JOIN_EPOCH:
                 group = self._groups.consumer(request.group_id)
                 response = self._membership.leave(group, request, journal, now_ms)
@@ -96,7 +96,7 @@ class ConsumerOperations:
             journal.undo()
             self._outbox.respond(beat.waiter, heartbeat_error(refused.code, refused.message))
             return
-        self._append(request.group_id, journal, beat.waiter, response)
+        self._appends.append(request.group_id, journal, beat.waiter, response, heartbeat_error)
 
     def _to_join(self, group_id: str, journal: Journal, now_ms: int) -> ConsumerGroup:
         """The group that a member of the new protocol joins. A classic group with members becomes a consumer group.
@@ -129,7 +129,7 @@ class ConsumerOperations:
     def _join_among_members(self, group: ConsumerGroup, join: Join, now_ms: int) -> None:
         journal = Journal()
         try:
-            self._check_not_lost()
+            self._appends.check_not_lost()
             response = self._classic.join(group, join, journal, now_ms)
         except KafkaError as refused:
             journal.undo()
@@ -139,21 +139,23 @@ class ConsumerOperations:
         def not_stored(error: ErrorCode) -> JoinGroupResponse:
             return join_error(join.request.member_id, group_append_error(error))
 
-        self._append(group.group_id, journal, join.waiter, response, not_stored)
+        self._appends.append(group.group_id, journal, join.waiter, response, not_stored)
 
     def sync_classic(self, group: ConsumerGroup, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> None:
         journal = Journal()
         try:
-            self._check_not_lost()
+            self._appends.check_not_lost()
             response = self._classic.sync(group, request, journal, now_ms)
         except KafkaError as refused:
             response = sync_error(refused.code)
-        self._append(group.group_id, journal, waiter, response, lambda error: sync_error(group_append_error(error)))
+        self._appends.append(
+            group.group_id, journal, waiter, response, lambda error: sync_error(group_append_error(error))
+        )
 
     def heartbeat_classic(self, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         journal = Journal()
         try:
-            self._check_not_lost()
+            self._appends.check_not_lost()
             error = self._classic.heartbeat(group, request, journal, now_ms)
         except KafkaError as refused:
             return refused.code
@@ -162,7 +164,7 @@ class ConsumerOperations:
 
     def leave_classic(self, group: ConsumerGroup, identities: list[MemberIdentity], now_ms: int) -> LeaveGroupResponse:
         """It does not wait for the records: of a member that is still there after that, the session ends."""
-        if self._is_lost:
+        if self._appends.is_lost:
             return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
         leaving = self._classic.leaving(group, identities)
         if leaving.member_ids:
@@ -232,49 +234,5 @@ class ConsumerOperations:
         for effect in self._membership.watch_loaded(group, now_ms):
             self._outbox.put(effect)
 
-    # --- records ---------------------------------------------------------------------------------------------------
-
-    def not_stored(self, result: Result) -> None:
-        """The records of `result` were refused, or lost after they had been appended."""
-        assert isinstance(result.change, WrittenChanges)
-        if result.is_appended:
-            self._is_lost = True
-        else:
-            result.change.undo()
-
-    def _append(
-        self,
-        group_id: str,
-        journal: Journal,
-        waiter: Waiter | None = None,
-        response: Response | None = None,
-        not_stored: Callable[[ErrorCode], Response] | None = None,
-    ) -> None:
-        """Append what `journal` has, and answer when that is committed, or with what `not_stored` says."""
-        answer = not_stored or partial(self._not_stored, group_id, has_waiter=waiter is not None)
-        if journal:
-            appended = journal.written(answer, self._outbox)
-            last, written = appended[-1]
-            last.response, last.waiter = response, waiter
-            for result, _ in appended:
-                self._outbox.put(AppendRecords(result))
-            self._last_written[group_id] = written
-        elif waiter is not None:
-            before = self._last_written.get(group_id)
-            if before is not None and before.is_pending:
-                before.follow(waiter, response, answer)
-            else:
-                self._last_written.pop(group_id, None)
-                self._outbox.respond(waiter, response)
-        for effect in journal.effects:
-            self._outbox.put(effect)
-
-    def _not_stored(self, group_id: str, error: ErrorCode, *, has_waiter: bool) -> ConsumerGroupHeartbeatResponse:
-        if not has_waiter:
-            self._outbox.put(AppendFailed(group_id, "consumer group", error.name))
-        return heartbeat_error(error)
-
-    def _check_not_lost(self) -> None:
-        """Raises: KafkaError (NOT_COORDINATOR)."""
-        if self._is_lost:
-            raise KafkaError(consumer_append_error(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    def _append(self, group_id: str, journal: Journal) -> None:
+        self._appends.append_unasked(group_id, journal, "consumer group")

@@ -17,6 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from coordinator.group.assigned.entries import EntryKey, EntryKind, GroupEpoch, Target, TargetEpoch
+from coordinator.group.assigned.journal import Journal
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.rebalance import JoinTimer, Rebalance, SessionTimer, SyncTimer
@@ -28,14 +32,11 @@ from coordinator.group.consumer.embedded_protocol import (
     read_subscription,
     write_assignment,
 )
-from coordinator.group.consumer.entries import Entry, EntryKey, EntryKind, GroupEpoch, Target, TargetEpoch
+from coordinator.group.consumer.entries import ConsumerEntry
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal
 from coordinator.group.consumer.member import ClassicPart, CurrentAssignment, MemberState, Subscription
 from coordinator.group.consumer.membership import ConsumerSessionTimer, RevocationTimer
-from coordinator.group.consumer.settings import GroupConfigs
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.events import GroupConverted, RebalanceReason
 from coordinator.group.groups import Groups, remove_entries
 from coordinator.group.records import group_tombstone, read_group_value
@@ -54,7 +55,7 @@ class Conversion:
         rebalance: Rebalance,
         settings: GroupSettings,
         configs: GroupConfigs,
-        topics: ConsumerTopics,
+        topics: GroupTopics,
         outbox: Outbox,
     ) -> None:
         self._groups = groups
@@ -239,7 +240,7 @@ class Conversion:
 
 def _entries(
     epoch: int, subscriptions: dict[str, Subscription], targets: dict[str, Target]
-) -> Iterator[tuple[EntryKind, str, Entry]]:
+) -> Iterator[tuple[EntryKind, str, ConsumerEntry]]:
     """In the order in which Apache Kafka writes them."""
     for member_id, subscription in subscriptions.items():
         yield EntryKind.SUBSCRIPTION, member_id, subscription

@@ -10,13 +10,15 @@ from collections.abc import Collection
 
 from coordinator.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
 from coordinator.group.classic.member import Member
+from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.groups import AnyGroup
+from coordinator.group.share.group import ShareGroup
 from protocol.errors import ErrorCode, fitting
 from protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from protocol.messages.list_groups import ListedGroup
 
 CLASSIC_TYPE = "classic"
-CONSUMER_TYPE = "consumer"
+SHARE_TYPE = "share"
 
 
 def described(group_id: str, group: AnyGroup | None) -> DescribedGroup:
@@ -62,11 +64,21 @@ def is_listed(group: AnyGroup, states: Collection[str], types: Collection[str]) 
 def listed(group: AnyGroup) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
-        protocol_type=group.protocol_type or "" if isinstance(group, ClassicGroup) else CONSUMER_PROTOCOL_TYPE,
+        protocol_type=_protocol_type(group),
         group_state=group.state.value,
         group_type=type_of(group),
     )
 
 
+def _protocol_type(group: AnyGroup) -> str:
+    match group:
+        case ClassicGroup():
+            return group.protocol_type or ""
+        case ConsumerGroup():
+            return CONSUMER_PROTOCOL_TYPE
+        case ShareGroup():
+            return SHARE_TYPE
+
+
 def type_of(group: AnyGroup) -> str:
-    return CLASSIC_TYPE if isinstance(group, ClassicGroup) else CONSUMER_TYPE
+    return CLASSIC_TYPE if isinstance(group, ClassicGroup) else group.kinds.name

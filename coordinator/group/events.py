@@ -80,23 +80,24 @@ class MemberFenced(ShardEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerMemberJoined(ShardEvent):
-    """A member of a consumer group is new, or a static one came back in place of `replaced_id`."""
+class AssignedMemberJoined(ShardEvent):
+    """A member of a group with broker-side assignment is new, or a static one came back in place of `replaced_id`."""
 
     group_id: str
     member_id: str
-    instance_id: str | None
+    instance_id: str | None = None
     replaced_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupEpochBumped(ShardEvent):
-    """A consumer group needs a new target assignment; `why` says what changed."""
+    """A group needs a new target assignment; `why` says what changed, `kind` is `consumer` or `share`."""
 
     group_id: str
     epoch: int
     members_count: int
     why: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,15 @@ class GroupConverted(ShardEvent):
 class ExpressionsNotResolved(ShardEvent):
     group_id: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStatesNotInitialized(ShardEvent):
+    """The share coordinator does not keep the states of some partitions yet; a later heartbeat asks again."""
+
+    group_id: str
+    count: int
+    error: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ All four write tombstones. When nothing of an empty group would remain, the grou
 from the append on, refuses every request, and is removed from memory when the tombstones are committed (or EMPTY again when
 they fail).
 
+A share group has no offsets here: it is removed by DeleteGroups alone, when the share coordinator has forgotten its states.
+
 Rules: no IO. Tombstones of one removal are appended in batches of bounded size, in order; its response waits for the last.
 Invariant: expiry never removes an offset of an open transaction, nor its group. DeleteGroups, OffsetDelete and the deletion of
 a topic remove it, with a tombstone like any other.
@@ -16,15 +18,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coordinator.group.append_errors import offset_append_error
+from coordinator.group.assigned.entry_records import record_of
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.rebalance import SessionTimer
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.records import record_of
 from coordinator.group.events import GroupRemoved, OffsetsRemoved
-from coordinator.group.groups import AnyGroup, Groups, entry_keys
+from coordinator.group.groups import AnyGroup, Groups
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import group_tombstone, offset_tombstone
 from coordinator.group.settings import GroupSettings
+from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.contract import AppendRecords, CancelTimer, CoordinatorRecord, Outbox, Result, Waiter
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeletableGroupResult
@@ -42,7 +45,7 @@ TOMBSTONE_BATCH_BYTES = 256 * 1024
 
 
 class GroupRemoval:
-    """Removes offsets and groups of a shard, of both kinds. `groups` are the shard's own, of which a removed one is deleted."""
+    """Removes offsets and groups of a shard, of all kinds. `groups` are the shard's own, of which a removed one is deleted."""
 
     def __init__(self, settings: GroupSettings, groups: Groups, outbox: Outbox) -> None:
         self._settings = settings
@@ -59,7 +62,7 @@ class GroupRemoval:
             self._remove(removal, group.offsets.topic_partitions(), waiter, now_ms)
 
     def delete_offsets(self, group: AnyGroup | None, request: OffsetDeleteRequest, waiter: Waiter, now_ms: int) -> None:
-        if group is None or group.is_dead:
+        if group is None or group.is_dead or isinstance(group, ShareGroup):
             self._outbox.respond(waiter, offset_delete_error(ErrorCode.GROUP_ID_NOT_FOUND))
             return
         if isinstance(group, ClassicGroup) and not group.is_empty and not group.is_consumer_group:
@@ -101,6 +104,8 @@ class GroupRemoval:
         """Retention starts when the group became empty; for topics that a group does not consume, and for groups that only
         store offsets here, it starts with the commit, and so it does in consumer groups."""
         retention_ms = self._settings.offsets_retention_ms
+        if isinstance(group, ShareGroup):
+            return []
         if isinstance(group, ConsumerGroup):
             return group.offsets.expired(now_ms, retention_ms, _committed_at, group.subscribed_topics())
         if group.protocol_type is None:
@@ -120,7 +125,8 @@ class GroupRemoval:
     ) -> None:
         group = removal.group
         records = [offset_tombstone(group.group_id, topic_partition) for topic_partition in topic_partitions]
-        is_last = group.is_empty and not group.offsets.would_be_used_without(set(topic_partitions))
+        may_expire = group.is_empty and not isinstance(group, ShareGroup)
+        is_last = may_expire and not group.offsets.would_be_used_without(set(topic_partitions))
         if removal.is_deletion or is_last:
             removal.removes_group = True
             records += self._bury(removal, now_ms)
@@ -143,10 +149,10 @@ class GroupRemoval:
     def _bury(self, removal: _Removal, now_ms: int) -> list[CoordinatorRecord]:
         """The group refuses every request from now on. Returns its tombstones."""
         group = removal.group
-        if isinstance(group, ConsumerGroup):
+        if not isinstance(group, ClassicGroup):
             removal.epoch = group.epoch
-            group.die(now_ms)
-            return [record_of(key, None) for key in entry_keys(group)]
+            group.die()
+            return [record_of(key, None) for key in group.stored_keys()]
         removal.emptied_ms = group.state_timestamp_ms
         group.transition(GroupState.DEAD, now_ms)
         for member_id in group.pending_members:  # their next JoinGroup gets UNKNOWN_MEMBER_ID
@@ -164,12 +170,12 @@ class GroupRemoval:
         if not removal.removes_group:
             return
         if removal.error is not ErrorCode.NONE:
-            if isinstance(group, ConsumerGroup):
-                group.revive()
-            else:
+            if isinstance(group, ClassicGroup):
                 group.revive(removal.emptied_ms)
+            else:
+                group.revive()
             return
-        if isinstance(group, ConsumerGroup):
+        if not isinstance(group, ClassicGroup):
             self._outbox.put(GroupRemoved(group.group_id, removal.epoch))
             if group.offsets.is_in_use:
                 self._groups.make_classic(group.group_id, now_ms)

@@ -1,4 +1,4 @@
-"""The groups of a shard by id, and how a group of one kind becomes one of the other.
+"""The groups of a shard by id, and how a classic group becomes a consumer group, and back. A share group stays what it is.
 
 Rules: no IO. The offsets of an id stay when its group changes its kind. An empty group makes room for the other kind: its own
 records are removed with tombstones before those of the new one.
@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from coordinator.group.assigned.journal import Journal
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.waiting_bytes import WaitingBytes
-from coordinator.group.consumer.entries import EntryKey, EntryKind
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal
 from coordinator.group.records import group_tombstone
+from coordinator.group.share.group import ShareGroup
 from protocol.errors import ErrorCode, KafkaError
 
-AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup
+AnyGroup: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 class Groups:
@@ -125,6 +125,39 @@ class Groups:
             journal.then_undo(lambda: self.put_back(known))
         return group
 
+    # --- share -----------------------------------------------------------------------------------------------------
+
+    def make_share(self, group_id: str) -> ShareGroup:
+        """A new share group in place of what the id has; its offsets stay."""
+        known = self._groups.get(group_id)
+        group = ShareGroup(group_id) if known is None else ShareGroup(group_id, known.offsets)
+        self._groups[group_id] = group
+        return group
+
+    def share(self, group_id: str, kind: str = "Group") -> ShareGroup:
+        """Raises: KafkaError (GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE while the group is being removed)."""
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        if not isinstance(group, ShareGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        if group.is_dead:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return group
+
+    def share_or_new(self, group_id: str, journal: Journal) -> ShareGroup:
+        """The share group of the id, a new one if there is none.
+
+        Raises: KafkaError (GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE, GROUP_MAX_SIZE_REACHED).
+        """
+        if group_id in self._groups:
+            return self.share(group_id)
+        if self.is_full:
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        group = self.make_share(group_id)
+        journal.then_undo(lambda: self.forget(group))
+        return group
+
     # --- undoing ---------------------------------------------------------------------------------------------------
 
     def put_back(self, group: AnyGroup) -> None:
@@ -139,19 +172,5 @@ class Groups:
 
 def remove_entries(group: ConsumerGroup, journal: Journal) -> None:
     """Remove all of a consumer group, in the order in which its records may be read."""
-    for key in entry_keys(group):
+    for key in group.stored_keys():
         journal.put(group, key, None)
-
-
-def entry_keys(group: ConsumerGroup) -> list[EntryKey]:
-    """The keys of all that is stored of a group, in the order in which they are removed."""
-    group_id = group.group_id
-    keys = [EntryKey(EntryKind.CURRENT, group_id, member_id) for member_id in group.currents]
-    keys += [EntryKey(EntryKind.TARGET, group_id, member_id) for member_id in group.targets]
-    keys.append(EntryKey(EntryKind.TARGET_EPOCH, group_id))
-    keys += [EntryKey(EntryKind.SUBSCRIPTION, group_id, member_id) for member_id in group.subscriptions]
-    keys += [EntryKey(EntryKind.EXPRESSION, group_id, expression) for expression in group.expressions]
-    if group.has_partition_metadata:
-        keys.append(EntryKey(EntryKind.PARTITION_METADATA, group_id))
-    keys.append(EntryKey(EntryKind.GROUP_EPOCH, group_id))
-    return keys

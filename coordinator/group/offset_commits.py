@@ -18,17 +18,18 @@ from functools import partial
 from typing import TypeAlias
 
 from coordinator.group.append_errors import offset_append_error
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.rebalance import Rebalance
 from coordinator.group.classic.validation import commit_error
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer.validation import check_commit, check_fetch
 from coordinator.group.events import OffsetsCommitted
 from coordinator.group.groups import AnyGroup
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import offset_record
 from coordinator.group.settings import GroupSettings
+from coordinator.group.share.group import ShareGroup
 from coordinator.runtime.contract import AppendRecords, BatchProducer, Outbox, Result, Waiter
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_commit import (
@@ -61,7 +62,7 @@ LAST_TIMESTAMP_MS = 2**63 - 1
 class OffsetCommits:
     """Handles OffsetCommit and TxnOffsetCommit for the groups of a shard."""
 
-    def __init__(self, settings: GroupSettings, rebalance: Rebalance, topics: ConsumerTopics, outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, rebalance: Rebalance, topics: GroupTopics, outbox: Outbox) -> None:
         self._settings = settings
         self._topics = topics
         self._rebalance = rebalance
@@ -141,6 +142,8 @@ class OffsetCommits:
         self._outbox.put(AppendRecords(Result(records, change, response, waiter, producer)))
 
     def _transactional_error(self, group: AnyGroup, request: TxnOffsetCommitRequest) -> ErrorCode:
+        if isinstance(group, ShareGroup):
+            return ErrorCode.GROUP_ID_NOT_FOUND
         if isinstance(group, ConsumerGroup):
             error = self._member_error(
                 group,
@@ -191,6 +194,8 @@ class OffsetCommits:
         return ErrorCode.NONE
 
     def _error(self, group: AnyGroup, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
+        if isinstance(group, ShareGroup):
+            return ErrorCode.GROUP_ID_NOT_FOUND
         if isinstance(group, ConsumerGroup):
             return self._member_error(
                 group,
@@ -306,6 +311,8 @@ def fetch_offsets(group: AnyGroup | None, wanted: OffsetFetchRequestGroup, *, re
     """The committed offsets of the request (`topics` None: all). A group that does not exist has none, without an error."""
     if group is not None and group.is_dead:
         group = None
+    if isinstance(group, ShareGroup):
+        return FetchedOffsets(ErrorCode.GROUP_ID_NOT_FOUND, {})
     if isinstance(group, ConsumerGroup):
         try:
             check_fetch(group, wanted.member_id, wanted.member_epoch)

@@ -3,12 +3,13 @@
     key version 1 (read also: 0)   group, topic, partition -> committed offset (value v3, 2 or 1; v1 with an expiry of its own)
     key version 2                  group -> group metadata (value v3, 2, 1 or 0)
     key versions 3 to 8, 16        the entries of a consumer group
+    key versions 10 to 15          the entries of a share group
 
 Every key and value starts with its version as an int16. A null value is a tombstone.
 
 Rules: no IO. Written are the versions that every broker of the cluster reads, by its inter.broker.protocol.version: any of them
 may lead the partition next, and one that does not know a value's version fails to load it. Read are all that 3.9 reads, and
-those of consumer groups (`consumer/records.py`), which 3.9 skips with a warning; other keys (share groups) are unknown.
+those of consumer and share groups (`assigned/entry_records.py`), which 3.9 skips with a warning; other keys are unknown.
 Source: Kafka GroupMetadataManager.offsetCommitKey/Value, groupMetadataKey/Value, readMessageKey.
 """
 
@@ -18,10 +19,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from config.inter_broker_version import LATEST
+from coordinator.group.assigned.entries import EntryKey
+from coordinator.group.assigned.entry_records import read_entry_key
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member import Member
-from coordinator.group.consumer.entries import EntryKey
-from coordinator.group.consumer.records import read_entry_key
 from coordinator.group.offsets import CommittedOffset
 from coordinator.runtime.contract import CoordinatorRecord
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata

@@ -2,10 +2,10 @@
 
 It implements the contract's `Shard` for groups. Each operation finds its group, calls the module for it, and returns the
 effects in order. The caller has checked that this broker coordinates the group. Members of both protocols
-may be in a consumer group; a group becomes one of the other kind as `conversion` says.
+may be in a consumer group; a group becomes one of the other kind as `conversion` says, share groups excepted.
 
 Rules: no IO, no clock, no randomness, no await. `replay` alone makes offsets and stored metadata of classic groups change;
-consumer groups change with the operation, and back when its records are refused.
+consumer and share groups change with the operation, and back when its records are refused.
 Invariant: `_groups` is what replaying the log yields, plus soft state; a reloaded shard has the same offsets, open
 transactions and stored groups (`durable_state`).
 Source: Kafka GroupCoordinator and GroupMetadataManager in the form of the newer GroupCoordinatorShard.
@@ -17,6 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from coordinator.group.assigned.appends import Appends
+from coordinator.group.assigned.assignor import TopicPartitions
+from coordinator.group.assigned.entries import EntryKey
+from coordinator.group.assigned.entry_records import Entry, read_entry
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.targets import ComputedTarget
+from coordinator.group.assigned.topics import GroupTopics, TopicChanges
 from coordinator.group.classic.assignment_sync import AssignmentSync
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.member_join import Join, MemberJoin
@@ -25,15 +32,10 @@ from coordinator.group.classic.rebalance import JoinTimer, Rebalance, SessionTim
 from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error, sync_error
 from coordinator.group.classic.waiting_bytes import WaitingBytes
 from coordinator.group.classic.waiting_requests import refuse_waiting
-from coordinator.group.consumer.entries import Entry, EntryKey
 from coordinator.group.consumer.expressions import ResolvedExpressions
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState, DurableConsumerGroup
 from coordinator.group.consumer.membership import ConsumerHeartbeat, ConsumerSessionTimer, RevocationTimer
-from coordinator.group.consumer.records import read_entry
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.targets import ComputedTarget
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer.validation import COMMIT_WITH_EPOCH_SINCE
 from coordinator.group.consumer_operations import ConsumerDescription, ConsumerOperations
 from coordinator.group.conversion import Conversion
@@ -60,6 +62,10 @@ from coordinator.group.records import (
     read_offset_value,
 )
 from coordinator.group.settings import GroupSettings
+from coordinator.group.share.group import DurableShareGroup, ShareGroup, ShareGroupState
+from coordinator.group.share.membership import ShareHeartbeat, ShareSessionTimer
+from coordinator.group.share.state_keeping import InitializedShareStates
+from coordinator.group.share_operations import ShareDescription, ShareOperations
 from coordinator.runtime.contract import (
     BatchPosition,
     BatchProducer,
@@ -72,6 +78,7 @@ from coordinator.runtime.contract import (
     Waiter,
 )
 from protocol.errors import ErrorCode
+from protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from protocol.messages.describe_groups import DescribedGroup
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
@@ -90,7 +97,7 @@ from protocol.topic_partition import TopicPartition
 class DurableGroup:
     """The state of a group that survives a change of coordinator."""
 
-    stored: GroupMetadataValue | DurableConsumerGroup | None
+    stored: GroupMetadataValue | DurableConsumerGroup | DurableShareGroup | None
     offsets: dict[TopicPartition, CommittedOffset]
     open_transactions: dict[int, dict[TopicPartition, CommittedOffset]]
 
@@ -105,11 +112,11 @@ class GroupShard:
         settings: GroupSettings,
         waiting: WaitingBytes,
         configs: GroupConfigs | None = None,
-        topics: ConsumerTopics | None = None,
+        topics: GroupTopics | None = None,
     ) -> None:
         self.partition = partition
         self._configs = configs or GroupConfigs()
-        self._topics = topics or ConsumerTopics()
+        self._topics = topics or GroupTopics()
         self._groups = Groups(waiting, settings.groups_max)
         # The groups that may have offsets in the open transaction of a producer.
         self._groups_by_producer: dict[int, set[str]] = {}
@@ -122,7 +129,11 @@ class GroupShard:
         self._commits = OffsetCommits(settings, self._rebalance, self._topics, self._outbox)
         self._removal = GroupRemoval(settings, self._groups, self._outbox)
         conversion = Conversion(self._groups, self._rebalance, settings, self._configs, self._topics, self._outbox)
-        self._consumers = ConsumerOperations(self._groups, self._configs, self._topics, conversion, self._outbox)
+        self._appends = Appends(self._outbox)
+        self._consumers = ConsumerOperations(
+            self._groups, self._configs, self._topics, conversion, self._appends, self._outbox
+        )
+        self._shares = ShareOperations(self._groups, self._configs, self._topics, self._appends, self._outbox)
         self._settings = settings
 
     # --- membership ------------------------------------------------------------------------------------------------
@@ -135,6 +146,8 @@ class GroupShard:
         group = self._groups.find(request.group_id)
         if isinstance(group, ConsumerGroup):
             self._consumers.join_classic(group, join, self._join.join, now_ms)
+        elif isinstance(group, ShareGroup):
+            self._outbox.respond(join.waiter, join_error(UNKNOWN_MEMBER_ID, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         elif group is None and request.member_id != UNKNOWN_MEMBER_ID:
             self._outbox.respond(join.waiter, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
         elif group is None and self._groups.is_full:
@@ -145,7 +158,7 @@ class GroupShard:
 
     def sync(self, request: SyncGroupRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
         match self._groups.find(request.group_id):
-            case None:
+            case None | ShareGroup():
                 self._outbox.respond(waiter, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
             case ConsumerGroup() as group:
                 self._consumers.sync_classic(group, request, waiter, now_ms)
@@ -158,7 +171,7 @@ class GroupShard:
         if isinstance(group, ConsumerGroup):
             error = self._consumers.heartbeat_classic(group, request, now_ms)
         else:
-            error = self._leave.heartbeat(group, request, now_ms)
+            error = self._leave.heartbeat(_classic(group), request, now_ms)
         return error, self._outbox.drain()
 
     def leave(
@@ -168,7 +181,7 @@ class GroupShard:
         if isinstance(group, ConsumerGroup):
             response = self._consumers.leave_classic(group, leaving, now_ms)
         else:
-            response = self._leave.leave(group, leaving, now_ms)
+            response = self._leave.leave(_classic(group), leaving, now_ms)
         return response, self._outbox.drain()
 
     def consumer_heartbeat(self, beat: ConsumerHeartbeat, now_ms: int) -> list[Effect]:
@@ -176,9 +189,52 @@ class GroupShard:
         self._consumers.heartbeat(beat, now_ms)
         return self._outbox.drain()
 
+    def share_heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> list[Effect]:
+        """A heartbeat of a member of a share group, which also joins and leaves."""
+        self._shares.heartbeat(beat, now_ms)
+        return self._outbox.drain()
+
+    def on_share_states_initialized(self, outcome: InitializedShareStates, now_ms: int) -> list[Effect]:
+        """The outcome of `InitializeShareStates`."""
+        self._shares.states_initialized(outcome)
+        return self._outbox.drain()
+
+    def plan_share_offsets(self, request: AlterShareGroupOffsetsRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
+        """The waiter gets `PlannedOffsets`, or a KafkaError as its response."""
+        self._shares.plan_offsets(request, waiter, now_ms)
+        return self._outbox.drain()
+
+    def finish_share_offsets(self, outcome: InitializedShareStates, waiter: Waiter, now_ms: int) -> list[Effect]:
+        """The share coordinator has answered what `plan_share_offsets` said. The waiter gets None or a KafkaError."""
+        self._shares.finish_offsets(outcome, waiter)
+        return self._outbox.drain()
+
+    def plan_share_deletion(
+        self, group_id: str, topics: Sequence[str] | None, waiter: Waiter, now_ms: int
+    ) -> list[Effect]:
+        """Forget `topics`, or everything. The waiter gets `PlannedDeletion`, or a KafkaError as its response."""
+        self._shares.plan_deletion(group_id, topics, waiter)
+        return self._outbox.drain()
+
+    def finish_share_deletion(
+        self, group_id: str, asked: Collection[bytes], done: Collection[bytes], waiter: Waiter, now_ms: int
+    ) -> list[Effect]:
+        """The share coordinator has answered what `plan_share_deletion` said. The waiter gets None or a KafkaError."""
+        self._shares.finish_deletion(group_id, asked, done, waiter)
+        return self._outbox.drain()
+
+    def initialized_share_partitions(self, group_id: str) -> TopicPartitions:
+        """The partitions whose states the share coordinator keeps; none when there is no such share group."""
+        group = self._groups.find(group_id)
+        return group.partitions.initialized if isinstance(group, ShareGroup) else {}
+
+    def is_share_group(self, group_id: str) -> bool:
+        return isinstance(self._groups.find(group_id), ShareGroup)
+
     def on_target_computed(self, computed: ComputedTarget, now_ms: int) -> list[Effect]:
         """The outcome of `ComputeTarget`."""
         self._consumers.target_computed(computed, now_ms)
+        self._shares.target_computed(computed, now_ms)
         return self._outbox.drain()
 
     def on_expressions_resolved(self, outcome: ResolvedExpressions, now_ms: int) -> list[Effect]:
@@ -186,9 +242,10 @@ class GroupShard:
         self._consumers.expressions_resolved(outcome, now_ms)
         return self._outbox.drain()
 
-    def on_topics_changed(self, names: Collection[str], now_ms: int) -> list[Effect]:
+    def on_topics_changed(self, changes: TopicChanges, now_ms: int) -> list[Effect]:
         """Topics came, went or changed: groups that read them look again with their next heartbeat."""
-        self._consumers.topics_changed(names)
+        self._consumers.topics_changed(changes.names)
+        self._shares.topics_changed(changes)
         return self._outbox.drain()
 
     # --- offsets ---------------------------------------------------------------------------------------------------
@@ -230,7 +287,7 @@ class GroupShard:
     # --- groups ----------------------------------------------------------------------------------------------------
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """A consumer group is described as one that does not exist."""
+        """A group of another kind is described as one that does not exist."""
         return described(group_id, self._groups.find(group_id))
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
@@ -240,17 +297,22 @@ class GroupShard:
     def describe_consumer(self, group_id: str) -> ConsumerDescription:
         return self._consumers.describe(group_id)
 
+    def describe_share(self, group_id: str) -> ShareDescription:
+        return self._shares.describe(group_id)
+
     def delete_group(self, group_id: str, waiter: Waiter, now_ms: int) -> list[Effect]:
         self._removal.delete_group(self._groups.find(group_id), group_id, waiter, now_ms)
         return self._outbox.drain()
 
-    def sessions_of(self, group_id: str) -> list[SessionTimer | ConsumerSessionTimer]:
+    def sessions_of(self, group_id: str) -> list[SessionTimer | ConsumerSessionTimer | ShareSessionTimer]:
         """The keys of the timers that remove the group's members."""
         match self._groups.find(group_id):
             case ClassicGroup() as classic:
                 return [SessionTimer(group_id, member_id) for member_id in classic.members]
             case ConsumerGroup() as consumer:
                 return [ConsumerSessionTimer(group_id, member_id) for member_id in consumer.subscriptions]
+            case ShareGroup() as share:
+                return [ShareSessionTimer(group_id, member_id) for member_id in share.subscriptions]
             case None:
                 return []
 
@@ -277,6 +339,9 @@ class GroupShard:
 
     def consumer_state_counts(self) -> Counter[ConsumerGroupState]:
         return Counter(group.state for group in self._groups if isinstance(group, ConsumerGroup))
+
+    def share_state_counts(self) -> Counter[ShareGroupState]:
+        return Counter(group.state for group in self._groups if isinstance(group, ShareGroup))
 
     def offsets_count(self) -> int:
         return sum(len(group.offsets) for group in self._groups)
@@ -306,14 +371,19 @@ class GroupShard:
             case GroupKey(group_id):
                 self._replay_classic(group_id, None if record.value is None else read_group_value(record.value), now_ms)
             case EntryKey() as key:
-                self._replay_entry(key, None if record.value is None else read_entry(key.kind, record.value))
+                self._replay_entry(key, None if record.value is None else read_entry(key, record.value))
             case UnknownKey(version):
                 self._outbox.put(RecordSkipped(self.partition, position.base_offset, f"key version {version}"))
 
     def _replay_entry(self, key: EntryKey, entry: Entry | None) -> None:
         """Loaded, or the tombstone of a group that is removed."""
         group = self._groups.find(key.group_id)
-        if not isinstance(group, ConsumerGroup):
+        if key.is_of_share_group:
+            if not isinstance(group, ShareGroup):
+                if entry is None:
+                    return
+                group = self._groups.make_share(key.group_id)
+        elif not isinstance(group, ConsumerGroup):
             if entry is None:
                 return
             group = self._groups.make_consumer(key.group_id)
@@ -321,7 +391,7 @@ class GroupShard:
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
         known = self._groups.find(group_id)
-        if isinstance(known, ConsumerGroup):
+        if isinstance(known, ConsumerGroup | ShareGroup):
             # The tombstone of the classic group before it; or what that one has still written, which is committed only now.
             if value is None or not self._is_loading:
                 return
@@ -372,6 +442,9 @@ class GroupShard:
             if isinstance(group, ConsumerGroup):
                 self._consumers.loaded(group, now_ms)
                 continue
+            if isinstance(group, ShareGroup):
+                self._shares.loaded(group, now_ms)
+                continue
             if len(group.members) > self._settings.max_size:
                 # The members may commit before the rebalance removes some of them.
                 reason = RebalanceReason.OVER_CAPACITY
@@ -394,6 +467,8 @@ class GroupShard:
                 self._with_group(group_id, lambda group: self._rebalance.on_sync_timer(group, now_ms))
             case ConsumerSessionTimer() | RevocationTimer() | RejoinTimer() | FetchAssignmentTimer():
                 self._consumers.on_timer(key, now_ms)
+            case ShareSessionTimer():
+                self._shares.on_timer(key, now_ms)
             case _:
                 raise AssertionError(f"not a timer of a group: {key}")
         return self._outbox.drain()
@@ -407,7 +482,7 @@ class GroupShard:
 
     def on_failed(self, result: Result, error: ErrorCode, now_ms: int) -> list[Effect]:
         if result.is_applied:
-            self._consumers.not_stored(result)
+            self._appends.not_stored(result)
         self._outbox.fail(result, error, now_ms)
         return self._outbox.drain()
 
@@ -434,7 +509,11 @@ class GroupShard:
             operation(group)
 
 
-def _stored(group: AnyGroup) -> GroupMetadataValue | DurableConsumerGroup | None:
+def _classic(group: AnyGroup | None) -> ClassicGroup | None:
+    return group if isinstance(group, ClassicGroup) else None
+
+
+def _stored(group: AnyGroup) -> GroupMetadataValue | DurableConsumerGroup | DurableShareGroup | None:
     if isinstance(group, ClassicGroup):
         return group.stored
     return group.durable_state() if group.has_entries else None

@@ -9,7 +9,7 @@ import pytest
 from broker.composition import consumer_settings, serves_consumer_groups
 from config.broker import BrokerSettings
 from config.errors import ConfigError
-from coordinator.group.consumer.settings import ConsumerConfig
+from coordinator.group.assigned.settings import ConsumerConfig
 from metadata.features import NEWEST_LEVELS, NO_LEVELS
 from metadata.store.znodes import FEATURE, FinalizedFeatures
 from protocol.errors import ErrorCode

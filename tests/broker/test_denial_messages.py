@@ -20,6 +20,7 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -27,12 +28,14 @@ from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, RequestedGroup
 from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -40,6 +43,8 @@ from protocol.messages.incremental_alter_configs import AlterConfigsResource, In
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Message, Request
@@ -171,6 +176,11 @@ ON_GROUP = [
     (DescribeGroupsRequest(groups=["my-group"]), "describe"),
     (ConsumerGroupDescribeRequest(group_ids=["my-group"], include_authorized_operations=False), "describe"),
     (ConsumerGroupHeartbeatRequest(group_id="my-group", member_id="m", member_epoch=0), "read"),
+    (ShareGroupHeartbeatRequest(group_id="my-group", member_id="m", member_epoch=0), "read"),
+    (ShareGroupDescribeRequest(group_ids=["my-group"], include_authorized_operations=False), "describe"),
+    (DescribeShareGroupOffsetsRequest(groups=[RequestedGroup(group_id="my-group", topics=None)]), "describe"),
+    (AlterShareGroupOffsetsRequest(group_id="my-group", topics=[]), "read"),
+    (DeleteShareGroupOffsetsRequest(group_id="my-group", topics=[]), "delete"),
 ]
 COORDINATORS = [
     (0, Operation.DESCRIBE, ResourceType.GROUP, "--group"),

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.classic.waiting_bytes import WaitingBytes
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.settings import GroupSettings
 from coordinator.group.shard import GroupShard
 from coordinator.runtime.contract import (
@@ -206,13 +206,13 @@ class ShardDriver(ABC, Generic[S]):
 
 
 class GroupDriver(ShardDriver[GroupShard]):
-    """What consumer groups need from outside waits in `commands`."""
+    """What groups need from outside waits in `commands`."""
 
     def __init__(self, settings: GroupSettings | None = None, configs: GroupConfigs | None = None) -> None:
         self.settings = settings or GroupSettings()
         self.waiting = WaitingBytes(self.settings.waiting_max_bytes)
         self.configs = configs or GroupConfigs()
-        self.topics = ConsumerTopics()
+        self.topics = GroupTopics()
         self.commands: list[Command] = []
         super().__init__()
 
@@ -223,8 +223,8 @@ class GroupDriver(ShardDriver[GroupShard]):
         self.commands.append(command)
 
     def change_topics(self, image: ClusterImage) -> None:
-        names = self.topics.update(image, self.now_ms)
-        self.do(lambda shard, now_ms: shard.on_topics_changed(names, now_ms))
+        changes = self.topics.update(image, self.now_ms)
+        self.do(lambda shard, now_ms: shard.on_topics_changed(changes, now_ms))
 
     def reload(self) -> None:
         self.unload()

@@ -10,6 +10,7 @@ Source: Kafka KafkaApis.handleConsumerGroupHeartbeat.
 
 from __future__ import annotations
 
+from broker.handlers.groups.assigned_groups import check_subscription
 from broker.handlers.groups.client_address import java_address_text
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
@@ -40,11 +41,7 @@ async def consumer_group_heartbeat(
         )
     if not may_read(request.group_id):
         raise may_read.denial(request.group_id)
-    if request.subscribed_topic_names and not may_describe.are_open:
-        async with services.serial_queue.begin(len(request.subscribed_topic_names)) as slices:
-            async for name in slices.over(request.subscribed_topic_names):
-                if not may_describe(name):
-                    raise may_describe.denial(name)
+    await check_subscription(context, request.subscribed_topic_names, may_describe)
     matched = None if may_describe.are_open else may_describe.unlogged()
     return await services.groups.consumer_heartbeat(
         request, context.api_version, context.client_id or "", java_address_text(context.client_host), matched

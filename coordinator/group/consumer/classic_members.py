@@ -20,6 +20,11 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
+from coordinator.group.assigned.journal import Journal
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.targets import Targets
+from coordinator.group.assigned.topics import GroupTopics
+from coordinator.group.assigned.validation import check_known, check_room
 from coordinator.group.classic.member_join import Join
 from coordinator.group.classic.responses import UNKNOWN_MEMBER_ID, join_error
 from coordinator.group.consumer.embedded_protocol import (
@@ -29,7 +34,6 @@ from coordinator.group.consumer.embedded_protocol import (
     write_assignment,
 )
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal
 from coordinator.group.consumer.member import (
     NO_SUBSCRIPTION,
     ClassicPart,
@@ -38,13 +42,10 @@ from coordinator.group.consumer.member import (
     Subscription,
 )
 from coordinator.group.consumer.membership import ConsumerMembership, ConsumerSessionTimer
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.targets import Targets
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
-from coordinator.group.consumer.topics import ConsumerTopics
-from coordinator.group.consumer.validation import check_instance_known, check_instance_owner, check_known, check_room
+from coordinator.group.consumer.validation import check_instance_known, check_instance_owner
 from coordinator.group.conversion import Conversion
-from coordinator.group.events import ConsumerMemberJoined
+from coordinator.group.events import AssignedMemberJoined
 from coordinator.runtime.contract import CancelTimer, ScheduleTimer
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest
@@ -69,8 +70,8 @@ class ClassicMembers:
     def __init__(
         self,
         configs: GroupConfigs,
-        topics: ConsumerTopics,
-        targets: Targets,
+        topics: GroupTopics,
+        targets: Targets[ConsumerGroup],
         membership: ConsumerMembership,
         conversion: Conversion,
     ) -> None:
@@ -129,7 +130,7 @@ class ClassicMembers:
         if owner is not None:
             self._membership.replace_static(group, owner, member_id, journal)
         if member_id not in group.subscriptions or owner is not None:
-            journal.then(ConsumerMemberJoined(group.group_id, member_id, instance_id, owner))
+            journal.then(AssignedMemberJoined(group.group_id, member_id, instance_id, owner))
 
     def _joined(self, group: ConsumerGroup, member_id: str, join: Join, journal: Journal, now_ms: int) -> None:
         group.told_to_rejoin.discard(member_id)

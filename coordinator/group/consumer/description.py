@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.topics import ConsumerTopics
 from protocol.errors import ErrorCode, fitting
 from protocol.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
@@ -20,7 +20,7 @@ ConsumerDescription: TypeAlias = DescribedGroup
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def described_consumer(group: ConsumerGroup, topics: ConsumerTopics, assignors: tuple[str, ...]) -> ConsumerDescription:
+def described_consumer(group: ConsumerGroup, topics: GroupTopics, assignors: tuple[str, ...]) -> ConsumerDescription:
     return DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group.group_id,
@@ -45,7 +45,7 @@ def described_consumer_error(group_id: str, error: ErrorCode, message: str | Non
     )
 
 
-def _member(group: ConsumerGroup, member_id: str, topics: ConsumerTopics) -> Member:
+def _member(group: ConsumerGroup, member_id: str, topics: GroupTopics) -> Member:
     subscription, current = group.subscriptions[member_id], group.current(member_id)
     owned: dict[bytes, list[int]] = {}
     for partitions in (current.assigned, current.pending_revocation):
@@ -66,7 +66,7 @@ def _member(group: ConsumerGroup, member_id: str, topics: ConsumerTopics) -> Mem
     )
 
 
-def _assignment(partitions: Mapping[bytes, Collection[int]], topics: ConsumerTopics) -> Assignment:
+def _assignment(partitions: Mapping[bytes, Collection[int]], topics: GroupTopics) -> Assignment:
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(partitions[topic_id]))

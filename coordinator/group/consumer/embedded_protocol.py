@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from coordinator.group.consumer.assignors.contract import TopicPartitions
-from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.assigned.assignor import TopicPartitions
+from coordinator.group.assigned.topics import GroupTopics
 from protocol.primitives import DecodeError
 from protocol.stored.consumer_protocol import (
     AssignmentTopicPartition,
@@ -36,7 +36,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     return ConsumerProtocolSubscription.decode(metadata, _version(metadata), VERSION_BYTES)
 
 
-def read_assignment(assignment: bytes, topics: ConsumerTopics) -> TopicPartitions:
+def read_assignment(assignment: bytes, topics: GroupTopics) -> TopicPartitions:
     """Raises: DecodeError; CustomAssignorError."""
     if not assignment:
         return {}
@@ -49,7 +49,7 @@ def read_assignment(assignment: bytes, topics: ConsumerTopics) -> TopicPartition
 
 
 def by_id(
-    rows: Iterable[AssignmentTopicPartition | SubscriptionTopicPartition], topics: ConsumerTopics
+    rows: Iterable[AssignmentTopicPartition | SubscriptionTopicPartition], topics: GroupTopics
 ) -> dict[bytes, list[int]]:
     """The partitions by topic id."""
     found: dict[bytes, list[int]] = {}
@@ -60,7 +60,7 @@ def by_id(
     return found
 
 
-def write_assignment(partitions: Mapping[bytes, Collection[int]], topics: ConsumerTopics, metadata: bytes) -> bytes:
+def write_assignment(partitions: Mapping[bytes, Collection[int]], topics: GroupTopics, metadata: bytes) -> bytes:
     """The assignment of a member whose subscription is `metadata`; in the oldest form when that has no version that can be
     read: of several subscriptions, one for each assignor, only that of the first assignor has been read."""
     named = ((topics.name_of(topic_id), each) for topic_id, each in partitions.items())

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from coordinator.group.consumer.entries import EntryKey, EntryKind, ResolvedExpression
+from coordinator.group.assigned.entries import EntryKey, EntryKind
+from coordinator.group.assigned.journal import Journal
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.topics import GroupTopics
+from coordinator.group.consumer.entries import ResolvedExpression
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal
 from coordinator.group.consumer.member import Subscription
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.runtime.contract import Command
 
 LEAST_INTERVAL_MS = 10_000
@@ -62,7 +63,7 @@ class ResolvedExpressions:
 class Expressions:
     """The expressions of the groups of a shard."""
 
-    def __init__(self, configs: GroupConfigs, topics: ConsumerTopics) -> None:
+    def __init__(self, configs: GroupConfigs, topics: GroupTopics) -> None:
         self._configs = configs
         self._topics = topics
 

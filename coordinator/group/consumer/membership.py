@@ -21,10 +21,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from coordinator.group.consumer.entries import EntryKey, EntryKind, GroupEpoch, Target
+from coordinator.group.assigned.entries import EntryKey, EntryKind, Target
+from coordinator.group.assigned.epochs import Epochs
+from coordinator.group.assigned.journal import Journal
+from coordinator.group.assigned.settings import GroupConfigs
+from coordinator.group.assigned.targets import Targets
+from coordinator.group.assigned.topics import GroupTopics
+from coordinator.group.assigned.validation import check_known, check_room
 from coordinator.group.consumer.expressions import ExpressionChange, Expressions, MayDescribe
 from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal
 from coordinator.group.consumer.member import (
     JOIN_EPOCH,
     NO_SUBSCRIPTION,
@@ -36,19 +41,14 @@ from coordinator.group.consumer.member import (
 )
 from coordinator.group.consumer.patterns import invalid_text
 from coordinator.group.consumer.reconciliation import Reconciliation, Reported
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.targets import Targets
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
-from coordinator.group.consumer.topics import ConsumerTopics
 from coordinator.group.consumer.validation import (
     check_epoch,
     check_instance_known,
     check_instance_owner,
     check_instance_released,
-    check_known,
-    check_room,
 )
-from coordinator.group.events import ConsumerMemberJoined, GroupEpochBumped, MembersRemoved
+from coordinator.group.events import AssignedMemberJoined, MembersRemoved
 from coordinator.runtime.contract import CancelTimer, ScheduleTimer, Waiter
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_heartbeat import (
@@ -99,13 +99,14 @@ class ConsumerMembership:
     def __init__(
         self,
         configs: GroupConfigs,
-        topics: ConsumerTopics,
-        targets: Targets,
+        topics: GroupTopics,
+        targets: Targets[ConsumerGroup],
         expressions: Expressions,
         downgrade: Downgrade,
     ) -> None:
         self._configs = configs
         self._topics = topics
+        self._epochs = Epochs(topics)
         self._targets = targets
         self._expressions = expressions
         self._downgrade = downgrade
@@ -158,10 +159,10 @@ class ConsumerMembership:
             if group.subscriptions[owner].classic is None:
                 check_instance_released(group, owner, member_id, instance_id)
             self.replace_static(group, owner, member_id, journal)
-            journal.then(ConsumerMemberJoined(group.group_id, member_id, instance_id, owner))
+            journal.then(AssignedMemberJoined(group.group_id, member_id, instance_id, owner))
         elif is_join:
             if member_id not in group.subscriptions:
-                journal.then(ConsumerMemberJoined(group.group_id, member_id, instance_id))
+                journal.then(AssignedMemberJoined(group.group_id, member_id, instance_id))
         else:
             if instance_id is not None:
                 check_instance_owner(check_instance_known(owner, instance_id), member_id, instance_id)
@@ -234,25 +235,17 @@ class ConsumerMembership:
 
     # --- epochs ----------------------------------------------------------------------------------------------------
 
-    def bump_epoch(self, group: ConsumerGroup, journal: Journal, why: str, metadata_hash: int | None = None) -> None:
+    def bump_epoch(self, group: ConsumerGroup, journal: Journal, why: str) -> None:
         """Give the group a new epoch, for which a target has to be computed."""
-        if metadata_hash is None:
-            metadata_hash = self._topics.hash_of(group.subscribed_topics())
-        entry = GroupEpoch(group.epoch + 1, metadata_hash)
-        journal.put(group, EntryKey(EntryKind.GROUP_EPOCH, group.group_id), entry)
-        journal.then(GroupEpochBumped(group.group_id, entry.epoch, len(group.subscriptions), why))
+        self._epochs.bump(group, journal, why)
         self._refreshed(group, journal)
 
     def refresh(self, group: ConsumerGroup, journal: Journal) -> None:
         """Give the group a new epoch if its topics have changed."""
-        metadata_hash = self._topics.hash_of(group.subscribed_topics())
-        if metadata_hash != group.metadata_hash:
-            self.bump_epoch(group, journal, "topics changed", metadata_hash)
-        else:
-            self._refreshed(group, journal)
+        self._epochs.refresh(group, journal)
+        self._refreshed(group, journal)
 
     def _refreshed(self, group: ConsumerGroup, journal: Journal) -> None:
-        group.needs_refresh = False
         if group.has_partition_metadata:
             journal.put(group, EntryKey(EntryKind.PARTITION_METADATA, group.group_id), None)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from coordinator.group.consumer.assignors.contract import TopicPartitions
+from coordinator.group.assigned.assignor import TopicPartitions
 from coordinator.group.consumer.member import CurrentAssignment, MemberState, PartitionEpochs
 from protocol.errors import ErrorCode, KafkaError
 

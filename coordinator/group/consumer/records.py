@@ -9,16 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinator.group.consumer.entries import (
-    Entry,
-    EntryKey,
-    EntryKind,
-    GroupEpoch,
-    ResolvedExpression,
-    StoredTopics,
-    Target,
-    TargetEpoch,
-)
+from coordinator.group.assigned.entries import EntryKey, EntryKind, GroupEpoch, Target, TargetEpoch
+from coordinator.group.consumer.entries import ConsumerEntry, ResolvedExpression, StoredTopics
 from coordinator.group.consumer.member import (
     ClassicPart,
     CurrentAssignment,
@@ -26,7 +18,6 @@ from coordinator.group.consumer.member import (
     PartitionEpochs,
     Subscription,
 )
-from coordinator.runtime.contract import CoordinatorRecord
 from protocol.stored.consumer_group import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -48,11 +39,6 @@ from protocol.stored.consumer_group import (
 )
 
 VALUE_VERSION = 0
-
-
-def record_of(key: EntryKey, entry: Entry | None) -> CoordinatorRecord:
-    """The record that stores `entry` under `key`; a tombstone for None."""
-    return CoordinatorRecord(_encode_key(key), None if entry is None else _encode_value(entry))
 
 
 def read_entry_key(key: bytes, version: int) -> EntryKey | None:
@@ -80,7 +66,7 @@ def read_entry_key(key: bytes, version: int) -> EntryKey | None:
     return None
 
 
-def read_entry(kind: EntryKind, value: bytes) -> Entry:
+def read_entry(kind: EntryKind, value: bytes) -> ConsumerEntry:
     """Decode the value of a record. Raises: DecodeError."""
     match kind:
         case EntryKind.GROUP_EPOCH:
@@ -101,9 +87,11 @@ def read_entry(kind: EntryKind, value: bytes) -> Entry:
         case EntryKind.EXPRESSION:
             expression = ConsumerGroupRegularExpressionValue.decode_stored(value)
             return ResolvedExpression(frozenset(expression.topics), expression.version, expression.timestamp)
+        case _:
+            raise AssertionError(f"no entry of a consumer group: {kind}")
 
 
-def _encode_key(key: EntryKey) -> bytes:
+def encode_key(key: EntryKey) -> bytes:
     group_id, name = key.group_id, key.name
     match key.kind:
         case EntryKind.GROUP_EPOCH:
@@ -120,9 +108,11 @@ def _encode_key(key: EntryKey) -> bytes:
             return ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=name).encode_stored(key.kind)
         case EntryKind.EXPRESSION:
             return ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=name).encode_stored(key.kind)
+        case _:
+            raise AssertionError(f"no entry of a consumer group: {key.kind}")
 
 
-def _encode_value(entry: Entry) -> bytes:
+def encode_value(entry: ConsumerEntry) -> bytes:
     match entry:
         case CurrentAssignment():
             return _current_value(entry).encode_stored(VALUE_VERSION)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from coordinator.group.assigned.topics import GroupTopics
+from coordinator.group.assigned.validation import check_known, check_text, invalid_request
 from coordinator.group.consumer.group import ConsumerGroup
 from coordinator.group.consumer.member import (
     JOIN_EPOCH,
@@ -19,7 +21,6 @@ from coordinator.group.consumer.member import (
     PartitionEpochs,
 )
 from coordinator.group.consumer.reconciliation import Reported
-from coordinator.group.consumer.topics import ConsumerTopics
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.topic_partition import TopicPartition
@@ -36,42 +37,29 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, api_version: int, as
     """Check a request by itself. Raises: KafkaError (INVALID_REQUEST, UNSUPPORTED_ASSIGNOR)."""
     epoch = request.member_epoch
     if api_version >= MEMBER_ID_OF_CLIENT_SINCE or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH:
-        _check_text(request.member_id, "MemberId")
-    _check_text(request.group_id, "GroupId")
-    _check_text(request.instance_id, "InstanceId")
-    _check_text(request.rack_id, "RackId")
+        check_text(request.member_id, "MemberId")
+    check_text(request.group_id, "GroupId")
+    check_text(request.instance_id, "InstanceId")
+    check_text(request.rack_id, "RackId")
     if epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+            raise invalid_request("RebalanceTimeoutMs must be provided in first request.")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+            raise invalid_request("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+            raise invalid_request(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
     elif epoch == STATIC_LEAVE_EPOCH:
         if request.instance_id is None:
-            raise _invalid("InstanceId can't be null.")
+            raise invalid_request("InstanceId can't be null.")
     elif epoch < STATIC_LEAVE_EPOCH:
-        raise _invalid("MemberEpoch is invalid.")
+        raise invalid_request("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
-
-
-def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """Raises: KafkaError (GROUP_MAX_SIZE_REACHED) for a new member of a group that is full."""
-    if len(group.subscriptions) >= max_size and (not member_id or member_id not in group.subscriptions):
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-        )
-
-
-def check_known(group: ConsumerGroup, member_id: str) -> None:
-    """Raises: KafkaError (UNKNOWN_MEMBER_ID)."""
-    if member_id not in group.subscriptions:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
 
 
 def check_epoch(current: CurrentAssignment, received: int, reported: Reported) -> None:
@@ -118,7 +106,7 @@ def check_instance_released(group: ConsumerGroup, owner: str, member_id: str, in
 
 def check_commit(
     group: ConsumerGroup,
-    topics: ConsumerTopics,
+    topics: GroupTopics,
     member_id: str,
     instance_id: str | None,
     received: int,
@@ -186,12 +174,3 @@ def _is_part_of(reported: Reported, assigned: PartitionEpochs) -> bool:
         topic_id in assigned and all(partition in assigned[topic_id] for partition in partitions)
         for topic_id, partitions in reported.items()
     )
-
-
-def _check_text(text: str | None, what: str) -> None:
-    if text is not None and not text.strip():
-        raise _invalid(f"{what} can't be empty.")
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -95,6 +95,7 @@ class GroupBroker:
             internal_topics=self.topics,
             features=CurrentLevels(),
             serves_consumer_groups=lambda: False,
+            serves_share_groups=lambda: False,
             advertised=AdvertisedAddresses(BROKER_ID, []),
         )
         return context_of(services, api_version, client_id=client_id, host=host, listener=LISTENER)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from client.membership.assignors import encode_assignment
+from coordinator.group.assigned.settings import ConsumerSettings, GroupConfigs, MigrationPolicy
 from coordinator.group.classic.group import ClassicGroup, GroupState
 from coordinator.group.classic.rebalance import SessionTimer
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
 from coordinator.group.consumer.membership import ConsumerSessionTimer
-from coordinator.group.consumer.settings import ConsumerSettings, GroupConfigs, MigrationPolicy
 from coordinator.group.consumer.timers import FetchAssignmentTimer, RejoinTimer
 from coordinator.group.settings import GroupSettings
 from protocol.errors import ErrorCode

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.group.assigned.entries import EntryKey, EntryKind
 from coordinator.group.classic.group import ClassicGroup
 from coordinator.group.classic.member import Member
 from coordinator.group.classic.waiting_bytes import WaitingBytes
-from coordinator.group.consumer.entries import EntryKey, EntryKind
 from coordinator.group.offsets import CommittedOffset
 from coordinator.group.records import (
     GroupKey,

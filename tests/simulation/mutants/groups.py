@@ -7,8 +7,8 @@ from typing import Any
 
 from client.membership.consumer import ConsumerMember
 from coordinator.group import offset_commits
-from coordinator.group.consumer.entries import EntryKey, EntryKind
-from coordinator.group.consumer.journal import Journal
+from coordinator.group.assigned.entries import EntryKey, EntryKind
+from coordinator.group.assigned.journal import Journal
 from coordinator.group.consumer.membership import ConsumerMembership, ConsumerSessionTimer
 from coordinator.group.consumer.reconciliation import Reconciliation
 from coordinator.group.consumer_operations import ConsumerOperations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from coordinator.group.consumer.assignors.contract import Assignor
+from coordinator.group.assigned.assignor import Assignor
 from coordinator.group.consumer.assignors.range import RANGE
 from coordinator.group.consumer.assignors.uniform import UNIFORM
 

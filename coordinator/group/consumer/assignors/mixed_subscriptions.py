@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 
-from coordinator.group.consumer.assignors.contract import STEP_WORK, Assignment, Members, Steps, Topics, id_order
+from coordinator.group.assigned.assignor import STEP_WORK, Assignment, Members, Steps, Topics, id_order
 
 _MAX_ROUNDS: Final = 16
 _NOBODY: Final = -1

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from coordinator.group.consumer.assignors.contract import STEP_WORK, Assignment, Assignor, Members, Steps, Topics
+from coordinator.group.assigned.assignor import STEP_WORK, Assignment, Assignor, Members, Steps, Topics
 
 
 def _steps(members: Members, topics: Topics) -> Steps:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final
 
-from coordinator.group.consumer.assignors.contract import (
+from coordinator.group.assigned.assignor import (
     STEP_WORK,
     Assignment,
     Assignor,

@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.group.consumer import targets
-from coordinator.group.consumer.entries import EntryKey, EntryKind, Target
+from coordinator.group.assigned import targets
+from coordinator.group.assigned.assignor import run_all
+from coordinator.group.assigned.entries import EntryKey, EntryKind, Target
+from coordinator.group.assigned.entry_records import record_of
+from coordinator.group.assigned.targets import ComputedTarget, ComputeTarget
 from coordinator.group.consumer.expressions import ResolvedExpressions, ResolveExpressions
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
 from coordinator.group.consumer.patterns import resolve
-from coordinator.group.consumer.records import record_of
-from coordinator.group.consumer.targets import ComputedTarget, ComputeTarget
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.coordinator.driver import GroupDriver
@@ -124,13 +125,16 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         for command in commands:
             match command:
                 case ComputeTarget():
-                    assignment = command.assignor(command.members, command.topics)
+                    computation = command.computation
+                    assignment = run_all(computation.steps())
                     records = {
                         member_id: record_of(EntryKey(EntryKind.TARGET, "g", member_id), Target(share))
                         for member_id, share in assignment.items()
-                        if share is not command.members[member_id].owned
+                        if share is not computation.members[member_id].owned
                     }
-                    computed = ComputedTarget("g", command.epoch, command.assignor.name, assignment, records)
+                    computed = ComputedTarget(
+                        "g", command.kind, command.epoch, computation.assignor_name, assignment, records
+                    )
                     self.driver.do(lambda shard, now_ms, computed=computed: shard.on_target_computed(computed, now_ms))
                 case ResolveExpressions():
                     outcome = ResolvedExpressions("g", resolve(command.expressions, self.sizes), command.version)

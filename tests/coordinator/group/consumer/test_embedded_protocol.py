@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from client.membership.assignors import decode_assignment, encode_assignment
+from coordinator.group.assigned.topics import GroupTopics
 from coordinator.group.consumer.embedded_protocol import (
     CustomAssignorError,
     read_assignment,
     read_subscription,
     write_assignment,
 )
-from coordinator.group.consumer.topics import ConsumerTopics
 from protocol.primitives import DecodeError
 from protocol.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.coordinator.group.consumer.members import image, topic_id
 
-TOPICS = ConsumerTopics(image(t=3, u=1))
+TOPICS = GroupTopics(image(t=3, u=1))
 
 
 @pytest.mark.parametrize(

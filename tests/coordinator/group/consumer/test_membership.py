@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.consumer.entries import EntryKey, EntryKind, TargetEpoch
+from coordinator.group.assigned.entries import EntryKey, EntryKind, TargetEpoch
+from coordinator.group.assigned.settings import ConsumerSettings, GroupConfigs
 from coordinator.group.consumer.group import ConsumerGroup, ConsumerGroupState
-from coordinator.group.consumer.settings import ConsumerSettings, GroupConfigs
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import TopicPartitions
 from tests.coordinator.driver import GroupDriver

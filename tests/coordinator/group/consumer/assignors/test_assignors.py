@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.group.assigned.assignor import Assignment, MemberInput, Members, Topics
 from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.contract import Assignment, MemberInput, Members, Topics
 from tests.oracle.assignors import Group, recording
 
 

@@ -52,13 +52,16 @@ class Assignor:
 
     def __call__(self, members: Members, topics: Topics) -> Assignment:
         """All steps at once. Every member is in the answer."""
-        steps = self.steps(members, topics)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as ended:
-                assignment: Assignment = ended.value
-                return assignment
+        return run_all(self.steps(members, topics))
+
+
+def run_all(steps: Steps) -> Assignment:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            assignment: Assignment = ended.value
+            return assignment
 
 
 def id_order(topic_id: bytes) -> tuple[int, int]:

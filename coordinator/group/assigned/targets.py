@@ -13,16 +13,14 @@ KIP-1263.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
-from coordinator.group.consumer.assignors import ASSIGNORS
-from coordinator.group.consumer.assignors.contract import Assignment, Assignor, MemberInput, TopicPartitions
-from coordinator.group.consumer.entries import EntryKey, EntryKind, Target, TargetEpoch
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.journal import Journal
-from coordinator.group.consumer.settings import GroupConfigs
-from coordinator.group.consumer.topics import ConsumerTopics
+from coordinator.group.assigned.assignor import Assignment, MemberInput, Steps, run_all
+from coordinator.group.assigned.entries import EntryKey, EntryKind, Target, TargetEpoch
+from coordinator.group.assigned.group import AssignedGroup
+from coordinator.group.assigned.journal import Journal
 from coordinator.group.events import TargetComputed
 from coordinator.runtime.contract import Command, CoordinatorRecord
 
@@ -32,14 +30,24 @@ INLINE_MAX = 2_500
 
 
 @dataclass(frozen=True, slots=True)
+class Computation:
+    """What a target is computed from: `steps` begins to. `work`: the members and partitions there are."""
+
+    assignor_name: str
+    members: Mapping[str, MemberInput]
+    steps: Callable[[], Steps]
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeTarget(Command):
-    """Compute the target of a group outside the shard and pass it to `GroupShard.on_target_computed`."""
+    """Compute the target of a group outside the shard and pass it to `GroupShard.on_target_computed`. `kind` is that of the
+    entries which the target becomes."""
 
     group_id: str
+    kind: EntryKind
     epoch: int
-    assignor: Assignor
-    members: Mapping[str, MemberInput]
-    topics: Mapping[bytes, int]
+    computation: Computation
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class ComputedTarget:
     `records` are those of the members whose target has changed, by member id. `failure` says why there is none."""
 
     group_id: str
+    kind: EntryKind
     epoch: int
     assignor_name: str
     assignment: Assignment
@@ -56,32 +65,44 @@ class ComputedTarget:
     failure: str | None = None
 
 
-class Targets:
-    """The targets of the groups of a shard."""
+G_contra = TypeVar("G_contra", bound=AssignedGroup[Any, Any], contravariant=True)
+G = TypeVar("G", bound=AssignedGroup[Any, Any])
 
-    def __init__(self, configs: GroupConfigs, topics: ConsumerTopics) -> None:
-        self._configs = configs
-        self._topics = topics
 
-    def update(self, group: ConsumerGroup, journal: Journal, now_ms: int) -> None:
+class TargetInputs(Protocol[G_contra]):
+    """What targets of one kind of group are computed from."""
+
+    def interval_ms(self, group_id: str) -> int:
+        """The least time between two targets."""
+
+    def computation(self, group: G_contra) -> Computation: ...
+
+
+class Targets(Generic[G]):
+    """The targets of the groups of one kind, of a shard."""
+
+    def __init__(self, inputs: TargetInputs[G]) -> None:
+        self._inputs = inputs
+
+    def update(self, group: G, journal: Journal, now_ms: int) -> None:
         """Compute the target of the group's epoch, if that is due; or have it computed."""
         if group.target_epoch >= group.epoch or not self._is_due(group, now_ms):
             return
         if group.computing_epoch is not None:
             return
-        name = group.preferred_assignor(self._configs.settings.assignors)
-        members, topics = self._inputs(group)
-        if len(members) + sum(topics.values()) > INLINE_MAX:
-            group.computing_epoch = group.epoch
-            command = ComputeTarget(group.group_id, group.epoch, ASSIGNORS[name], members, topics)
+        computation = self._inputs.computation(group)
+        kind, epoch, name = group.kinds.target, group.epoch, computation.assignor_name
+        if computation.work > INLINE_MAX:
+            group.computing_epoch = epoch
+            command = ComputeTarget(group.group_id, kind, epoch, computation)
             journal.then(command, undo=lambda: setattr(group, "computing_epoch", None))
             return
-        computed = ComputedTarget(group.group_id, group.epoch, name, ASSIGNORS[name](members, topics), {})
+        computed = ComputedTarget(group.group_id, kind, epoch, name, run_all(computation.steps()), {})
         self._take(group, computed, journal, now_ms)
 
-    def computed(self, group: ConsumerGroup, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
+    def computed(self, group: G, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
         """A target was computed outside. A part of it is taken unless one before it was refused."""
-        if group.computing_epoch != computed.epoch:
+        if computed.kind is not group.kinds.target or group.computing_epoch != computed.epoch:
             return
         if computed.is_last or computed.failure is not None:
             group.computing_epoch = None
@@ -89,35 +110,22 @@ class Targets:
             journal.then_undo(lambda: setattr(group, "computing_epoch", None))
             self._take(group, computed, journal, now_ms)
 
-    def _take(self, group: ConsumerGroup, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
+    def _take(self, group: G, computed: ComputedTarget, journal: Journal, now_ms: int) -> None:
         for member_id, partitions in computed.assignment.items():
             if member_id not in group.subscriptions:
                 continue
             present = group.targets.get(member_id)
             if present is None or (present.partitions is not partitions and present.partitions != partitions):
-                key = EntryKey(EntryKind.TARGET, group.group_id, member_id)
+                key = EntryKey(group.kinds.target, group.group_id, member_id)
                 journal.put(group, key, Target(partitions), computed.records.get(member_id))
         if not computed.is_last:
             return
         epoch = TargetEpoch(computed.epoch, now_ms)
-        journal.put(group, EntryKey(EntryKind.TARGET_EPOCH, group.group_id), epoch)
+        journal.put(group, EntryKey(group.kinds.target_epoch, group.group_id), epoch)
         journal.then(TargetComputed(group.group_id, computed.epoch, computed.assignor_name, len(group.subscriptions)))
 
-    def _is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
-        interval_ms = self._configs.of(group.group_id).assignment_interval_ms
+    def _is_due(self, group: G, now_ms: int) -> bool:
+        interval_ms = self._inputs.interval_ms(group.group_id)
         last_ms = group.target_timestamp_ms
         # A clock that was set back must not stop the group until it is where it was.
         return last_ms == 0 or interval_ms == 0 or not last_ms <= now_ms < last_ms + interval_ms
-
-    def _inputs(self, group: ConsumerGroup) -> tuple[dict[str, MemberInput], dict[bytes, int]]:
-        members = {}
-        topics: dict[bytes, int] = {}
-        nothing: TopicPartitions = {}
-        for member_id, subscription in group.subscriptions.items():
-            topic_ids = self._topics.ids_of(group.topics_of(subscription))
-            target = group.targets.get(member_id)
-            owned = nothing if target is None else target.partitions
-            members[member_id] = MemberInput(subscription.instance_id, topic_ids, owned)
-            for topic_id in topic_ids - topics.keys():
-                topics[topic_id] = self._topics.partitions_count(topic_id)
-        return members, topics

@@ -1,9 +1,10 @@
-"""The settings of consumer groups: those of the broker, and those of a group in their place.
+"""The settings of groups with broker-side assignment: those of the broker, and those of a group in their place.
 
 Rules: values, and one table that changes while the broker runs. A group's value outside the broker's bounds counts as the
 nearest bound, because the bounds may have changed since it was set.
 Invariant: `GroupConfigs.of` always returns values that are within the bounds.
-Source: Kafka GroupCoordinatorConfig (`group.consumer.*`), GroupConfig (`consumer.*` of resource type GROUP).
+Source: Kafka GroupCoordinatorConfig (`group.consumer.*`), ShareGroupConfig (`group.share.*`), GroupConfig (`consumer.*` and
+`share.*` of resource type GROUP).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+
+from config.share_group import ShareGroupConfig
 
 
 class MigrationPolicy(Enum):
@@ -68,8 +71,18 @@ class ConsumerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareSettings:
+    """`group.share.max.size` and `group.share.initialize.retry.interval.ms`; `default` is what a group without settings
+    of its own goes by. Defaults are those of Kafka 4.3."""
+
+    default: ShareGroupConfig = field(default_factory=ShareGroupConfig)
+    max_size: int = 200
+    initialize_retry_interval_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
 class GroupOverrides:
-    """The settings that were set for one group; None: the broker's."""
+    """The settings of consumer groups that were set for one group; None: the broker's."""
 
     session_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
@@ -79,16 +92,26 @@ class GroupOverrides:
 class GroupConfigs:
     """The settings of each group. One writer, who watches the nodes of groups; the shards read."""
 
-    def __init__(self, settings: ConsumerSettings | None = None) -> None:
+    def __init__(self, settings: ConsumerSettings | None = None, share: ShareSettings | None = None) -> None:
         self.settings = settings or ConsumerSettings()
+        self.share = share or ShareSettings()
         self._configs: dict[str, ConsumerConfig] = {}
+        self._shares: Mapping[str, ShareGroupConfig] = {}
 
     def of(self, group_id: str) -> ConsumerConfig:
+        """What a consumer group goes by."""
         return self._configs.get(group_id, self.settings.default)
 
-    def replace(self, overrides: Mapping[str, GroupOverrides]) -> None:
-        """Take `overrides` by group id in place of all that were set before."""
+    def share_of(self, group_id: str) -> ShareGroupConfig:
+        """What a share group goes by."""
+        return self._shares.get(group_id, self.share.default)
+
+    def replace(
+        self, overrides: Mapping[str, GroupOverrides], shares: Mapping[str, ShareGroupConfig] | None = None
+    ) -> None:
+        """Take `overrides` and `shares` by group id in place of all that were set before. `shares` are within the bounds."""
         self._configs = {group_id: self._effective(each) for group_id, each in overrides.items()}
+        self._shares = shares or {}
 
     def _effective(self, overrides: GroupOverrides) -> ConsumerConfig:
         settings, default = self.settings, self.settings.default

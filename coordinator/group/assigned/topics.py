@@ -1,4 +1,5 @@
-"""The topics of the cluster as consumer groups see them: ids, numbers of partitions, and a hash of what assignments depend on.
+"""The topics of the cluster as groups with broker-side assignment see them: ids, numbers of partitions, and a hash of what
+assignments depend on.
 
 Rules: no IO. One instance for all shards of a coordinator; `update` is called with each image of the cluster, before shards are
 told which topics have changed.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from metadata.image import ClusterImage, TopicImage
 from protocol.primitives import ZERO_UUID
@@ -21,7 +23,19 @@ HASH_BYTES = 8
 KEPT_SETS = 10_000
 
 
-class ConsumerTopics:
+@dataclass(frozen=True, slots=True)
+class TopicChanges:
+    """`names`: of topics that came, went or changed. `gone`: the ids of topics that are no more, though there may be others of
+    the same names."""
+
+    names: frozenset[str] = frozenset()
+    gone: frozenset[bytes] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+
+class GroupTopics:
     def __init__(self, image: ClusterImage | None = None) -> None:
         self._image = image or ClusterImage()
         self._racks: Mapping[int, str | None] = {}
@@ -30,11 +44,11 @@ class ConsumerTopics:
         self.version = 0
         """Grows whenever the cluster gets a new topic: the milliseconds since 1970 when this broker learned of it."""
 
-    def update(self, image: ClusterImage, now_ms: int) -> set[str]:
-        """Take `image` in place of the one before. Returns the topics that came, went or changed."""
+    def update(self, image: ClusterImage, now_ms: int) -> TopicChanges:
+        """Take `image` in place of the one before. Returns what has changed."""
         before, self._image = self._image, image
         if before.topics is image.topics and before.brokers is image.brokers:
-            return set()
+            return TopicChanges()
         racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items()}
         old, new = before.topics, image.topics
         changed = {name for name, topic in new.items() if not _is_alike(old.get(name), topic)}
@@ -42,6 +56,8 @@ class ConsumerTopics:
             self._racks = racks
             changed.update(new)
         gone = old.keys() - new.keys()
+        gone_ids = {old[name].topic_id for name in gone}
+        gone_ids |= {old[name].topic_id for name in changed if name in old and old[name].topic_id != new[name].topic_id}
         if new.keys() - old.keys():
             self.version = max(self.version + 1, now_ms)
         changed |= gone
@@ -49,7 +65,7 @@ class ConsumerTopics:
             self._hashes.pop(name, None)
         if changed:
             self._ids.clear()
-        return changed
+        return TopicChanges(frozenset(changed), frozenset(gone_ids - {ZERO_UUID}))
 
     def names(self) -> Mapping[str, TopicImage]:
         return self._image.topics

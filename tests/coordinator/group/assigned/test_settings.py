@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.group.consumer.settings import (
+from coordinator.group.assigned.settings import (
     ConsumerConfig,
     ConsumerSettings,
     GroupConfigs,

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from coordinator.group.append_errors import consumer_append_error
-from coordinator.group.consumer.entries import Entry, EntryKey
-from coordinator.group.consumer.group import ConsumerGroup
-from coordinator.group.consumer.records import record_of
+from coordinator.group.assigned.entries import EntryKey
+from coordinator.group.assigned.entry_records import Entry, record_of
 from coordinator.runtime.contract import CoordinatorRecord, Effect, Outbox, Response, Result, Waiter
 from protocol.errors import ErrorCode
 
@@ -30,6 +30,14 @@ RECORD_BYTES = 32
 Undo = Callable[[], object]
 
 
+class StoredGroup(Protocol):
+    """A group of one kind, of which the journal changes entries."""
+
+    needs_refresh: bool
+
+    def put(self, key: EntryKey, entry: object | None) -> object | None: ...
+
+
 class Journal:
     """Of one operation. `effects` follow its records."""
 
@@ -37,13 +45,14 @@ class Journal:
         self._entries: list[tuple[CoordinatorRecord, Undo]] = []
         self._soft: list[Undo] = []
         self._if_refused: list[Effect] = []
+        self._when_committed: list[Effect] = []
         self.effects: list[Effect] = []
 
     def __bool__(self) -> bool:
         return bool(self._entries)
 
     def put(
-        self, group: ConsumerGroup, key: EntryKey, entry: Entry | None, record: CoordinatorRecord | None = None
+        self, group: StoredGroup, key: EntryKey, entry: Entry | None, record: CoordinatorRecord | None = None
     ) -> None:
         """Change `group`. `record` is that of `entry`, where it was encoded before."""
         encoded = record or record_of(key, entry)
@@ -64,6 +73,10 @@ class Journal:
         """`effect` follows when the last records are refused: it takes back what followed the operation."""
         self._if_refused.append(effect)
 
+    def when_committed(self, effect: Effect) -> None:
+        """`effect` follows when the last records are committed: what it brings about may not be taken back."""
+        self._when_committed.append(effect)
+
     def then_undo(self, undo: Undo) -> None:
         """Call `undo` after the other ones, when the operation is refused or its first records are."""
         self._soft.append(undo)
@@ -73,6 +86,7 @@ class Journal:
         for undo in [*(undo for _, undo in reversed(self._entries)), *self._soft]:
             undo()
         self._entries.clear()
+        self._when_committed.clear()
         self.effects.clear()
 
     def written(self, answer: Callable[[ErrorCode], Response], outbox: Outbox) -> list[tuple[Result, WrittenChanges]]:
@@ -84,6 +98,7 @@ class Journal:
             written = WrittenChanges(undos if results else [*reversed(self._soft), *undos], answer, outbox)
             results.append((Result(tuple(record for record, _ in batch), written, is_applied=True), written))
         results[-1][1].if_refused = self._if_refused
+        results[-1][1].when_committed = self._when_committed
         return results
 
     def _batches(self) -> Iterator[list[tuple[CoordinatorRecord, Undo]]]:
@@ -108,6 +123,7 @@ class WrittenChanges:
     answer: Callable[[ErrorCode], Response]
     outbox: Outbox
     if_refused: list[Effect] = field(default_factory=list)
+    when_committed: list[Effect] = field(default_factory=list)
     is_pending: bool = True
     followers: list[tuple[Waiter, Response, Callable[[ErrorCode], Response]]] = field(default_factory=list)
 
@@ -123,6 +139,8 @@ class WrittenChanges:
 
     def committed(self, now_ms: int) -> None:
         self._settle()
+        for effect in self.when_committed:
+            self.outbox.put(effect)
         for waiter, response, _ in self.followers:
             self.outbox.respond(waiter, response)
 
@@ -145,6 +163,6 @@ class WrittenChanges:
         self.followers.clear()
 
 
-def _put_back(group: ConsumerGroup, key: EntryKey, old: Entry | None) -> None:
+def _put_back(group: StoredGroup, key: EntryKey, old: object | None) -> None:
     group.put(key, old)
     group.needs_refresh = True
