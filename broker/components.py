@@ -28,6 +28,7 @@ from broker.cluster.deleted_topics import DeletedTopics
 from broker.cluster.group_lag import GroupLag
 from broker.cluster.internal_topics import ACKS_ALL, InternalLog, InternalTopics
 from broker.cluster.logins.delegation_tokens import DelegationTokens, TokenSettings
+from broker.cluster.sharing.share_state_client import ShareStateClient
 from broker.cluster.transactions.offset_commit_verification import OffsetsPartitionVerification
 from broker.cluster.transactions.producer_id_blocks import producer_id_blocks
 from broker.cluster.transactions.transaction_markers import TransactionMarkerSender
@@ -40,6 +41,7 @@ from broker.composition import (
     isr_changes,
     selector,
     serves_consumer_groups,
+    share_coordinator_settings,
     share_settings,
     transaction_coordinator_settings,
 )
@@ -57,10 +59,11 @@ from controller.requests.channels import BrokerChannel, InProcessChannel
 from controller.requests.network_channel import network_channels
 from coordinator.group_coordinator import GroupCoordinator
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
+from coordinator.share_coordinator import ShareCoordinator
 from coordinator.transaction_coordinator import TransactionCoordinator
 from metadata.admin.replication_policy import FallBackToOneReplica, StrictReplication
 from metadata.admin.topic_admin import TopicAdmin
-from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.transaction_version import EPOCH_BUMPS
 from replication.dependencies import PartitionDependencies
@@ -159,7 +162,10 @@ class Components:
         group_configs = StoredGroupConfigs(
             base.store, base.dynamic_settings, base.tasks, consumer_settings, share_settings
         )
-        groups = self._groups(partitions, verification, group_configs.current)
+        share_coordinator = self._share_coordinator(partitions)
+        elections.add(share_coordinator.runtime)
+        share_states = self._share_states(share_coordinator, internal_topics)
+        groups = self._groups(partitions, verification, group_configs.current, share_states)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
@@ -201,6 +207,8 @@ class Components:
             marker_appender=marker_appender,
             transaction_markers=transaction_markers,
             transaction_verification=verification,
+            share_coordinator=share_coordinator,
+            share_states=share_states,
             readers=base.readers,
             logs=base.logs,
             store=base.store,
@@ -312,7 +320,11 @@ class Components:
     # --- coordinators ---
 
     def _groups(
-        self, partitions: Partitions, verification: CoordinatorVerification, configs: GroupConfigs
+        self,
+        partitions: Partitions,
+        verification: CoordinatorVerification,
+        configs: GroupConfigs,
+        share_states: ShareStateClient,
     ) -> GroupCoordinator:
         base, settings = self._infrastructure, self._infrastructure.settings
         log = InternalLog(
@@ -325,7 +337,7 @@ class Components:
         )  # fmt: skip
         groups = GroupCoordinator(
             group_coordinator_settings(settings), self._coordinator_of(log), base.metrics, commits, configs,
-            base.readers.run,
+            base.readers.run, share_states,
         )  # fmt: skip
         base.metadata.subscribe(groups.on_image_changed)
         return groups
@@ -419,6 +431,29 @@ class Components:
 
     def _marker_client(self, broker_id: int) -> BrokerClient:
         return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-txn-marker-sender")
+
+    # --- states of share partitions ---
+
+    def _share_coordinator(self, partitions: Partitions) -> ShareCoordinator:
+        base, settings = self._infrastructure, self._infrastructure.settings
+        log = InternalLog(
+            SHARE_GROUP_STATE_TOPIC, partitions, base.clock,
+            acks=ACKS_ALL, read_bytes=settings.share_coordinator_load_buffer_size,
+        )  # fmt: skip
+        coordinator = ShareCoordinator(
+            share_coordinator_settings(settings), self._coordinator_of(log), lambda: base.metadata.image,
+            log.delete_records,
+        )  # fmt: skip
+        base.metadata.subscribe(coordinator.on_image_changed)
+        return coordinator
+
+    def _share_states(self, local: ShareCoordinator, internal_topics: InternalTopics) -> ShareStateClient:
+        base = self._infrastructure
+        return ShareStateClient(
+            base.broker_id, base.metadata, local,
+            lambda broker_id: self._client_of(broker_id, f"broker-{base.broker_id}-share-states"), internal_topics.ensure,
+            clock=base.clock, timer=base.timer, tasks=base.tasks, limit_ms=base.settings.request_timeout_ms,
+        )  # fmt: skip
 
     # --- channels to brokers ---
 

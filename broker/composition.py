@@ -43,6 +43,8 @@ from coordinator.group.assigned.settings import (
 from coordinator.group.consumer.assignors import ASSIGNORS
 from coordinator.group.settings import GroupSettings
 from coordinator.group_coordinator import GroupCoordinatorSettings
+from coordinator.share.settings import ShareStateSettings
+from coordinator.share_coordinator import ShareCoordinatorSettings
 from coordinator.transaction.settings import TransactionSettings
 from coordinator.transaction_coordinator import TransactionCoordinatorSettings
 from metadata.features import NEWEST_LEVELS, NO_LEVELS, REGISTERED, FeatureLevels
@@ -334,6 +336,18 @@ def transaction_coordinator_settings(settings: BrokerSettings) -> TransactionCoo
         commit_timeout_ms=settings.request_timeout_ms,
         abort_check_interval_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
         expiry_check_interval_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+    )
+
+
+def share_coordinator_settings(settings: BrokerSettings) -> ShareCoordinatorSettings:
+    return ShareCoordinatorSettings(
+        states=ShareStateSettings(
+            updates_per_snapshot=settings.share_coordinator_snapshot_update_records_per_snapshot,
+            cold_snapshot_interval_ms=settings.share_coordinator_cold_partition_snapshot_interval_ms,
+        ),
+        compression=Compression(settings.share_coordinator_state_topic_compression_codec),
+        write_timeout_ms=settings.share_coordinator_write_timeout_ms,
+        prune_interval_ms=settings.share_coordinator_state_topic_prune_interval_ms,
     )
 
 

@@ -242,6 +242,7 @@ class Broker:
         services.groups.start()
         services.group_lag.start()
         services.transactions.start()
+        services.share_coordinator.start()
         if self.has_others:
             self._acceptor.open()  # other brokers need this one before its topics are created
         else:
@@ -447,6 +448,8 @@ class Broker:
             services.transactions.close()
             services.transaction_markers.close()
             services.transaction_verification.close()
+            services.share_states.close()
+            services.share_coordinator.close()
             self._dynamic.close()
             if services.delegation_tokens is not None:
                 services.delegation_tokens.close()
@@ -487,6 +490,8 @@ class Broker:
         if self._services is not None:
             self._services.groups.close()
             self._services.transactions.close()
+            self._services.share_states.close()
+            self._services.share_coordinator.close()
 
     async def _request_controlled_shutdown(self) -> None:
         assert self._controller_channel is not None

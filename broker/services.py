@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from broker.cluster.group_lag import GroupLag
     from broker.cluster.internal_topics import InternalTopics
     from broker.cluster.logins.delegation_tokens import DelegationTokens
+    from broker.cluster.sharing.share_state_client import ShareStateClient
     from broker.cluster.transactions.transaction_markers import TransactionMarkerSender
     from broker.cluster.transactions.transaction_verification import CoordinatorVerification
     from broker.network.listening.advertised_addresses import AdvertisedAddresses
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from controller.controller import Controller
     from controller.producer_ids import ProducerIds
     from coordinator.group_coordinator import GroupCoordinator
+    from coordinator.share_coordinator import ShareCoordinator
     from coordinator.transaction_coordinator import TransactionCoordinator
     from metadata.admin.topic_admin import TopicAdmin
     from metadata.features import CurrentLevels
@@ -84,6 +86,8 @@ class Services:
     marker_appender: MarkerAppender
     transaction_markers: TransactionMarkerSender
     transaction_verification: CoordinatorVerification
+    share_coordinator: ShareCoordinator
+    share_states: ShareStateClient
     logs: LogManager
     store: Store
     dynamic_settings: DynamicSettings

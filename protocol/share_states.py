@@ -5,10 +5,14 @@ Source: KIP-932, KIP-1222; Kafka RecordState, AcknowledgeType, SharePartitionKey
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from protocol.primitives import uuid_to_text
+from protocol.primitives import DecodeError, uuid_from_text, uuid_to_text
+
+INT_MAX: Final = (1 << 31) - 1
+_PARTITION: Final = re.compile(r"[+-]?[0-9]+")
 
 NO_START_OFFSET: Final = -1
 """Stored while a share partition has not been read: `share.auto.offset.reset` decides where it begins."""
@@ -60,3 +64,22 @@ class StateBatch(NamedTuple):
 def share_key(group_id: str, topic_id: bytes, partition: int) -> str:
     """Return the text whose hash chooses the partition of __share_group_state that keeps a share partition."""
     return f"{group_id}:{uuid_to_text(topic_id)}:{partition}"
+
+
+def share_key_of(text: str) -> tuple[str, bytes, int]:
+    """Return the group, the topic id and the partition of a key, of which the group may have colons. Raises ValueError."""
+    parts = text.split(":")
+    while parts and not parts[-1]:
+        parts.pop()
+    if len(parts) < 3:
+        raise ValueError("a key is GROUP:TOPIC-ID:PARTITION")
+    *group, topic_id, partition = parts
+    group_id = ":".join(group)
+    if not group_id.strip():
+        raise ValueError("the group id is empty")
+    if not _PARTITION.fullmatch(partition) or int(partition) > INT_MAX:
+        raise ValueError(f"the partition {partition!r} is no number")
+    try:
+        return group_id, uuid_from_text(topic_id), int(partition)
+    except DecodeError as error:
+        raise ValueError(str(error)) from error

@@ -37,7 +37,7 @@ LONGEST_LOOK_MS = 1000
 REFUSED_PAUSE_MS = 1000
 """The disk counts as full for this time after a refused write, whatever it reports."""
 
-_OWN_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+_OWN_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 

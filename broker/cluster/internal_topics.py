@@ -102,6 +102,13 @@ class InternalLog:
             target.own_waiters().when_committed(end_offset, on_result)
         return result.base_offset
 
+    def delete_records(self, partition: int, offset: int) -> None:
+        """Delete the records below `offset`, which its coordinator no longer needs. Nothing when this broker does not lead the
+        partition any more, or the log begins later."""
+        target = self._partitions.find(self.topic, partition)
+        if target is not None and target.is_leader and offset > target.log.log_start_offset:
+            target.delete_records(offset)
+
     async def batches(self, partition: int) -> AsyncIterator[Buffer]:
         target = self._led(partition)
         log = target.log

@@ -60,6 +60,11 @@ from broker.handlers.security.expire_delegation_token import expire_delegation_t
 from broker.handlers.security.renew_delegation_token import renew_delegation_token
 from broker.handlers.security.sasl_authenticate import sasl_authenticate
 from broker.handlers.security.sasl_handshake import sasl_handshake
+from broker.handlers.sharing.delete_share_group_state import delete_share_group_state
+from broker.handlers.sharing.initialize_share_group_state import initialize_share_group_state
+from broker.handlers.sharing.read_share_group_state import read_share_group_state
+from broker.handlers.sharing.read_share_group_state_summary import read_share_group_state_summary
+from broker.handlers.sharing.write_share_group_state import write_share_group_state
 from broker.handlers.topics.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.topics.create_partitions import create_partitions
 from broker.handlers.topics.create_topics import create_topics
@@ -151,4 +156,9 @@ ALL: tuple[Handler[Any], ...] = (
     describe_share_group_offsets,
     alter_share_group_offsets,
     delete_share_group_offsets,
+    initialize_share_group_state,
+    read_share_group_state,
+    write_share_group_state,
+    delete_share_group_state,
+    read_share_group_state_summary,
 )

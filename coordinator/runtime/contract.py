@@ -23,7 +23,8 @@ from typing import Protocol, TypeAlias
 from protocol.errors import ErrorCode
 from runtime.disk.filesystem import Buffer
 
-# The receiver of a response: opaque to the shard, a future for the context, a name in tests.
+# The receiver of a response: opaque to the shard; for the context a future, or a function that takes the response and raises
+# nothing; a name in tests.
 Waiter: TypeAlias = object
 # What a waiter receives: a message, or what a handler makes one of. Opaque to the context.
 Response: TypeAlias = object
@@ -79,7 +80,8 @@ class Result:
 
     With a `producer` the batch is part of its transaction, whose marker decides about the records. `is_applied`: the shard has
     made the changes of the records already, because its next operation builds on them; they are not replayed when committed,
-    and the shard takes them back when they are refused. `is_appended` is set by the context: the records are in the log.
+    and the shard takes them back when they are refused. `is_appended` and `base_offset` are set by the context: the records are
+    in the log, from that offset on.
     """
 
     records: tuple[CoordinatorRecord, ...]
@@ -89,6 +91,7 @@ class Result:
     producer: BatchProducer | None = None
     is_applied: bool = False
     is_appended: bool = False
+    base_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)

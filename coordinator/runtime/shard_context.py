@@ -30,6 +30,7 @@ from coordinator.runtime.contract import (
     CoordinatorRecord,
     Effect,
     Respond,
+    Response,
     Result,
     ScheduleTimer,
     Shard,
@@ -37,6 +38,7 @@ from coordinator.runtime.contract import (
     ShardLogReader,
     ShardLogWriter,
     TimerKey,
+    Waiter,
 )
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers, iter_any_records
@@ -92,21 +94,29 @@ class ShardPorts(Generic[S]):
 class _AppendedResult:
     """A result whose records were appended or refused, and whose outcome has not been applied to the shard."""
 
-    __slots__ = ("base_offset", "outcome", "result", "timeout")
+    __slots__ = ("outcome", "result", "timeout")
 
     def __init__(self, result: Result) -> None:
         self.result = result
-        self.base_offset = -1
         self.outcome: ErrorCode | None = None
         self.timeout: TimerEntry | None = None
 
 
-def _position_of(entry: _AppendedResult) -> BatchPosition:
+def _respond(waiter: Waiter, response: Response) -> None:
+    if callable(waiter):
+        waiter(response)
+        return
+    assert isinstance(waiter, asyncio.Future)
+    if not waiter.done():  # it is cancelled when its connection is closed
+        waiter.set_result(response)
+
+
+def _position_of(result: Result) -> BatchPosition:
     """The position of the batch, as a load reads it from the log."""
-    producer = entry.result.producer
+    producer = result.producer
     if producer is None:
-        return BatchPosition(entry.base_offset)
-    return BatchPosition(entry.base_offset, producer.producer_id, is_transactional=True)
+        return BatchPosition(result.base_offset)
+    return BatchPosition(result.base_offset, producer.producer_id, is_transactional=True)
 
 
 class _ShardTimer:
@@ -165,9 +175,7 @@ class ShardContext(Generic[S]):
         for effect in effects:  # no await in here
             match effect:
                 case Respond(waiter, response):
-                    assert isinstance(waiter, asyncio.Future)
-                    if not waiter.done():  # it is cancelled when its connection is closed
-                        waiter.set_result(response)
+                    _respond(waiter, response)
                 case AppendRecords(result) if result.is_applied:
                     self._append_applied(result, refused)
                 case AppendRecords(result):
@@ -282,7 +290,7 @@ class ShardContext(Generic[S]):
     def _write(self, entry: _AppendedResult) -> None:
         """Raises: KafkaError when the append is refused."""
         result = entry.result
-        entry.base_offset = self._ports.writer.append(
+        result.base_offset = self._ports.writer.append(
             self.partition,
             self._encode(result),
             partial(self._on_append_outcome, entry),
@@ -323,7 +331,7 @@ class ShardContext(Generic[S]):
             assert entry.outcome is not None
             if entry.outcome is ErrorCode.NONE:
                 if not entry.result.is_applied:
-                    position = _position_of(entry)
+                    position = _position_of(entry.result)
                     for record in entry.result.records:
                         shard.replay(record, position, now_ms)
                 effects += shard.on_committed(entry.result, now_ms)

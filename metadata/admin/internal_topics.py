@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from config.broker import BrokerSettings
 from metadata.admin.topic_requests import NewTopic
-from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 
 REPLICATION_SETTINGS = {
     GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
 }
 """By topic, the setting that says how many brokers it needs."""
 
@@ -27,6 +28,19 @@ def internal_topic(name: str, settings: BrokerSettings) -> NewTopic:
                 "cleanup.policy": "compact",
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
                 "compression.type": "producer",
+            },
+        )
+    if name == SHARE_GROUP_STATE_TOPIC:
+        return NewTopic(
+            name,
+            settings.share_coordinator_state_topic_num_partitions,
+            settings.share_coordinator_state_topic_replication_factor,
+            config={
+                "cleanup.policy": "delete",  # its coordinator deletes what snapshots have replaced
+                "retention.ms": "-1",
+                "compression.type": "producer",
+                "min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr),
+                "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
         )
     assert name == TRANSACTION_STATE_TOPIC, f"{name} is no internal topic"

@@ -189,7 +189,7 @@ class TopicAdmin:
         config = dict(topic.config)
         if actual < topic.replication_factor and MIN_INSYNC_REPLICAS in config:
             # With fewer replicas than min.insync.replicas no write would be acknowledged.
-            config[MIN_INSYNC_REPLICAS] = str(min(settings.transaction_state_log_min_isr, actual))
+            config[MIN_INSYNC_REPLICAS] = str(min(int(config[MIN_INSYNC_REPLICAS] or 1), actual))
         return replace(topic, replication_factor=actual, config=config)
 
     def _log_refusal(self, topic: NewTopic, outcome: Outcome) -> None:

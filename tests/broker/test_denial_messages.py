@@ -12,6 +12,13 @@ from barnabas.embedded import EmbeddedBroker
 from broker.handlers import ALL
 from broker.handlers.records.produce import TOPIC_IDS_VERSION
 from protocol.errors import ErrorCode
+from protocol.messages import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from protocol.messages.alter_configs import AlterConfigsRequest
 from protocol.messages.alter_configs import AlterConfigsResource as ReplacedResource
@@ -29,6 +36,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest, CreateP
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
@@ -40,12 +48,16 @@ from protocol.messages.describe_user_scram_credentials import DescribeUserScramC
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.messages.read_share_group_state import ReadShareGroupStateRequest
+from protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from protocol.primitives import ZERO_UUID
 from protocol.schema import Message, Request
 from security.access import Operation, ResourceType
@@ -98,6 +110,55 @@ ON_CLUSTER: dict[Operation, list[Request]] = {
         ),
         ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None),
         DescribeUserScramCredentialsRequest(users=[UserName(name="x")]),
+    ],
+    Operation.CLUSTER_ACTION: [
+        InitializeShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                initialize_share_group_state.TopicData(
+                    topic_id=ZERO_UUID,
+                    partitions=[initialize_share_group_state.PartitionData(partition=0, state_epoch=0, start_offset=0)],
+                )
+            ],
+        ),
+        ReadShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                read_share_group_state.TopicData(
+                    topic_id=ZERO_UUID, partitions=[read_share_group_state.PartitionData(partition=0, leader_epoch=0)]
+                )
+            ],
+        ),
+        ReadShareGroupStateSummaryRequest(
+            group_id="g",
+            topics=[
+                read_share_group_state_summary.TopicData(
+                    topic_id=ZERO_UUID,
+                    partitions=[read_share_group_state_summary.PartitionData(partition=0, leader_epoch=0)],
+                )
+            ],
+        ),
+        WriteShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                write_share_group_state.TopicData(
+                    topic_id=ZERO_UUID,
+                    partitions=[
+                        write_share_group_state.PartitionData(
+                            partition=0, state_epoch=0, leader_epoch=0, start_offset=0, state_batches=[]
+                        )
+                    ],
+                )
+            ],
+        ),
+        DeleteShareGroupStateRequest(
+            group_id="g",
+            topics=[
+                delete_share_group_state.TopicData(
+                    topic_id=ZERO_UUID, partitions=[delete_share_group_state.PartitionData(partition=0)]
+                )
+            ],
+        ),
     ],
     Operation.DESCRIBE_CONFIGS: [
         DescribeClientQuotasRequest(components=[], strict=False),
@@ -237,7 +298,11 @@ def errors_in(value: object) -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    settings = {"auto.create.topics.enable": False, "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    settings = {
+        "auto.create.topics.enable": False,
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "barnabas.initial.features": "newest",
+    }
     topics = {DESCRIBED: 1, HIDDEN: 1}
     with EmbeddedBroker(topics, settings, security="sasl_plaintext", users=["alice"]) as broker:
         made = World(broker)

@@ -118,7 +118,7 @@ class ShardDriver(ABC, Generic[S]):
         if self.refuse_with is not None:
             failed: list[Effect] = self.shard.on_failed(result, self.refuse_with, self.now_ms)
             return failed
-        result.is_appended = True
+        result.is_appended, result.base_offset = True, self._next_offset
         self._in_flight.append((result, self._next_offset))
         self._next_offset += len(result.records)
         return [] if self.is_holding else self._commit_first()

@@ -1,0 +1,1 @@
+"""What this broker's share groups need of other brokers: the states that share coordinators keep."""

@@ -1,0 +1,78 @@
+"""Batches of one state and count: how those of a change overlay what is stored."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.share.batches import KeptBatch, merged
+from protocol.share_states import NO_START_OFFSET
+
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+
+
+def batch(first: int, last: int, count: int = 1, state: int = AVAILABLE) -> KeptBatch:
+    return KeptBatch(first, last, count, state)
+
+
+@pytest.mark.parametrize(
+    ("so_far", "changes", "start_offset", "expected"),
+    [
+        ([], [], NO_START_OFFSET, []),
+        ([batch(1, 5)], [], NO_START_OFFSET, [batch(1, 5)]),
+        # below the start offset nothing is kept
+        ([batch(1, 5)], [batch(7, 9)], 6, [batch(7, 9)]),
+        ([batch(1, 5)], [], 3, [batch(3, 5)]),
+        # of one kind
+        ([batch(1, 5)], [batch(6, 9)], NO_START_OFFSET, [batch(1, 9)]),
+        ([batch(1, 5)], [batch(3, 9)], NO_START_OFFSET, [batch(1, 9)]),
+        ([batch(1, 9)], [batch(3, 5)], NO_START_OFFSET, [batch(1, 9)]),
+        ([batch(1, 5)], [batch(7, 9)], NO_START_OFFSET, [batch(1, 5), batch(7, 9)]),
+        # the higher count counts
+        ([batch(1, 9)], [batch(3, 5, 2)], NO_START_OFFSET, [batch(1, 2), batch(3, 5, 2), batch(6, 9)]),
+        ([batch(1, 9, 2)], [batch(3, 5)], NO_START_OFFSET, [batch(1, 9, 2)]),
+        ([batch(1, 5, 2)], [batch(3, 9)], NO_START_OFFSET, [batch(1, 5, 2), batch(6, 9)]),
+        ([batch(1, 5)], [batch(3, 9, 2)], NO_START_OFFSET, [batch(1, 2), batch(3, 9, 2)]),
+        ([batch(1, 5)], [batch(1, 9, 2)], NO_START_OFFSET, [batch(1, 9, 2)]),
+        ([batch(1, 5, 2)], [batch(1, 9)], NO_START_OFFSET, [batch(1, 5, 2), batch(6, 9)]),
+        ([batch(1, 5)], [batch(3, 5, 2)], NO_START_OFFSET, [batch(1, 2), batch(3, 5, 2)]),
+        # of one count the higher state counts
+        ([batch(1, 5)], [batch(1, 5, 1, ACKNOWLEDGED)], NO_START_OFFSET, [batch(1, 5, 1, ACKNOWLEDGED)]),
+        ([batch(1, 5, 1, ARCHIVED)], [batch(1, 5, 1, ACKNOWLEDGED)], NO_START_OFFSET, [batch(1, 5, 1, ARCHIVED)]),
+        # as in Apache Kafka the first neighbour was passed already when the second became of its kind
+        (
+            [batch(1, 5, 1, ACKNOWLEDGED), batch(6, 9)],
+            [batch(6, 9, 1, ACKNOWLEDGED)],
+            NO_START_OFFSET,
+            [batch(1, 5, 1, ACKNOWLEDGED), batch(6, 9, 1, ACKNOWLEDGED)],
+        ),
+    ],
+)
+def test_merged(
+    so_far: list[KeptBatch], changes: list[KeptBatch], start_offset: int, expected: list[KeptBatch]
+) -> None:
+    assert list(merged(so_far, changes, start_offset)) == expected
+
+
+BATCHES = st.lists(
+    st.builds(
+        lambda first, length, count, state: batch(first, first + length, count, state),
+        st.integers(0, 30), st.integers(0, 12), st.integers(1, 3), st.sampled_from([AVAILABLE, ACKNOWLEDGED, ARCHIVED]),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(BATCHES, BATCHES, st.integers(-1, 20))
+def test_the_highest_kind_of_each_offset_is_kept(
+    so_far: list[KeptBatch], changes: list[KeptBatch], start_offset: int
+) -> None:
+    expected: dict[int, tuple[int, ...]] = {}
+    for each in [*so_far, *changes]:
+        for offset in range(max(each.first_offset, start_offset), each.last_offset + 1):
+            expected[offset] = max(expected.get(offset, ()), each[2:])
+    found = merged(so_far, changes, start_offset)
+    offsets = [(offset, each[2:]) for each in found for offset in range(each.first_offset, each.last_offset + 1)]
+    assert offsets == sorted(expected.items())
+    assert merged(found, ()) == merged(merged(found, ()), ())
