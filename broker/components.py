@@ -52,6 +52,8 @@ from broker.observability.client_warnings import ClientWarnings
 from broker.services import Services
 from broker.settings.group_configs import StoredGroupConfigs
 from broker.settings.replication_quotas import ReplicationQuotas
+from broker.settings.subscription_configs import StoredSubscriptions
+from broker.telemetry.client_telemetry import ClientTelemetry
 from client.event_loop.broker_client import BrokerClient
 from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
@@ -169,6 +171,7 @@ class Components:
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
+        telemetry = ClientTelemetry(lambda: base.dynamic_settings.settings, base.clock, base.randomness, serial_queue)
         marker_appender = self._marker_appender(partitions, groups, serial_queue)
         transaction_markers = self._transaction_markers(marker_appender)
         blocks = producer_id_blocks(
@@ -214,6 +217,8 @@ class Components:
             store=base.store,
             dynamic_settings=base.dynamic_settings,
             group_configs=group_configs,
+            subscription_configs=StoredSubscriptions(base.store, base.tasks, telemetry.subscriptions),
+            telemetry=telemetry,
             serves_consumer_groups=self._serves_consumer_groups,
             serves_share_groups=lambda: base.table.levels.levels.share >= 1,
             authorizer=base.authorizer,

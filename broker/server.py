@@ -227,6 +227,7 @@ class Broker:
             await use_separate_producer_ids(self._store, self.broker_id, self._dependencies.randomness)
         services = self._make_components()
         await services.group_configs.start()
+        await services.subscription_configs.start()
         await self._sasl.start_tokens(services.delegation_tokens)
         await self._ports.open(self._plans, self._tls)
         if self.has_others:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from broker.observability.metrics import BrokerMetrics
     from broker.settings.dynamic_settings import DynamicSettings
     from broker.settings.group_configs import StoredGroupConfigs
+    from broker.settings.subscription_configs import StoredSubscriptions
+    from broker.telemetry.client_telemetry import ClientTelemetry
     from config.broker import BrokerSettings
     from controller.controller import Controller
     from controller.producer_ids import ProducerIds
@@ -92,6 +94,8 @@ class Services:
     store: Store
     dynamic_settings: DynamicSettings
     group_configs: StoredGroupConfigs
+    subscription_configs: StoredSubscriptions
+    telemetry: ClientTelemetry
     serves_consumer_groups: Callable[[], bool]
     serves_share_groups: Callable[[], bool]
     authorizer: Authorizer

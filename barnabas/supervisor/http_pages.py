@@ -1,4 +1,4 @@
-"""The HTTP port of the command: /metrics of all brokers, /ready when all are, /live.
+"""The HTTP port of the command: /metrics and /metrics/clients of all brokers, /ready when all are, /live.
 
 Rules: what brokers know of themselves is asked of their own HTTP ports, side by side, within ASK_TIMEOUT_S; who does not
 answer is not ready and has no samples. A request costs each broker one. No name is looked up, for which a thread would be
@@ -16,7 +16,7 @@ from barnabas.supervisor.supervised_process import SupervisedProcess
 from runtime.monitoring.http_port import METRICS_TYPE, OK, UNAVAILABLE
 from runtime.network.transport import Address, is_every_interface
 
-TYPES = {b"/metrics": METRICS_TYPE}
+TYPES = {b"/metrics": METRICS_TYPE, b"/metrics/clients": METRICS_TYPE}
 ASK_TIMEOUT_S = 5.0
 _LOOPBACK = "127.0.0.1"
 
@@ -43,10 +43,12 @@ class HttpPages:
                 return await self._ready()
             case b"/metrics":
                 return OK, (await self._metrics()).encode()
+            case b"/metrics/clients":
+                return OK, merged_page(await self._pages("/metrics/clients"), ()).encode()
             case _:
                 return (
                     "404 Not Found",
-                    b"there are /metrics, /ready and /live; /health has each broker on its own port\n",
+                    b"there are /metrics, /metrics/clients, /ready and /live; /health has each broker on its own port\n",
                 )
 
     async def _ready(self) -> tuple[str, bytes]:
@@ -58,19 +60,22 @@ class HttpPages:
             lines += [f"{member.name}: {line}" for line in text.splitlines()]
         return OK if are_ready else UNAVAILABLE, "\n".join(["ready" if are_ready else "not ready", *lines, ""]).encode()
 
-    async def _metrics(self) -> str:
-        answers = await self._ask_all("/metrics")
-        pages = {
+    async def _pages(self, path: str) -> dict[int, str]:
+        """Return the pages of those brokers that answer, by id."""
+        answers = await self._ask_all(path)
+        return {
             member.broker_id: answer[1]
             for (member, _), answer in zip(self._brokers, answers, strict=True)
             if answer is not None and answer[0] == OK and member.broker_id is not None
         }
+
+    async def _metrics(self) -> str:
         told = {
             member.broker_id: (member.facts is not None, member.restarts)
             for member, _ in self._brokers
             if member.broker_id is not None
         }
-        return merged_page(pages, own_lines(told))
+        return merged_page(await self._pages("/metrics"), own_lines(told))
 
     async def _ask_all(self, path: str) -> list[tuple[str, str] | None]:
         return await asyncio.gather(

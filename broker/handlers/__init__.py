@@ -65,6 +65,8 @@ from broker.handlers.sharing.initialize_share_group_state import initialize_shar
 from broker.handlers.sharing.read_share_group_state import read_share_group_state
 from broker.handlers.sharing.read_share_group_state_summary import read_share_group_state_summary
 from broker.handlers.sharing.write_share_group_state import write_share_group_state
+from broker.handlers.telemetry.get_telemetry_subscriptions import get_telemetry_subscriptions
+from broker.handlers.telemetry.push_telemetry import push_telemetry
 from broker.handlers.topics.alter_partition_reassignments import alter_partition_reassignments
 from broker.handlers.topics.create_partitions import create_partitions
 from broker.handlers.topics.create_topics import create_topics
@@ -161,4 +163,6 @@ ALL: tuple[Handler[Any], ...] = (
     write_share_group_state,
     delete_share_group_state,
     read_share_group_state_summary,
+    get_telemetry_subscriptions,
+    push_telemetry,
 )

@@ -1,5 +1,5 @@
-"""The pages of the optional HTTP port: /metrics in Prometheus text form, /ready and /live for health checks, /health in JSON
-for `barnabas cluster health`: since when something is wrong.
+"""The pages of the optional HTTP port: /metrics in Prometheus text form, /metrics/clients with what clients have pushed,
+/ready and /live for health checks, /health in JSON for `barnabas cluster health`: since when something is wrong.
 
 Rules: `runtime.monitoring.http_port` reads requests and sends pages. The page of metrics is
 written in slices, so that the event loop can serve clients of a broker with 10,000 partitions in between; one page at a time,
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SAMPLES_PER_SLICE = 200
 SMALL_PAGE_BYTES = 64 * 1024
-TYPES = {b"/metrics": METRICS_TYPE, b"/health": "application/json"}
+TYPES = {b"/metrics": METRICS_TYPE, b"/metrics/clients": METRICS_TYPE, b"/health": "application/json"}
 
 
 class HttpServer:
@@ -51,9 +51,8 @@ class HttpServer:
         self._clock = clock
         self._conditions = ConditionTimes()
         self._port = HttpPort(self._page, TYPES)
-        self._making = asyncio.Lock()
-        self._begun_count = self._waiting_count = 0
-        self._page_to_share: bytearray | None = None
+        self._metrics = _SharedPage(self._make_metrics)
+        self._clients = _SharedPage(self._make_clients)
 
     @property
     def address(self) -> Address:
@@ -82,8 +81,10 @@ class HttpServer:
                 return OK, await self._health()
             case b"/metrics":
                 return OK, await self._metrics()
+            case b"/metrics/clients":
+                return OK, await self._clients()
             case _:
-                return "404 Not Found", b"there are /metrics, /health, /ready and /live\n"
+                return "404 Not Found", b"there are /metrics, /metrics/clients, /health, /ready and /live\n"
 
     async def _health(self) -> bytes:
         """Return since when conditions hold, as JSON, made in slices."""
@@ -102,23 +103,6 @@ class HttpServer:
         for condition, times in ((DIRECTORY_OFFLINE, logs.offline_since_ms), (DISK_FULL, logs.space.full_since_ms)):
             for path, since_ms in sorted(times.items()):
                 yield condition_row(condition, f"{broker_id}:{path}", Began(since_ms, seen_first=False))
-
-    async def _metrics(self) -> bytearray:
-        """Return the page as it is at the time of the request, or later."""
-        begun_count = self._begun_count
-        self._waiting_count += 1
-        try:
-            async with self._making:
-                page = self._page_to_share if self._begun_count > begun_count else None
-                if page is None:
-                    self._begun_count += 1
-                    self._page_to_share = None
-                    page = self._page_to_share = await self._make_metrics()
-                return page
-        finally:
-            self._waiting_count -= 1
-            if not self._waiting_count:
-                self._page_to_share = None
 
     async def _make_metrics(self) -> bytearray:
         samples = page_samples(self._broker, self._loop_times, self._filesystem)
@@ -142,6 +126,24 @@ class HttpServer:
         page.add("".join(lines))
         return page.content()
 
+    async def _make_clients(self) -> bytearray:
+        """Return what clients have pushed; nothing before the broker is ready."""
+        page = _Page()
+        if not self._broker.is_ready:
+            return page.content()
+        series = self._broker.services.telemetry.series
+        series.forget_old(self._clock.monotonic_ms())
+        slices = Slices(self._clock)
+        lines: list[str] = []
+        for piece in series.page():
+            lines.append(piece)
+            if len(lines) >= SAMPLES_PER_SLICE:
+                page.add("".join(lines))
+                lines.clear()
+                await slices.yield_if_due()
+        page.add("".join(lines))
+        return page.content()
+
 
 def page_samples(broker: Broker, loop_times: LoopTimes, filesystem: FileSystem) -> Iterator[Sample]:
     """Return everything that the broker has to tell now, those of one metric together; little before it is ready."""
@@ -159,6 +161,33 @@ def page_samples(broker: Broker, loop_times: LoopTimes, filesystem: FileSystem) 
         connection_samples(broker.acceptor, now_ms),
         memory(broker.request_budget, broker.plain_budget),
     )
+
+
+class _SharedPage:
+    """A page that takes long to make: one at a time is made, and requests that arrive meanwhile share the next one."""
+
+    def __init__(self, make: Callable[[], Awaitable[bytearray]]) -> None:
+        self._make = make
+        self._making = asyncio.Lock()
+        self._begun_count = self._waiting_count = 0
+        self._page_to_share: bytearray | None = None
+
+    async def __call__(self) -> bytearray:
+        """Return the page as it is at the time of the request, or later."""
+        begun_count = self._begun_count
+        self._waiting_count += 1
+        try:
+            async with self._making:
+                page = self._page_to_share if self._begun_count > begun_count else None
+                if page is None:
+                    self._begun_count += 1
+                    self._page_to_share = None
+                    page = self._page_to_share = await self._make()
+                return page
+        finally:
+            self._waiting_count -= 1
+            if not self._waiting_count:
+                self._page_to_share = None
 
 
 class _Page:

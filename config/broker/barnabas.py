@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from config.definition import (
     BOOLEAN,
+    HOUR_MS,
     INT,
     LIST,
     LONG,
@@ -28,6 +29,24 @@ class OwnSettings(SettingTable):
     barnabas_authentication_timeout_ms: int = setting(
         "barnabas.authentication.timeout.ms", INT, 30_000, at_least(1), effective=True,
         doc="Time after which a connection is closed whose client has not authenticated, on a listener with TLS or SASL.")
+    barnabas_client_metrics_age_max_ms: int = setting(
+        "barnabas.client.metrics.age.max.ms", LONG, 3 * HOUR_MS, at_least(60_000), effective=True,
+        doc="Time after which what a client has pushed is shown no more; three of its intervals if these are less.")
+    barnabas_client_metrics_clients_max: int = setting(
+        "barnabas.client.metrics.clients.max", INT, 10_000, at_least(1), effective=True,
+        doc="Clients whose pushed metrics are kept; beyond it those of new ones are dropped.")
+    barnabas_client_metrics_memory_bytes: int = setting(
+        "barnabas.client.metrics.memory.bytes", LONG, 64 * MiB, at_least(MiB), effective=True,
+        doc="Memory for the metrics that clients have pushed; beyond it new series are dropped.")
+    barnabas_client_metrics_names_max: int = setting(
+        "barnabas.client.metrics.names.max", INT, 2_000, at_least(1), effective=True,
+        doc="Names of metrics that clients may push; beyond it new ones are dropped.")
+    barnabas_client_metrics_series_per_client_max: int = setting(
+        "barnabas.client.metrics.series.per.client.max", INT, 5_000, at_least(1), effective=True,
+        doc="Series that are kept of one client; beyond it new ones are dropped.")
+    barnabas_client_metrics_unfolded_max_bytes: int = setting(
+        "barnabas.client.metrics.unfolded.max.bytes", INT, 8 * MiB, at_least(KiB), effective=True,
+        doc="Bytes to which a compressed push of metrics may unfold.")
     barnabas_delegation_token_max_bytes: int = setting(
         "barnabas.delegation.token.max.bytes", LONG, 16 * MiB, at_least(1), effective=True,
         doc="Bytes of delegation tokens in the store; beyond it no more are made.")
@@ -50,7 +69,7 @@ class OwnSettings(SettingTable):
         doc="Address on which barnabas.http.port is opened.")
     barnabas_http_port: int | None = setting(
         "barnabas.http.port", INT, None, between(0, 65_535, optional=True), effective=True,
-        doc="Port that serves /metrics, /health, /ready and /live; 0 picks a free one, without it none is opened.")
+        doc="Port that serves /metrics, /metrics/clients, /health, /ready and /live; 0 picks a free one; unset: none is open.")
     barnabas_initial_features: str = setting("barnabas.initial.features", STRING, "", effective=True,
         doc="Feature levels of a new cluster: newest, none, or names with levels, such as group.version=1. Empty: newest for a "
         "lone broker, none over ZooKeeper, where Apache Kafka 3.9 ends when it meets one. A cluster that exists keeps its own.")

@@ -86,5 +86,5 @@ class NetworkSettings(SettingTable):
     delete_records_purgatory_purge_interval_requests: int = setting(
         "delete.records.purgatory.purge.interval.requests", INT, 1,
         doc="Finished DeleteRecords requests that may lie in Apache Kafka's purgatory.")
-    telemetry_max_bytes: int = setting("telemetry.max.bytes", INT, MiB, at_least(1),
-        doc="Largest metrics push of a client, in bytes.")
+    telemetry_max_bytes: int = setting("telemetry.max.bytes", INT, MiB, at_least(1), effective=True,
+        doc="Largest metrics push of a client, in bytes, as it is sent.")

@@ -114,7 +114,7 @@ class Stages:
             directories = (folder / "a", folder / "b")
             settings = {**SETTINGS, "log.dirs": ",".join(map(str, directories))}
         if stage == NEWER and self._kind == "kafka":
-            broker = self._end.enter_context(KraftKafka(NEWER_SETTINGS))
+            broker = self._end.enter_context(KraftKafka(NEWER_SETTINGS, receives_telemetry=True))
             self._end.callback(broker.kill)
         elif self._kind == "kafka":
             broker = self._end.enter_context(ApacheKafka(settings=settings, port=port))

@@ -84,6 +84,22 @@ def jars(release: Release = ZOOKEEPER_MODE) -> Path:
 
 
 @functools.cache
+def compiled(source: Path, release: Release) -> Path:
+    """The folder with the compiled classes of a source file. Raises RuntimeError with the compiler's words."""
+    class_path = f"{jars(release)}/*"
+    folder = CACHE / f"classes-{hashlib.sha256(release.pom.read_bytes() + source.read_bytes()).hexdigest()[:12]}"
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            command = ["javac", "-nowarn", "-cp", class_path, "-d", str(folder), str(source)]
+            run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            if run.returncode != 0:
+                raise RuntimeError(f"{source.name} was not compiled:\n{run.stdout[-4000:]}{run.stderr[-2000:]}")
+            (folder / "complete").touch()
+    return folder
+
+
+@functools.cache
 def scratch() -> Path:
     """Where a JVM unpacks its native libraries and keeps what it does not need for long: of one that was killed it stays.
     Gone at the end of this process."""
@@ -111,8 +127,11 @@ def command(
     log_settings: Path | None = None,
     options: Sequence[str] = QUICK_START,
     release: Release = ZOOKEEPER_MODE,
+    plugin: Path | None = None,
 ) -> list[str]:
-    """The command line that runs `main_class`; its log goes where `log_settings` says, else to stderr."""
+    """The command line that runs `main_class`; its log goes where `log_settings` says, else to stderr. `plugin` is the source
+    of classes that it loads besides."""
     settings = log_settings or release.tools_log
     options = [*options, scratch_option(), f"-D{release.log_option}=file:{settings}"]
-    return ["java", *options, "-cp", f"{jars(release)}/*", main_class, *arguments]
+    classes = f"{jars(release)}/*" + (f":{compiled(plugin, release)}" if plugin is not None else "")
+    return ["java", *options, "-cp", classes, main_class, *arguments]

@@ -17,6 +17,7 @@ from tests.oracle.process import StartError, write_properties
 
 CLUSTER_ID = "barnabasAAAAAAAAAAAAAA"
 """The same for every cluster: nothing here connects two of them."""
+TELEMETRY_RECEIVER = Path(__file__).with_name("TelemetryReceiver.java")
 
 
 class KraftKafka(Broker):
@@ -34,8 +35,11 @@ class KraftKafka(Broker):
         broker_id: int = 0,
         port: int | None = None,
         folder: Path | None = None,
+        receives_telemetry: bool = False,
     ) -> None:
+        """`receives_telemetry`: clients may push their metrics, which Apache Kafka allows when a plugin is there."""
         super().__init__(broker_id=broker_id, port=port, settings=settings, folder=folder)
+        self.plugin = TELEMETRY_RECEIVER if receives_telemetry else None
         self.options = options
         self.features = dict(features or {})
         self.controller_port = 0
@@ -60,6 +64,7 @@ class KraftKafka(Broker):
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "3",
+            **({"metric.reporters": self.plugin.stem} if self.plugin is not None else {}),
         }
 
     def prepare(self) -> list[str]:
@@ -68,7 +73,12 @@ class KraftKafka(Broker):
             self._format(arguments)
         release = java.KRAFT_MODE
         return java.command(
-            "kafka.Kafka", arguments, log_settings=release.server_log, options=self.options, release=release
+            "kafka.Kafka",
+            arguments,
+            log_settings=release.server_log,
+            options=self.options,
+            release=release,
+            plugin=self.plugin,
         )
 
     def _format(self, configuration: Sequence[str]) -> None:

@@ -57,5 +57,7 @@ async def _alter(resource: AlterConfigsResource, alteration: Alteration) -> None
             await alteration.alter_broker(resource.resource_name, lambda _: given)
         case ConfigResourceType.GROUP:
             await alteration.alter_group(resource.resource_name, lambda _: given)
-        case other:
-            raise unalterable(other, resource.resource_type)
+        case ConfigResourceType.CLIENT_METRICS:
+            await alteration.alter_subscription(resource.resource_name, lambda _: given)
+        case _:
+            raise unalterable(resource.resource_type)

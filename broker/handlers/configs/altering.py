@@ -86,6 +86,14 @@ class Alteration:
             raise refused("Default group resources are not allowed.")
         await self.context.services.group_configs.alter(group_id, edit, validate_only=self.validate_only)
 
+    async def alter_subscription(self, name: str, edit: Edit) -> None:
+        """Raises what `alter_topic` does."""
+        services = self.context.services
+        if not services.features.levels.any_above_zero:
+            raise refused("AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS")
+        self.access.check_cluster()
+        await services.subscription_configs.alter(name, edit, validate_only=self.validate_only)
+
     async def alter_broker(self, name: str, edit: Edit) -> None:
         """Alter the settings of this broker, or without a name the cluster's defaults. Raises what `alter_topic` does."""
         services = self.context.services
@@ -97,10 +105,8 @@ class Alteration:
         self.access.check_cluster()
 
 
-def unalterable(resource_type: ConfigResourceType, number: int) -> KafkaError:
+def unalterable(number: int) -> KafkaError:
     """Return the error of a resource that has no settings to alter; `number` is its type in the request."""
-    if resource_type is ConfigResourceType.CLIENT_METRICS:
-        return refused("AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS")
     return refused(f"Unknown resource type {number}")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.observability.audited_request import audit
 from broker.settings.stored_passwords import PasswordsRefused
+from config.client_metrics import SubscriptionRefused
 from config.errors import ConfigError
 from config.java_values import java_integer
 from metadata.store.port import ConnectionLossError, SessionExpiredError, StoreError
@@ -54,9 +55,11 @@ class ConfigResourceType(enum.IntEnum):
         return cls.UNKNOWN if known is cls.GROUP and not levels.any_above_zero else known
 
 
+_KINDS = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+
+
 def _resource_name(row: Any) -> str:
-    kind = {2: "topic", 4: "broker", 8: "broker-logger", 32: "group"}.get(row.resource_type, str(row.resource_type))
-    return f"{kind} {row.resource_name}"
+    return f"{_KINDS.get(row.resource_type, row.resource_type)} {row.resource_name}"
 
 
 def _asked(request: Any) -> Iterator[str]:
@@ -150,7 +153,9 @@ def check_entries(names: list[str], without_value: list[str]) -> None:
 def config_refusal(error: ConfigError, resource_type: ConfigResourceType, name: str) -> KafkaError:
     """Return the error of an invalid value: INVALID_CONFIG for topics and groups, INVALID_REQUEST for brokers, as in Kafka."""
     text = error.client_text
-    if resource_type is ConfigResourceType.GROUP:
+    if isinstance(error, SubscriptionRefused):
+        return refused(text)
+    if resource_type in (ConfigResourceType.GROUP, ConfigResourceType.CLIENT_METRICS):
         return KafkaError(ErrorCode.INVALID_CONFIG, text)
     is_topic = resource_type is ConfigResourceType.TOPIC
     if isinstance(error, PasswordsRefused) or (is_topic and not _is_whole_sentence(text)):

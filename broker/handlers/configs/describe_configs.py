@@ -1,4 +1,5 @@
-"""DescribeConfigs (key 32): settings of topics, groups and this broker, with their sources, and the levels of its loggers.
+"""DescribeConfigs (key 32): settings of topics, groups, subscriptions of client metrics and this broker, with their
+sources, and the levels of its loggers.
 
 Behaviour: each resource has its own result; one of an unknown type fails the whole request. `configuration_keys` selects
 settings, none or an empty list means all. A broker with an empty name is the cluster's dynamic defaults. Secrets and
@@ -26,6 +27,7 @@ from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
 from config.broker import BrokerSettings
+from config.client_metrics import SubscriptionSettings
 from config.definition import Setting, Update
 from config.group import OwnGroupSettings
 from config.layers import ConfigSource, Layers, Synonym, broker_definition
@@ -200,9 +202,7 @@ class _Description:
             case ConfigResourceType.GROUP:
                 return self._group(name)
             case _:
-                if not name:
-                    raise refused("Client metrics subscription name must not be empty")
-                raise refused("Config type client-metrics is only supported on KRaft clusters")
+                return self._subscription(name)
 
     async def _topic(self, topic: str) -> _Rows:
         check_name(topic)
@@ -249,6 +249,21 @@ class _Description:
             if name in own:
                 synonyms.insert(0, Synonym(name, own[name], ConfigSource.DYNAMIC_GROUP))
             rows.append(self._row(name, row, synonyms[0].value, synonyms, read_only=False))
+        return _Rows(rows, self._encode)
+
+    def _subscription(self, name: str) -> _Rows:
+        if not name:
+            raise refused("Client metrics subscription name must not be empty")
+        if not self._services.features.levels.any_above_zero:
+            raise refused("Config type client-metrics is only supported on KRaft clusters")
+        own = self._services.subscription_configs.stored.get(name, {})
+        settings = SubscriptionSettings(own)
+        source = ConfigSource.DYNAMIC_CLIENT_METRICS
+        rows = []
+        for key, row in SubscriptionSettings.definitions.items():
+            value = settings.text(key)
+            synonyms = [Synonym(key, value or "", source)] if key in own else []
+            rows.append(self._row(key, row, value, synonyms, read_only=False))
         return _Rows(rows, self._encode)
 
     def _broker(self, name: str) -> _Rows:

@@ -1,5 +1,5 @@
-"""IncrementalAlterConfigs (key 44): change single settings of topics, groups, this broker or the cluster's defaults, and
-the levels of this broker's loggers.
+"""IncrementalAlterConfigs (key 44): change single settings of topics, groups, subscriptions of client metrics, this
+broker or the cluster's defaults, and the levels of this broker's loggers.
 
 Behaviour: each resource has its own result, and all of its operations are executed or none. APPEND and SUBTRACT work on
 lists and start from the stored value, or the default. `validate_only` checks everything and changes nothing.
@@ -26,6 +26,7 @@ from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
 from broker.observability import logging_setup
 from broker.settings.dynamic_settings import Edit
+from config.client_metrics import SubscriptionSettings
 from config.definition import Setting, Type
 from config.group import OwnGroupSettings
 from config.layers import broker_definition
@@ -83,13 +84,17 @@ async def _alter(resource: AlterConfigsResource, alteration: Alteration) -> None
         case ConfigResourceType.BROKER:
             await alteration.alter_broker(name, _edit(entries, broker_definition))
         case ConfigResourceType.GROUP:
-            await alteration.alter_group(name, _edit_of_group(entries))
+            await alteration.alter_group(name, _edit_without_lists(entries, OwnGroupSettings.definitions.get))
+        case ConfigResourceType.CLIENT_METRICS:
+            await alteration.alter_subscription(
+                name, _edit_without_lists(entries, SubscriptionSettings.definitions.get)
+            )
         case ConfigResourceType.BROKER_LOGGER:
             alteration.access.check_cluster()
             broker_id = alteration.context.services.broker_id
             _alter_loggers(resource, broker_id, validate_only=alteration.validate_only)
-        case other:
-            raise unalterable(other, resource.resource_type)
+        case _:
+            raise unalterable(resource.resource_type)
 
 
 def _edit(entries: Iterable[AlterableConfig], definition: Callable[[str], Setting | None]) -> Edit:
@@ -104,12 +109,19 @@ def _edit(entries: Iterable[AlterableConfig], definition: Callable[[str], Settin
     return edit
 
 
-def _edit_of_group(entries: Iterable[AlterableConfig]) -> Edit:
-    for entry in entries:
-        if entry.config_operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
-            word, name = AlterOperation(entry.config_operation).name, entry.name
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {name} because its type is not LIST.")
-    return _edit(entries, OwnGroupSettings.definitions.get)
+def _edit_without_lists(entries: Iterable[AlterableConfig], definition: Callable[[str], Setting | None]) -> Edit:
+    """As `_edit`, for kinds of resources whose lists Apache Kafka replaces as a whole. The error is that of the edit, which a
+    client without rights does not get."""
+    edit = _edit(entries, definition)
+
+    def checked(stored: Mapping[str, str]) -> Mapping[str, str]:
+        for entry in entries:
+            if entry.config_operation in (AlterOperation.APPEND, AlterOperation.SUBTRACT):
+                word, name = AlterOperation(entry.config_operation).name, entry.name
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {name} because its type is not LIST.")
+        return edit(stored)
+
+    return checked
 
 
 def _apply(given: dict[str, str], entry: AlterableConfig, definition: Callable[[str], Setting | None]) -> None:

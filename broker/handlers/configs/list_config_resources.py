@@ -1,7 +1,7 @@
 """ListConfigResources (key 74): which resources have settings that can be described.
 
-Behaviour: topics, brokers and their loggers are those that there are, groups those with settings of their own. No client has
-subscriptions of metrics here, which is all that v0 asks for. A kind of resource that is none fails the whole request.
+Behaviour: topics, brokers and their loggers are those that there are, groups those with
+settings of their own. A kind of resource that is none fails the whole request.
 Versions: v0 lists subscriptions of client metrics, v1 the kinds that the request names; none means all.
 Source: KIP-1000, KIP-1142; Kafka 4.3 KafkaApis.handleListConfigResources.
 """
@@ -28,17 +28,13 @@ if TYPE_CHECKING:
 _WITH_KINDS = 1
 
 
-def _no_names(_services: Services) -> Iterable[str]:
-    return ()
-
-
 def _brokers(services: Services) -> Iterable[str]:
     return map(str, sorted(services.metadata.image.brokers))
 
 
 _NAMES: Mapping[ConfigResourceType, Callable[[Services], Iterable[str]]] = {
     ConfigResourceType.GROUP: lambda services: sorted(services.group_configs.stored),
-    ConfigResourceType.CLIENT_METRICS: _no_names,
+    ConfigResourceType.CLIENT_METRICS: lambda services: sorted(services.subscription_configs.stored),
     ConfigResourceType.BROKER_LOGGER: _brokers,
     ConfigResourceType.BROKER: _brokers,
     ConfigResourceType.TOPIC: lambda services: sorted(services.metadata.image.topics),

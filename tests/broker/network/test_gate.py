@@ -175,7 +175,7 @@ def test_the_open_gate_lets_everything_through(log: Log) -> None:
 OPEN_APIS = {
     *("ApiVersions", "DescribeCluster", "SaslAuthenticate", "SaslHandshake"),
     *("ExpireDelegationToken", "RenewDelegationToken"),
-    "Envelope",
+    *("Envelope", "GetTelemetrySubscriptions", "PushTelemetry"),
 }
 
 

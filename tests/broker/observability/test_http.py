@@ -208,7 +208,7 @@ def test_those_who_ask_while_a_page_is_made_share_the_next_one() -> None:
         assert {id(page) for page in others} == {id(others[0])} != {id(first)}
         assert isinstance(await server._metrics(), bytearray)
         assert made == [0, 1, 2, 3], "what was there before somebody asked is not told"
-        assert server._page_to_share is None
+        assert server._metrics._page_to_share is None
 
     serve(scenario, gauges)
 

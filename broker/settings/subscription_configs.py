@@ -1,0 +1,62 @@
+"""Subscriptions of client metrics: stored as `FollowedConfigs` says, and given to what tells clients of them.
+
+Source: Kafka 4.3 ClientMetricsConfigHandler.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from broker.settings.followed_configs import FollowedConfigs
+from broker.telemetry.subscriptions import subscription
+from config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from broker.telemetry.subscriptions import Subscriptions
+    from metadata.store.configs import Edit
+    from metadata.store.port import Store
+    from runtime.tasks import TaskScope
+
+logger = logging.getLogger(__name__)
+
+
+class StoredSubscriptions:
+    """`start` before clients are served. `subscriptions` are kept as they are stored."""
+
+    def __init__(self, store: Store, tasks: TaskScope, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+        self._nodes = FollowedConfigs(store, tasks, "client-metrics", _valid, self._publish)
+
+    @property
+    def stored(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of each subscription, by its name."""
+        return self._nodes.stored
+
+    async def start(self) -> None:
+        await self._nodes.start()
+
+    async def alter(self, name: str, edit: Edit, *, validate_only: bool) -> None:
+        """Replace the settings of a subscription by the result of `edit`, whose errors it raises; without any there is none.
+        Raises ConfigError, StoreError."""
+
+        def check(given: Mapping[str, str]) -> None:
+            subscription(name, given)
+
+        given = await self._nodes.alter(name, edit, check, validate_only=validate_only)
+        if not validate_only:
+            settings = ",".join(sorted(given)) or "-"
+            logger.info("settings changed: subscription=%s settings=%s", name, settings)
+
+    def _publish(self) -> None:
+        self._subscriptions.replace({name: subscription(name, given) for name, given in self.stored.items()})
+
+
+def _valid(name: str, given: Mapping[str, str]) -> Mapping[str, str]:
+    try:
+        subscription(name, given)
+    except ConfigError as error:
+        logger.warning("stored setting ignored: subscription=%s error=%s", name, str(error))
+        return {}
+    return given
