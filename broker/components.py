@@ -78,6 +78,8 @@ from replication.marker_appender import MarkerAppender
 from replication.message_expiry import MessageExpiry
 from replication.moves.log_moves import LogMoveDependencies, LogMoves
 from replication.partitions import LeadershipListeners, NoFetchers, Partitions
+from replication.sharing.dependencies import NoSharingMetrics, SharingDependencies
+from replication.sharing.share_partitions import LedSharePartitions
 from runtime.network.transport import Address
 from runtime.slices import SerialQueue
 
@@ -155,8 +157,9 @@ class Components:
         log_moves = self._log_moves(fetchers)
         elections = CoordinatorElections()
         self.message_expiry = MessageExpiry(base.clock, base.tasks)
+        leaderships = LeadershipListeners(elections, self.message_expiry)
         partitions = Partitions(
-            base.broker_id, base.logs, call_soon, LeadershipListeners(elections, self.message_expiry),
+            base.broker_id, base.logs, call_soon, leaderships,
             dependencies=self._partition_dependencies(), following=fetchers, moving=log_moves,
         )  # fmt: skip
         base.metadata.subscribe(LiveBrokers(lambda: partitions).on_image)
@@ -167,6 +170,8 @@ class Components:
         share_coordinator = self._share_coordinator(partitions)
         elections.add(share_coordinator.runtime)
         share_states = self._share_states(share_coordinator, internal_topics)
+        sharing = self._sharing(share_states, group_configs.current)
+        leaderships.add(sharing)
         groups = self._groups(partitions, verification, group_configs.current, share_states)
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
@@ -212,6 +217,7 @@ class Components:
             transaction_verification=verification,
             share_coordinator=share_coordinator,
             share_states=share_states,
+            sharing=sharing,
             readers=base.readers,
             logs=base.logs,
             store=base.store,
@@ -459,6 +465,19 @@ class Components:
             lambda broker_id: self._client_of(broker_id, f"broker-{base.broker_id}-share-states"), internal_topics.ensure,
             clock=base.clock, timer=base.timer, tasks=base.tasks, limit_ms=base.settings.request_timeout_ms,
         )  # fmt: skip
+
+    def _sharing(self, states: ShareStateClient, configs: GroupConfigs) -> LedSharePartitions:
+        base = self._infrastructure
+        dependencies = SharingDependencies(
+            clock=base.clock,
+            timer=base.timer,
+            tasks=base.tasks,
+            states=states,
+            config_of=configs.share_of,
+            call_soon=asyncio.get_running_loop().call_soon,
+            metrics=NoSharingMetrics(),
+        )
+        return LedSharePartitions(dependencies, base.settings.group_share_max_share_sessions)
 
     # --- channels to brokers ---
 

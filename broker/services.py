@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from replication.marker_appender import MarkerAppender
     from replication.moves.log_moves import LogMoves
     from replication.partitions import Partitions
+    from replication.sharing.share_partitions import LedSharePartitions
     from runtime.clock import Clock
     from runtime.disk.disk_queue import Readers
     from runtime.randomness import Randomness
@@ -90,6 +91,7 @@ class Services:
     transaction_verification: CoordinatorVerification
     share_coordinator: ShareCoordinator
     share_states: ShareStateClient
+    sharing: LedSharePartitions
     logs: LogManager
     store: Store
     dynamic_settings: DynamicSettings

@@ -71,10 +71,13 @@ class LeadershipListener(Protocol):
 
 
 class LeadershipListeners:
-    """Calls several listeners, in order."""
+    """Calls several listeners, in order. One that needs the partitions is added when it is made, before the first election."""
 
     def __init__(self, *listeners: LeadershipListener) -> None:
-        self._listeners = listeners
+        self._listeners = list(listeners)
+
+    def add(self, listener: LeadershipListener) -> None:
+        self._listeners.append(listener)
 
     def on_leader(self, partition: Partition) -> None:
         for listener in self._listeners:

@@ -64,6 +64,8 @@ from broker.handlers.sharing.delete_share_group_state import delete_share_group_
 from broker.handlers.sharing.initialize_share_group_state import initialize_share_group_state
 from broker.handlers.sharing.read_share_group_state import read_share_group_state
 from broker.handlers.sharing.read_share_group_state_summary import read_share_group_state_summary
+from broker.handlers.sharing.share_acknowledge import share_acknowledge
+from broker.handlers.sharing.share_fetch import share_fetch
 from broker.handlers.sharing.write_share_group_state import write_share_group_state
 from broker.handlers.telemetry.get_telemetry_subscriptions import get_telemetry_subscriptions
 from broker.handlers.telemetry.push_telemetry import push_telemetry
@@ -158,6 +160,8 @@ ALL: tuple[Handler[Any], ...] = (
     describe_share_group_offsets,
     alter_share_group_offsets,
     delete_share_group_offsets,
+    share_fetch,
+    share_acknowledge,
     initialize_share_group_state,
     read_share_group_state,
     write_share_group_state,

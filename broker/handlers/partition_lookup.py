@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from protocol.errors import ErrorCode, KafkaError
 from replication.assignment import UNASSIGNED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from broker.network.request_context import RequestContext
     from broker.services import Services
     from replication.partition import Partition
 
 ANY_EPOCH = -1
+
+E = TypeVar("E")
 
 
 class KnownLeader(NamedTuple):
@@ -27,6 +32,19 @@ def known_leader(services: Services, topic: str, index: int) -> KnownLeader | No
     if assigned.leader_id >= 0 and (shown is None or assigned.leader_epoch > shown.leader_epoch):
         return KnownLeader(assigned.leader_id, assigned.leader_epoch)
     return None if shown is None else KnownLeader(shown.leader, shown.leader_epoch)
+
+
+def endpoints_of(leaders: Collection[int], context: RequestContext, make: Callable[..., E]) -> list[E]:
+    """The addresses of the brokers that a response names as leaders, where the client can reach them. `make` is the row's
+    type in the message."""
+    image, advertised = context.services.metadata.image, context.services.advertised
+    endpoints: list[E] = []
+    for broker in sorted(leaders):
+        address = advertised.endpoint(image, broker, context.listener, context.local_address)
+        if address is not None:
+            rack = image.brokers[broker].rack
+            endpoints.append(make(node_id=broker, host=address.host, port=address.port, rack=rack))
+    return endpoints
 
 
 def is_known(services: Services, topic: str, index: int) -> bool:

@@ -68,6 +68,14 @@ class FileRange:
         with suppress(RuntimeError):  # the loop is closed: nothing waits
             self.release()
 
+    # --- for who puts it into a response ---
+
+    def narrow(self, start: int, length: int) -> None:
+        """Send only `length` of the bytes, from `start` of them on."""
+        assert not self.sent_bytes and start >= 0 and start + length <= self.length
+        self.position += start
+        self.length = length
+
     # --- for the connection ---
 
     def leave_by(self, on_revoked: Callable[[], None]) -> None:

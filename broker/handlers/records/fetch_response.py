@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.handlers.partition_lookup import known_leader
+from broker.handlers.partition_lookup import endpoints_of, known_leader
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
     AbortedTransaction,
@@ -126,7 +126,7 @@ def response_of(
         error_code=NO_ERROR,
         session_id=session.session_id,
         responses=topics,
-        node_endpoints=_endpoints(leaders, context) if leaders else [],
+        node_endpoints=endpoints_of(leaders, context, NodeEndpoint) if leaders else [],
     )
 
 
@@ -170,17 +170,6 @@ def _name_leader(read: PartitionRead, row: PartitionData, context: RequestContex
     if known is not None:
         row.current_leader = LeaderIdAndEpoch(leader_id=known.broker_id, leader_epoch=known.leader_epoch)
         leaders.add(known.broker_id)
-
-
-def _endpoints(leaders: set[int], context: RequestContext) -> list[NodeEndpoint]:
-    image, advertised = context.services.metadata.image, context.services.advertised
-    endpoints: list[NodeEndpoint] = []
-    for broker in sorted(leaders):
-        address = advertised.endpoint(image, broker, context.listener, context.local_address)
-        if address is not None:
-            rack = image.brokers[broker].rack
-            endpoints.append(NodeEndpoint(node_id=broker, host=address.host, port=address.port, rack=rack))
-    return endpoints
 
 
 def _row(read: PartitionRead) -> PartitionData:

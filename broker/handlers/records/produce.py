@@ -21,7 +21,7 @@ from collections.abc import Coroutine
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from broker.handlers.partition_lookup import held_partition, is_known, known_leader
+from broker.handlers.partition_lookup import endpoints_of, held_partition, is_known, known_leader
 from broker.handlers.records.produce_checks import (
     Refusals,
     check_batch,
@@ -497,8 +497,6 @@ class ProduceAppend:
         return response
 
     def _name_leaders(self, response: ProduceResponse) -> None:
-        context, advertised = self._context, self._services.advertised
-        image = self._services.metadata.image
         leaders: set[int] = set()
         for topic in self.topics:
             for row in topic.partition_responses:
@@ -508,10 +506,4 @@ class ProduceAppend:
                 if known is not None:
                     row.current_leader = LeaderIdAndEpoch(leader_id=known.broker_id, leader_epoch=known.leader_epoch)
                     leaders.add(known.broker_id)
-        for broker in sorted(leaders):
-            address = advertised.endpoint(image, broker, context.listener, context.local_address)
-            if address is not None:
-                rack = image.brokers[broker].rack
-                response.node_endpoints.append(
-                    NodeEndpoint(node_id=broker, host=address.host, port=address.port, rack=rack)
-                )
+        response.node_endpoints += endpoints_of(leaders, self._context, NodeEndpoint)

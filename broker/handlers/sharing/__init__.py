@@ -1,1 +1,1 @@
-"""The APIs of share groups that the leaders of partitions and the share coordinator serve."""
+"""Share groups: records acquired and acknowledged, and the states that brokers have stored (KIP-932)."""
