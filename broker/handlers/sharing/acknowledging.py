@@ -19,7 +19,6 @@ from replication.sharing.sessions import PartitionKey
 if TYPE_CHECKING:
     from broker.network.request_context import RequestContext, Rights
     from replication.partition import Partition
-    from replication.sharing.sessions import ShareSession
 
 
 class AcknowledgementBatch(Protocol):
@@ -112,14 +111,6 @@ class Acknowledging:
         except KafkaError as refused:
             self._pending -= 1
             self.outcomes[key] = AcknowledgeOutcome(refused.code, refused.message)
-
-    def release(self, session: ShareSession) -> None:
-        """Begin to release all that the member holds, whose session has ended."""
-        sharing = self._context.services.sharing
-        for shared in sharing.of_session(session):
-            self._pending += 1
-            shared.release(self._member_id, partial(self._stored, PartitionKey(shared.topic_id, shared.index)))
-        sharing.drop_unread(self._group_id)
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """All are begun: call `callback` once all have an outcome, at once if they have."""

@@ -1,7 +1,7 @@
 """ShareAcknowledge (key 79): a member of a share group says what became of records that it has acquired.
 
 Behaviour: each partition has its own outcome, which is stored before the response. Epoch -1 ends the session: all else that the
-member holds is released.
+member holds is released, of which the response does not tell: clients expect only what they have named.
 Rights: on the group; then on each topic.
 Versions: v2 renews locks (KIP-1222), and tells for how long.
 Source: Kafka KafkaApis.handleShareAcknowledgeRequest (KIP-932).
@@ -54,7 +54,7 @@ def share_acknowledge(
                 is_renewal=request.is_renew_ack,
             )
     if epoch == FINAL_EPOCH:
-        acknowledging.release(sessions.close(group_id, member_id))
+        services.sharing.release(sessions.close(group_id, member_id))
     response = Deferred[ShareAcknowledgeResponse]()
     lock_duration_ms = services.group_configs.current.share_of(group_id).record_lock_duration_ms
     acknowledging.when_done(lambda: response.complete(_response(acknowledging, context, lock_duration_ms)))

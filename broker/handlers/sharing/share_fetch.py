@@ -3,7 +3,7 @@
 Behaviour: the session of a member (epoch 0 begins one, -1 ends it) says which partitions are read. Acknowledgements are applied
 before records are acquired; each partition has the errors of both. A response to the first epoch has all partitions, a later
 one those that have news. A request that renews locks acquires nothing. With the end of the session all that the member holds is
-released.
+released; the response does not tell of that, because clients expect only what they have named.
 Rights: on the group; then on each topic, looked at with each request.
 Versions: v2 acquires no more than `max_records` when asked to (KIP-1206), and renews locks (KIP-1222).
 Source: Kafka KafkaApis.handleShareFetchRequest (KIP-932).
@@ -66,7 +66,7 @@ def share_fetch(
                     is_renewal=request.is_renew_ack,
                 )
     if session.session is None:
-        acknowledging.release(services.sharing.sessions.close(group_id, member_id))
+        services.sharing.release(services.sharing.sessions.close(group_id, member_id))
     keys = () if request.is_renew_ack else session.partitions
     lock_duration_ms = services.group_configs.current.share_of(group_id).record_lock_duration_ms
     fetching = ShareFetching(request, context, keys, acknowledging, may_read, lock_duration_ms)

@@ -164,13 +164,10 @@ class Member:
             AcknowledgedBatch(first_offset=first, last_offset=last, acknowledge_types=[kind])
             for first, last, kind in acknowledged
         ]
-        partitions = [AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)] if batches else []
+        partitions = [AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)]
+        given = {"topics": [AcknowledgeTopic(topic_id=self._around.topic_id, partitions=partitions)]} | more
         request = ShareAcknowledgeRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._next(epoch),
-            topics=[AcknowledgeTopic(topic_id=self._around.topic_id, partitions=partitions)],
-            **more,
+            group_id=self.group_id, member_id=self.member_id, share_session_epoch=self._next(epoch), **given
         )
         return self._start(share_acknowledge, request, NEWEST)
 

@@ -190,6 +190,15 @@ async def test_the_end_of_a_session_releases_what_the_member_holds(around: Shari
 
 
 @played_by(play, "tmp_path")
+async def test_the_end_of_a_session_tells_of_no_partition_that_was_not_named(around: SharingBroker) -> None:
+    await around.broker.one.append("a")
+    member = around.member("m")
+    await loaded(member)
+    response = await member.acknowledge(epoch=-1, topics=[]).now()
+    assert (response.error_code, response.responses) == (0, [])
+
+
+@played_by(play, "tmp_path")
 async def test_another_leader_ends_the_wait_with_its_error(around: SharingBroker) -> None:
     member = around.member("m")
     await member.fetch().now()
