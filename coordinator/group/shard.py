@@ -205,7 +205,7 @@ class GroupShard:
         return self._outbox.drain()
 
     def finish_share_offsets(self, outcome: InitializedShareStates, waiter: Waiter, now_ms: int) -> list[Effect]:
-        """The share coordinator has answered what `plan_share_offsets` said. The waiter gets None or a KafkaError."""
+        """The share coordinator has answered what `plan_share_offsets` said. The waiter gets NONE or a KafkaError."""
         self._shares.finish_offsets(outcome, waiter)
         return self._outbox.drain()
 
@@ -219,7 +219,7 @@ class GroupShard:
     def finish_share_deletion(
         self, group_id: str, asked: Collection[bytes], done: Collection[bytes], waiter: Waiter, now_ms: int
     ) -> list[Effect]:
-        """The share coordinator has answered what `plan_share_deletion` said. The waiter gets None or a KafkaError."""
+        """The share coordinator has answered what `plan_share_deletion` said. The waiter gets NONE or a KafkaError."""
         self._shares.finish_deletion(group_id, asked, done, waiter)
         return self._outbox.drain()
 

@@ -114,20 +114,20 @@ class ShareOperations:
         self._appends.append(group_id, journal, waiter, plan, _not_stored)
 
     def finish_offsets(self, outcome: InitializedShareStates, waiter: Waiter) -> None:
-        """The waiter gets None when it is stored what became of the offsets."""
+        """The waiter gets NONE when it is stored what became of the offsets."""
         journal = Journal()
         group = self._found(outcome.group_id)
         if group is not None:
             self._membership.initialized(group, outcome.outcomes, journal)
-        self._appends.append(outcome.group_id, journal, waiter, None, _not_stored)
+        self._appends.append(outcome.group_id, journal, waiter, ErrorCode.NONE, _not_stored)
 
     def finish_deletion(self, group_id: str, asked: Iterable[bytes], done: Iterable[bytes], waiter: Waiter) -> None:
-        """The waiter gets None when it is stored that the topics `done` are forgotten."""
+        """The waiter gets NONE when it is stored that the topics `done` are forgotten."""
         journal = Journal()
         group = self._found(group_id)
         if group is not None:
             self._administration.finish_deletion(group, asked, done, journal)
-        self._appends.append(group_id, journal, waiter, None, _not_stored)
+        self._appends.append(group_id, journal, waiter, ErrorCode.NONE, _not_stored)
 
     def _refuse(self, journal: Journal, waiter: Waiter, refused: KafkaError) -> None:
         journal.undo()

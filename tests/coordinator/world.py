@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from typing import Self
 
+from coordinator.group.share.state_keeping import StateKeeper
 from coordinator.group_coordinator import CommitVerification, GroupCoordinator, GroupCoordinatorSettings
 from coordinator.runtime.coordinator_runtime import CoordinatorDependencies
 from protocol.errors import ErrorCode, KafkaError
@@ -122,13 +123,16 @@ class World(CoordinatorWorld):
         *,
         partitions_count: int | None = 4,
         verification: CommitVerification | None = None,
+        keeper: StateKeeper | None = None,
     ) -> None:
         super().__init__(log, partitions_count, wall_ahead_ms=START_MS)
         dependencies = CoordinatorDependencies(
             clock=self.clock, timer=self.timer, randomness=random.Random(7), tasks=self.tasks, writer=self.log,
             reader=self.log, partitions_count=lambda: self.partitions_count,
         )  # fmt: skip
-        self.groups = GroupCoordinator(settings or GroupCoordinatorSettings(), dependencies, verification=verification)
+        self.groups = GroupCoordinator(
+            settings or GroupCoordinatorSettings(), dependencies, verification=verification, keeper=keeper
+        )
 
     def close(self) -> None:
         self.groups.close()

@@ -15,6 +15,8 @@ from broker.network.request_context import RequestContext, Rights
 from protocol.errors import ErrorCode, KafkaError
 from security.access import ResourceType
 
+MEMBER_ID_UNITS_MAX = 36
+"""In a share group; units of UTF-16."""
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -30,6 +32,12 @@ def check_shares_are_served(context: RequestContext) -> None:
     """Raises: KafkaError (UNSUPPORTED_VERSION) while `share.version` is 0."""
     if not context.services.serves_share_groups():
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def check_share_member_id(member_id: str | None) -> None:
+    """Raises: KafkaError (INVALID_REQUEST) for no id, or one longer than a UUID in text."""
+    if not member_id or len(member_id.encode("utf-16-be", "surrogatepass")) // 2 > MEMBER_ID_UNITS_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
 async def check_subscription(context: RequestContext, names: Sequence[str] | None, may_describe: Rights) -> None:

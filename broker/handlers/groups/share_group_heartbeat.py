@@ -7,7 +7,7 @@ Source: Kafka KafkaApis.handleShareGroupHeartbeat.
 
 from __future__ import annotations
 
-from broker.handlers.groups.assigned_groups import check_shares_are_served, check_subscription
+from broker.handlers.groups.assigned_groups import check_share_member_id, check_shares_are_served, check_subscription
 from broker.handlers.groups.client_address import java_address_text
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
@@ -26,6 +26,7 @@ async def share_group_heartbeat(
     check_shares_are_served(context)
     if not may_read(request.group_id):
         raise may_read.denial(request.group_id)
+    check_share_member_id(request.member_id)
     await check_subscription(context, request.subscribed_topic_names, may_describe)
     return await services.groups.share_heartbeat(
         request, context.client_id or "", java_address_text(context.client_host)
