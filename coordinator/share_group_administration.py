@@ -99,7 +99,8 @@ class ShareGroupAdministration:
         try:
             outcomes = await self._keeper.delete(group_id, plan.rows)
             failed = {place[0]: error for place, error in outcomes.items() if error is not ErrorCode.NONE}
-            done = tuple(topic_id for topic_id in asked if topic_id not in failed)
+            if names is not None:  # else the entry goes with the group
+                done = tuple(topic_id for topic_id in asked if topic_id not in failed)
         finally:
             await self._run(
                 group_id,

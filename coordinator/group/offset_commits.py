@@ -308,11 +308,10 @@ class FetchedOffsets:
 
 
 def fetch_offsets(group: AnyGroup | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
-    """The committed offsets of the request (`topics` None: all). A group that does not exist has none, without an error."""
-    if group is not None and group.is_dead:
+    """The committed offsets of the request (`topics` None: all). A group that does not exist, or is a share group, has none, without an
+    error."""
+    if group is not None and (group.is_dead or isinstance(group, ShareGroup)):
         group = None
-    if isinstance(group, ShareGroup):
-        return FetchedOffsets(ErrorCode.GROUP_ID_NOT_FOUND, {})
     if isinstance(group, ConsumerGroup):
         try:
             check_fetch(group, wanted.member_id, wanted.member_epoch)

@@ -13,7 +13,7 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from coordinator.group.share.administration import partition_result
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_share_group_offsets import (
     AlteredTopic,
     AlterShareGroupOffsetsRequest,
@@ -55,9 +55,14 @@ async def alter_share_group_offsets(
                 refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ZERO_UUID))
             else:
                 known.append(topic)
-    response = await services.groups.shares.alter_offsets(
-        AlterShareGroupOffsetsRequest(group_id=request.group_id, topics=known)
-    )
+    try:
+        response = await services.groups.shares.alter_offsets(
+            AlterShareGroupOffsetsRequest(group_id=request.group_id, topics=known)
+        )
+    except KafkaError as error:
+        return AlterShareGroupOffsetsResponse(
+            throttle_time_ms=0, error_code=error.code, error_message=error.message, responses=[]
+        )
     response.responses = refused + response.responses
     return response
 

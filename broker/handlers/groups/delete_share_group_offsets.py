@@ -12,7 +12,7 @@ from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
 from coordinator.group.share.administration import deletion_refused
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_share_group_offsets import (
     DeletedTopic,
     DeleteShareGroupOffsetsRequest,
@@ -48,8 +48,13 @@ async def delete_share_group_offsets(
                 known.append(topic)
             else:
                 refused.append(deletion_refused(topic.topic_name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    response = await services.groups.shares.delete_offsets(
-        DeleteShareGroupOffsetsRequest(group_id=request.group_id, topics=known)
-    )
+    try:
+        response = await services.groups.shares.delete_offsets(
+            DeleteShareGroupOffsetsRequest(group_id=request.group_id, topics=known)
+        )
+    except KafkaError as error:
+        return DeleteShareGroupOffsetsResponse(
+            throttle_time_ms=0, error_code=error.code, error_message=error.message, responses=[]
+        )
     response.responses = refused + response.responses
     return response

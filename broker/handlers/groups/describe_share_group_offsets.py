@@ -57,6 +57,8 @@ async def describe_share_group_offsets(
 
 async def _described(asked: RequestedGroup, context: RequestContext, may_describe: Rights) -> DescribedGroup:
     """Raises: KafkaError when this broker does not coordinate the group."""
+    if not asked.group_id:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # what a persister of Apache Kafka makes of it
     services = context.services
     shares, image = services.groups.shares, services.metadata.image
     topics: list[DescribedTopic] = []
