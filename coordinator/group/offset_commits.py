@@ -308,8 +308,8 @@ class FetchedOffsets:
 
 
 def fetch_offsets(group: AnyGroup | None, wanted: OffsetFetchRequestGroup, *, require_stable: bool) -> FetchedOffsets:
-    """The committed offsets of the request (`topics` None: all). A group that does not exist, or is a share group, has none, without an
-    error."""
+    """The committed offsets of the request (`topics` None: all). A group that does not exist has none, without an error;
+    nor has a share group."""
     if group is not None and (group.is_dead or isinstance(group, ShareGroup)):
         group = None
     if isinstance(group, ConsumerGroup):

@@ -54,6 +54,8 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.messages.read_share_group_state import ReadShareGroupStateRequest
 from protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from protocol.messages.share_fetch import ShareFetchRequest
 from protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -241,8 +243,16 @@ ON_GROUP = [
     (ShareGroupDescribeRequest(group_ids=["my-group"], include_authorized_operations=False), "describe"),
     (DescribeShareGroupOffsetsRequest(groups=[RequestedGroup(group_id="my-group", topics=None)]), "describe"),
     (AlterShareGroupOffsetsRequest(group_id="my-group", topics=[]), "read"),
+    (
+        ShareFetchRequest(
+            group_id="my-group", member_id="m", share_session_epoch=0, max_wait_ms=0, min_bytes=0, max_records=1,
+            batch_size=1, topics=[], forgotten_topics_data=[],
+        ),
+        "read",
+    ),
+    (ShareAcknowledgeRequest(group_id="my-group", member_id="m", share_session_epoch=1, topics=[]), "read"),
     (DeleteShareGroupOffsetsRequest(group_id="my-group", topics=[]), "delete"),
-]
+]  # fmt: skip
 COORDINATORS = [
     (0, Operation.DESCRIBE, ResourceType.GROUP, "--group"),
     (1, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "--transactional-id"),
