@@ -25,8 +25,10 @@ Source: KIP-932, KIP-1206, KIP-1222, KIP-1226; Kafka SharePartition.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
@@ -34,7 +36,11 @@ from protocol.share_states import AcknowledgeType, DeliveryState, ShareAcquireMo
 from replication.sharing.acknowledgements import STATE_OF_TYPE, AckBatch, ranges_of_types
 from replication.sharing.runs import InFlight, InFlightBatch, OffsetRun
 
+_last = attrgetter("last")
+
 MIN_THROTTLED_DELIVERIES = 2
+# So many batches of acknowledgements are looked at, whatever they say.
+FEW_BATCHES = 1_000
 
 NOT_ACQUIRED = "The batch cannot be acknowledged. The batch is not in the acquired state."
 OFFSET_NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
@@ -43,6 +49,7 @@ NOT_OWNER_OF_OFFSET = "Member is not the owner of offset"
 NOT_FOUND = "Batch record not found. The request batch offsets are not found in the cache."
 FIRST_PAST = "Batch record not found. The first offset in request is past acquired records."
 LAST_PAST = "Batch record not found. The last offset in request is past acquired records."
+TOO_MANY = "There are more batches than can be acquired."
 NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
 
@@ -360,6 +367,7 @@ class SharePartition:
                 return
             if (
                 not batch.is_split
+                and not self._is_cut(batch)
                 and not is_throttled
                 and batch.is_within(asked.first_offset, asked.last_offset)
                 and not (asked.is_record_limit and batch.count > asked.missing)
@@ -497,13 +505,18 @@ class SharePartition:
         """Change the state of records that a member has acquired, pending until the change is stored; RENEW moves the end of
         their locks to `lock_until_ms`. What is before the start offset is passed over.
 
+        The batches ascend, and meet in one offset at most (`check_form`). So there cannot be many more than offsets in flight,
+        unless one is repeated: that bounds the work.
+
         Raises: KafkaError INVALID_RECORD_STATE, INVALID_REQUEST; then no state has changed.
         """
         change = ShareChange(self, is_pending=True)
+        begin = bisect_left(batches, self.start_offset, key=_last)
+        if len(batches) - begin > max(2 * self.in_flight_count, FEW_BATCHES):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, TOO_MANY)
         try:
-            for batch in batches:
-                if batch.last >= self.start_offset:
-                    self._acknowledge_batch(change, member_id, batch, lock_until_ms)
+            for index in range(begin, len(batches)):
+                self._acknowledge_batch(change, member_id, batches[index], lock_until_ms)
         except KafkaError:
             self.take_back(change)
             raise
@@ -711,6 +724,7 @@ class SharePartition:
 
     def take_back(self, change: ShareChange) -> None:
         """Only for `ShareChange`: what was acquired is acquired again, unless its lock has ended meanwhile."""
+        has_expired = False
         for batch in change.touched:
             for run in batch.runs:
                 if run.pending is not change:
@@ -718,6 +732,7 @@ class SharePartition:
                 if run.is_done:
                     self.delivery_complete_count -= run.count
                 if run.lock_until_ms <= self._expired_until_ms:
+                    has_expired = True
                     self._become_after_delivery(run)
                     continue
                 run.state = DeliveryState.ACQUIRED
@@ -725,6 +740,8 @@ class SharePartition:
                 self.acquired_count += run.count
                 self._set_deadline(run, run.lock_until_ms)
             batch.join()
+        if has_expired:
+            self._advance_start()
 
     def _advance_start(self) -> None:
         """Move the start offset behind what is done, and forget that."""

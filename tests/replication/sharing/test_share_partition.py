@@ -306,6 +306,18 @@ def test_refused_acknowledgements_change_nothing(
     assert (share.acquired_count, share.delivery_complete_count, share.next_fetch_offset()) == before
 
 
+def test_acknowledgements_of_what_is_gone_are_passed_over_and_more_than_can_be_in_flight_are_refused() -> None:
+    share = a_partition(start=10_000)
+    assert acknowledge(share, *[(offset, offset, ACCEPT) for offset in range(10_000)]).is_empty
+
+    acquire(share, (10_000, 10_009))
+    renewals = [(10_000, 10_000, RENEW)] * 1_000
+    assert acknowledge(share, *renewals).is_empty
+    with pytest.raises(KafkaError) as refused:
+        acknowledge(share, *renewals, (10_000, 10_000, RENEW))
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
 def test_nothing_is_found_before_what_is_in_flight() -> None:
     share = a_partition(start=10)
     with pytest.raises(KafkaError) as refused:
@@ -372,7 +384,7 @@ def test_a_lock_that_ended_while_an_acknowledgement_was_pending_has_ended_when_t
 
     change.failed()
 
-    assert (share.next_deadline_ms(), share.delivery_complete_count) == (None, 1)
+    assert (share.next_deadline_ms(), share.start_offset, share.delivery_complete_count) == (None, 1, 0)
     assert acquire(share, (1, 9)) == [(1, 9, 2)]
 
 
