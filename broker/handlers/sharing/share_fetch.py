@@ -114,6 +114,14 @@ def _response(
     context: RequestContext,
     lock_duration_ms: int,
 ) -> ShareFetchResponse:
+    if not session.is_current:  # the member has sent another request meanwhile
+        return ShareFetchResponse(
+            throttle_time_ms=fetching.throttle_time_ms,
+            error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+            acquisition_lock_timeout_ms=0,
+            responses=[],
+            node_endpoints=[],
+        )
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     leaders: set[int] = set()
     for key in dict.fromkeys((*session.partitions, *fetching.fetched, *acknowledging.outcomes)):

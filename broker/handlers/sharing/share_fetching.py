@@ -72,7 +72,8 @@ class ShareFetching:
         self._max_bytes = min(request.max_bytes, self._services.settings.fetch_max_bytes)
         self._shared: dict[GroupPartition, None] = {}
         self._timer: TimerEntry | None = None
-        self._is_reading = self._is_fetched = self._is_acknowledged = self._is_abandoned = False
+        self._is_reading = self._is_fetched = self._is_acknowledged = False
+        self._is_abandoned = self._is_charged = False
         self._respond = Deferred[ShareFetching](abandoned=self._abandon, expedited=self._on_deadline)
 
     def begin(self) -> Deferred[ShareFetching]:
@@ -121,6 +122,8 @@ class ShareFetching:
 
     def _finish(self) -> None:
         self._is_fetched = True
+        if self._services.quotas.counts_fetches and not self._is_charged:
+            self._charge(0)
         self._stop_waiting()
         self._complete()
 
@@ -235,9 +238,8 @@ class ShareFetching:
 
     def _acquire(self, reads: Sequence[ShareRead]) -> bool:
         """Acquire what was read. Returns whether the fetch is over."""
-        if self._services.quotas.counts_fetches:
-            size = sum(read.bytes_of(self._request.max_records) for read in reads)
-            self.throttle_time_ms = self._services.quotas.throttle_fetch(self._context, size)
+        if self._services.quotas.counts_fetches and any(read.batches for read in reads):
+            self._charge(sum(read.bytes_of(self._request.max_records) for read in reads))
             if self.throttle_time_ms:
                 for read in reads:
                     read.drop()
@@ -251,6 +253,11 @@ class ShareFetching:
             return False
         self._finish()
         return True
+
+    def _charge(self, size_bytes: int) -> None:
+        """Charge the client for what it gets, and learn for how long it must wait; then it gets nothing."""
+        self._is_charged = True
+        self.throttle_time_ms = self._services.quotas.throttle_fetch(self._context, size_bytes)
 
     def _acquire_of(self, read: ShareRead, records_max: int) -> int:
         """Acquire in one partition. Returns how many records that are."""

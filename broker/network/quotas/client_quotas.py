@@ -1,7 +1,7 @@
 """The quotas of clients: charges each request, and says for how long its client must wait.
 
     produce     bytes of Produce requests a second                          producer_byte_rate
-    fetch       bytes of responses to consumers' Fetch requests a second    consumer_byte_rate
+    fetch       bytes of responses to consumers' fetches a second         consumer_byte_rate
     request     time of the event loop, in percent                          request_percentage
     mutation    partitions created and deleted a second                     controller_mutation_rate
 
@@ -32,6 +32,7 @@ from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.share_fetch import ShareFetchRequest
 from runtime.distribution import Distribution
 from security.access import Operation
 
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PRODUCE, _FETCH = ProduceRequest.api_key, FetchRequest.api_key
-# Their handlers, like that of Fetch, set the throttle time themselves.
+_PRODUCE = ProduceRequest.api_key
+_FETCHES = frozenset((FetchRequest.api_key, ShareFetchRequest.api_key))
+# Their handlers, like those of fetches, set the throttle time themselves.
 _MUTATIONS = frozenset(each.api_key for each in (CreateTopicsRequest, DeleteTopicsRequest, CreatePartitionsRequest))
 _NANOSECONDS_PERCENT = 1e9 / 100
 _NS_PER_MS = 1_000_000
@@ -146,7 +148,7 @@ class Quotas:
         if not self._is_on:
             return 0
         api_key, now_ms = route.handler.api_key, self._now_ms()
-        if api_key == _FETCH and response is not None and not response.error_code:  # type: ignore[attr-defined]
+        if api_key in _FETCHES and response is not None and not response.error_code:  # type: ignore[attr-defined]
             throttle_ms: int = response.throttle_time_ms  # type: ignore[attr-defined]
             if throttle_ms:
                 self._note(route, throttle_ms)

@@ -278,3 +278,27 @@ async def test_requests_that_contradict_themselves_are_refused(around: SharingBr
         assert refused.value.code in (  # type: ignore[attr-defined]
             ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_SHARE_SESSION_EPOCH,
         )  # fmt: skip
+
+
+@played_by(play, "tmp_path")
+async def test_above_its_quota_a_member_acquires_nothing(around: SharingBroker) -> None:
+    quotas, clock = around.broker.services.quotas, around.broker.clock
+    quotas.apply_entity("clients/<default>", {"consumer_byte_rate": "100"})
+    await around.broker.one.append("a")
+    member = around.member("m")
+    quotas.fetch.rate_of("ANONYMOUS", "test", clock.monotonic_ms()).record(2_000, clock.monotonic_ms())
+    response = await loaded(member)
+    assert (acquired(response), response.throttle_time_ms > 1_000) == ([], True)
+    around.broker.wait(20_000)
+    assert acquired(await member.fetch().now()) == [(0, 0, 1)]
+
+
+@played_by(play, "tmp_path")
+async def test_of_two_requests_with_one_epoch_the_first_is_refused(around: SharingBroker) -> None:
+    member = around.member("m")
+    await member.fetch().now()
+    waiting = member.fetch(wait_ms=500)
+    assert await waiting.now() is None
+    await member.fetch().now()
+    await around.broker.one.append("a")
+    assert (await waiting.now()).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH

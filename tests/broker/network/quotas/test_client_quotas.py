@@ -260,14 +260,15 @@ def test_only_brokers_requests_are_exempt() -> None:
     quotas, run = timed_quotas({"request_percentage": "0.000001"})
     exempt = set()
     for handler in ALL:
-        if handler.api_name in ("Fetch", "CreateTopics", "DeleteTopics", "CreatePartitions"):
+        if handler.api_name in ("Fetch", "ShareFetch", "CreateTopics", "DeleteTopics", "CreatePartitions"):
             continue
         response: Response = HeartbeatResponse(error_code=0)
         if not quotas.charge(route(handler), run(1_000), 10, 10, response):
             exempt.add(handler.api_name)
     assert exempt == {
-        "AllocateProducerIds", "AlterPartition", "ControlledShutdown", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
-        "WriteTxnMarkers",
+        "AllocateProducerIds", "AlterPartition", "ControlledShutdown", "DeleteShareGroupState",
+        "InitializeShareGroupState", "LeaderAndIsr", "ReadShareGroupState", "ReadShareGroupStateSummary", "StopReplica",
+        "UpdateMetadata", "WriteShareGroupState", "WriteTxnMarkers",
     }  # fmt: skip
 
 
