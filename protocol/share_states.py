@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from protocol.primitives import DecodeError, uuid_from_text, uuid_to_text
 
+KEPT_KEYS: Final = 2_048
+"""The texts of keys that are kept: each acknowledgement asks for one."""
 INT_MAX: Final = (1 << 31) - 1
 _PARTITION: Final = re.compile(r"[+-]?[0-9]+")
 
@@ -61,6 +64,7 @@ class StateBatch(NamedTuple):
     delivery_count: int
 
 
+@lru_cache(maxsize=KEPT_KEYS)
 def share_key(group_id: str, topic_id: bytes, partition: int) -> str:
     """Return the text whose hash chooses the partition of __share_group_state that keeps a share partition."""
     return f"{group_id}:{uuid_to_text(topic_id)}:{partition}"

@@ -21,7 +21,14 @@ from runtime.command_line.progress import Progress
 from runtime.disk.os_filesystem import OsFileSystem
 from runtime.texts import count_text, size_text
 from storage.offline.dump import Dump, DumpOptions
-from storage.offline.dump_text import Decoder, class_texts, current_decoder, offsets_texts, transaction_texts
+from storage.offline.dump_text import (
+    Decoder,
+    class_texts,
+    current_decoder,
+    offsets_texts,
+    share_texts,
+    transaction_texts,
+)
 
 Function = Callable[..., Any]
 DEFAULT_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -47,6 +54,7 @@ def _decoder_class(kind: str) -> Callable[[Function], Function]:
 # Of several decoders the first in this order is used.
 @click.option("--offsets-decoder", is_flag=True, help="the log is of __consumer_offsets")
 @click.option("--transaction-log-decoder", is_flag=True, help="the log is of __transaction_state")
+@click.option("--share-group-state-decoder", is_flag=True, help="the log is of __share_group_state")
 @click.option("--cluster-metadata-decoder", is_flag=True, hidden=True, help="Kafka's, and refused")
 @click.option("--remote-log-metadata-decoder", is_flag=True, hidden=True, help="Kafka's, and refused")
 @_decoder_class("key")
@@ -65,6 +73,7 @@ def command(files: tuple[str, ...], deep_iteration: bool, print_data_log: bool, 
         print_data_log
         or options["offsets_decoder"]
         or options["transaction_log_decoder"]
+        or options["share_group_state_decoder"]
         or options["key_decoder_class"] is not None
         or options["value_decoder_class"] is not None
     )
@@ -117,6 +126,8 @@ def _decoder(options: Mapping[str, Any]) -> tuple[Decoder, tuple[str, ...]]:
         raise InvalidUse("--cluster-metadata-decoder is not supported: this broker keeps no KRaft metadata log")
     if options["remote_log_metadata_decoder"]:
         raise InvalidUse("--remote-log-metadata-decoder is not supported: this broker keeps no remote segments")
+    if options["share_group_state_decoder"]:
+        return share_texts, ()
     names, notes = [], []
     for kind, given in (("value", options["value_decoder_class"]), ("key", options["key_decoder_class"])):
         name = current_decoder(given or DEFAULT_DECODER)

@@ -63,7 +63,14 @@ def snapshot_record(key: ShareKey, snapshot: Snapshot) -> CoordinatorRecord:
     return CoordinatorRecord(_snapshot_key(key), value.encode_stored(VALUE_VERSION))
 
 
-def update_record(key: ShareKey, update: StateUpdate) -> CoordinatorRecord:
+def update_key(key: ShareKey) -> bytes:
+    """Return the key of all updates of a share partition."""
+    stored = ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+    return stored.encode_stored(UPDATE_KEY_VERSION)
+
+
+def update_record(key: bytes, update: StateUpdate) -> CoordinatorRecord:
+    """Encode an update; `key` is that of `update_key`."""
     value = ShareUpdateValue(
         snapshot_epoch=update.snapshot_epoch,
         leader_epoch=update.leader_epoch,
@@ -71,8 +78,7 @@ def update_record(key: ShareKey, update: StateUpdate) -> CoordinatorRecord:
         state_batches=_stored(update.batches),
         delivery_complete_count=update.delivery_complete_count,
     )
-    encoded_key = ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
-    return CoordinatorRecord(encoded_key.encode_stored(UPDATE_KEY_VERSION), value.encode_stored(VALUE_VERSION))
+    return CoordinatorRecord(key, value.encode_stored(VALUE_VERSION))
 
 
 def share_tombstone(key: ShareKey) -> CoordinatorRecord:

@@ -56,6 +56,7 @@ from coordinator.share.records import (
     read_update,
     share_tombstone,
     snapshot_record,
+    update_key,
     update_record,
 )
 from coordinator.share.settings import ShareStateSettings
@@ -75,6 +76,8 @@ from protocol.share_states import NO_LEADER_EPOCH, NO_START_OFFSET, share_key
 
 # Share partitions whose states are removed, or written anew, by one operation.
 CHUNK_KEYS = 100
+
+_WRITTEN = StateWritten()
 
 
 class StateWrite(NamedTuple):
@@ -98,11 +101,13 @@ class DeleteRedundant(Command):
 
 class _Entry:
     """One share partition. `state` has all changes, None when it has no state (any more); `needed_offset` is that of the first
-    record that its committed state needs, -1 when there is none; `last` is the newest change that is being committed."""
+    record that its committed state needs, -1 when there is none; `last` is the newest change that is being committed.
+    `update_key` is the key of its updates."""
 
-    __slots__ = ("last", "needed_offset", "state")
+    __slots__ = ("last", "needed_offset", "state", "update_key")
 
-    def __init__(self) -> None:
+    def __init__(self, key: ShareKey) -> None:
+        self.update_key = update_key(key)
         self.state: ShareState | None = None
         self.needed_offset = -1
         self.last: _Change | None = None
@@ -250,7 +255,7 @@ class ShareShard:
     ) -> None:
         """Write a snapshot or an update. Both have `leader_epoch`: that of a write only fences."""
         found = known.snapshot
-        self._outbox.put(StateWritten())
+        self._outbox.put(_WRITTEN)
         if known.updates_count >= self._settings.updates_per_snapshot:
             start_offset = found.start_offset if change.start_offset == NO_START_OFFSET else change.start_offset
             snapshot = Snapshot(
@@ -272,7 +277,9 @@ class ShareShard:
             change.delivery_complete_count,
             merged((), change.batches, change.start_offset),
         )
-        self._append(key, entry, known.with_update(update), update_record(key, update), operation, waiter, outcome)
+        self._append(
+            key, entry, known.with_update(update), update_record(entry.update_key, update), operation, waiter, outcome
+        )
 
     def _snapshot(
         self,
@@ -284,7 +291,7 @@ class ShareShard:
     ) -> None:
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry()
+            entry = self._entries[key] = _Entry(key)
         state = self._with_snapshot(entry.state, snapshot)
         self._append(
             key, entry, state, snapshot_record(key, snapshot), operation, waiter, outcome, needs_no_earlier=True
@@ -371,7 +378,7 @@ class ShareShard:
                 case SnapshotKey(key):
                     self._replay_snapshot(key, record.value, position)
                 case UpdateKey(key) if record.value is not None:
-                    entry = self._entries.setdefault(key, _Entry())
+                    entry = self._entries.setdefault(key, _Entry(key))
                     update = read_update(record.value)
                     if entry.state is None:
                         entry.state, entry.needed_offset = state_of_update(update), position.base_offset
@@ -391,7 +398,7 @@ class ShareShard:
             self._last_tombstone_offset = position.base_offset
             return
         snapshot = read_snapshot(value)
-        entry = self._entries.setdefault(key, _Entry())
+        entry = self._entries.setdefault(key, _Entry(key))
         entry.state, entry.needed_offset = self._with_snapshot(entry.state, snapshot), position.base_offset
 
     def _skip(self, position: BatchPosition, why: str) -> None:

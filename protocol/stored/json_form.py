@@ -1,6 +1,6 @@
 """Stored messages as JSON values, under Kafka's names of their fields. Pure.
 
-Bytes are base64, and so are UUIDs, as Kafka prints them; tagged fields are left out where they have their default.
+Bytes are base64, and UUIDs the same as Kafka prints them; tagged fields are left out where they have their default.
 Source: the JsonConverter classes that Kafka generates; kafka-dump-log.sh.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from protocol.primitives import DecodeError
+from protocol.primitives import DecodeError, uuid_to_text
 from protocol.schema import Message
 from protocol.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from protocol.stored.stored import VERSION_BYTES, stored_version
@@ -20,7 +20,7 @@ CONSUMER_PROTOCOL: Final = "consumer"
 def message_fields(message: Message, version: int) -> dict[str, object]:
     """Return the fields of `version` under Kafka's names, as JSON values."""
     return {
-        _camel(field.name): _value(getattr(message, field.name), version)
+        _camel(field.name): _value(getattr(message, field.name), version, is_uuid="uuid" in (field.kind, field.element))
         for field in message.__fields__
         if field.versions.covers(version) and (field.tag is None or getattr(message, field.name) != field.default)
     }
@@ -52,12 +52,14 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _value(value: object, version: int) -> object:
+def _value(value: object, version: int, *, is_uuid: bool) -> object:
     match value:
         case Message():
             return message_fields(value, version)
         case list():
-            return [_value(each, version) for each in value]
+            return [_value(each, version, is_uuid=is_uuid) for each in value]
+        case bytes() if is_uuid:
+            return uuid_to_text(value)
         case bytes() | bytearray() | memoryview():
             return base64.b64encode(value).decode()
         case _:

@@ -28,10 +28,10 @@ class ShareSnapshotValue(Stored, versions="0", flexible="0+"):
     state_epoch:             int                    = int32()
     leader_epoch:            int                    = int32()
     start_offset:            int                    = int64()
+    delivery_complete_count: int                    = int32(tag=0, default=-1)
     create_timestamp:        int                    = int64()
     write_timestamp:         int                    = int64()
     state_batches:           list[StoredStateBatch] = array(StoredStateBatch)
-    delivery_complete_count: int                    = int32(tag=0, default=-1)
 
 
 class ShareUpdateKey(Stored, versions="1"):
@@ -44,5 +44,5 @@ class ShareUpdateValue(Stored, versions="0", flexible="0+"):
     snapshot_epoch:          int                    = int32()
     leader_epoch:            int                    = int32()
     start_offset:            int                    = int64()
-    state_batches:           list[StoredStateBatch] = array(StoredStateBatch)
     delivery_complete_count: int                    = int32(tag=0, default=-1)
+    state_batches:           list[StoredStateBatch] = array(StoredStateBatch)

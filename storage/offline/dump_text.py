@@ -1,17 +1,17 @@
 """Formats keys and values of records as the text that `dump-log` prints: plain, or decoded for the internal topics.
 
 `__consumer_offsets` becomes JSON, with Kafka's field names and the members' subscriptions and assignments decoded;
-`__transaction_state` becomes the line that Apache Kafka's transaction log formats.
+`__transaction_state` becomes the line that Apache Kafka's transaction log formats, and `__share_group_state` becomes JSON.
 
 Rules: pure. What cannot be decoded is reported in place of the key, and the dump goes on.
-Source: Kafka DumpLogSegments (OffsetsMessageParser, TransactionLogMessageParser), the generated JsonConverters,
-TransactionLog.formatRecordKeyAndValue.
+Source: Kafka DumpLogSegments (OffsetsMessageParser, TransactionLogMessageParser; of 4.3 ShareGroupStateMessageParser), the
+generated JsonConverters, TransactionLog.formatRecordKeyAndValue.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as StructError
 
@@ -21,6 +21,7 @@ from protocol.records.record import Record
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue
 from protocol.stored.json_form import message_fields, open_members
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.stored.share_state import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 from protocol.stored.stored import Stored, stored_version
 from protocol.stored.transaction_log import TransactionLogKey, TransactionLogValue
 
@@ -80,22 +81,39 @@ _CLASSES = {
 }
 
 
-# --- __consumer_offsets ---
+# --- __consumer_offsets, __share_group_state ---
 
 
 def offsets_texts(record: Record) -> Texts:
     """Return the texts of a record of `__consumer_offsets`."""
+    return _json_texts(record, _OF_OFFSETS)
+
+
+def share_texts(record: Record) -> Texts:
+    """Return the texts of a record of `__share_group_state`."""
+    return _json_texts(record, _OF_SHARES)
+
+
+_OF_OFFSETS: Mapping[int, tuple[type[Stored], type[Stored]]] = {
+    0: (OffsetCommitKey, OffsetCommitValue),
+    1: (OffsetCommitKey, OffsetCommitValue),
+    2: (GroupMetadataKey, GroupMetadataValue),
+}
+_OF_SHARES: Mapping[int, tuple[type[Stored], type[Stored]]] = {
+    0: (ShareSnapshotKey, ShareSnapshotValue),
+    1: (ShareUpdateKey, ShareUpdateValue),
+}
+
+
+def _json_texts(record: Record, kinds: Mapping[int, tuple[type[Stored], type[Stored]]]) -> Texts:
     if record.key is None:
         return f"Error at offset {record.offset}, skipping. The record has no key.", None
     try:
         version = stored_version(record.key)
-        if version in (0, 1):
-            key: Stored = OffsetCommitKey.decode_stored(record.key)
-            value_class: type[Stored] = OffsetCommitValue
-        elif version == 2:
-            key, value_class = GroupMetadataKey.decode_stored(record.key), GroupMetadataValue
-        else:
+        if version not in kinds:
             return f"Unknown record type {version} at offset {record.offset}, skipping.", None
+        key_class, value_class = kinds[version]
+        key = key_class.decode_stored(record.key)
         key_text = _json({"type": str(version), "data": message_fields(key, version)})
         if record.value is None:
             return key_text, DELETED

@@ -82,13 +82,16 @@ def test_what_is_not_supported_is_told_in_a_line(log: str, options: list[str], t
 
 
 def test_of_several_decoders_the_first_one_counts(log: str, capsys: Captured) -> None:
-    """Whatever their order on the line: offsets, transactions, metadata, classes."""
+    """Whatever their order on the line: offsets, transactions, metadata, share groups, classes."""
     offsets = dumped(capsys, "--files", log, "--offsets-decoder")
     transactions = dumped(capsys, "--files", log, "--transaction-log-decoder")
     assert offsets[0] == transactions[0] == 0 and offsets != transactions
     assert dumped(capsys, "--files", log, "--transaction-log-decoder", "--offsets-decoder") == offsets
     assert dumped(capsys, "--cluster-metadata-decoder", "--files", log, "--transaction-log-decoder") == transactions
     assert dumped(capsys, "--files", log, "--value-decoder-class", "nope.Nope", "--offsets-decoder") == offsets
+    shares = dumped(capsys, "--files", log, "--share-group-state-decoder", "--value-decoder-class", "nope.Nope")
+    assert shares[0] == 0 and shares != transactions
+    assert dumped(capsys, "--files", log, "--share-group-state-decoder", "--transaction-log-decoder") == transactions
 
 
 def test_no_bytes_of_a_log(log: str, capsys: Captured) -> None:

@@ -13,16 +13,21 @@ from runtime.texts import count_text
 from tools.health.settings import DISK_FLOOR, INTERNAL_REPLICAS, STORE
 from tools.health.view import BrokerView, ClusterView, Problem, Severity
 
+SHARE_TOPIC = "__share_group_state"
 _WAITING = {
     "__consumer_offsets": (Severity.ERROR, "consumers with a group read nothing"),
     "__transaction_state": (Severity.NOTICE, "transactional producers wait"),
+    SHARE_TOPIC: (Severity.ERROR, "members of share groups read nothing"),
 }
-"""Nearly every cluster has groups; many have no transactions."""
+"""Nearly every cluster has groups; many have no transactions. Of share groups it is asked only where there is one."""
 
 
 def internal_topics_missing(view: ClusterView) -> Iterator[Problem]:
     """Those that cannot be created while so few brokers run; whoever needs them waits without a word."""
+    has_share_groups = any(group.is_share for group in view.groups)
     for topic, setting in INTERNAL_REPLICAS.items():
+        if topic == SHARE_TOPIC and not has_share_groups:
+            continue
         texts = [each.settings.get(setting, "") for each in view.brokers.values() if not _stands_alone(each)]
         wanted, there = max((int(text) for text in texts if text.isdecimal()), default=0), len(view.brokers)
         if topic in view.absent and wanted > there:

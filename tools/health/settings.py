@@ -13,6 +13,7 @@ THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.th
 INTERNAL_REPLICAS = {
     "__consumer_offsets": "offsets.topic.replication.factor",
     "__transaction_state": "transaction.state.log.replication.factor",
+    "__share_group_state": "share.coordinator.state.topic.replication.factor",
 }
 """By internal topic, the setting that says with how many replicas it is created."""
 STORE = "zookeeper.connect"

@@ -2,7 +2,7 @@
 
 Rules: a key says by its version which kind of record it is, and so how its value is read. What cannot be decoded, as
 it is of a newer version, is shown as its bytes.
-Source: Kafka GroupCoordinatorRecordSerde, TransactionLog.
+Source: Kafka GroupCoordinatorRecordSerde, TransactionLog, ShareCoordinatorRecordSerde.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Final
 
 from protocol.primitives import DecodeError
 from protocol.stored import consumer_group as consumer
+from protocol.stored import share_group as share
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue
 from protocol.stored.json_form import message_fields, open_members
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.stored.share_state import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 from protocol.stored.stored import Stored, stored_version
 from protocol.stored.transaction_log import TransactionLogKey, TransactionLogValue
 from web.messages.shown import Decoded
@@ -33,9 +35,16 @@ _TOPICS: Final[Mapping[str, Mapping[int, _Classes]]] = {
         6: (consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
         7: (consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
         8: (consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+        10: (share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
+        11: (share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
+        12: (share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue),
+        13: (share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
+        14: (share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
+        15: (share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
         16: (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
     },
     "__transaction_state": {0: (TransactionLogKey, TransactionLogValue)},
+    "__share_group_state": {0: (ShareSnapshotKey, ShareSnapshotValue), 1: (ShareUpdateKey, ShareUpdateValue)},
 }
 
 

@@ -16,9 +16,16 @@ from protocol.records.legacy import encode_message_set
 from protocol.records.record import Record, encode_batch
 from protocol.stored.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from protocol.stored.offset_commit import OffsetCommitKey, OffsetCommitValue
+from protocol.stored.share_state import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+    StoredStateBatch,
+)
 from protocol.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from storage.offline.dump import Dump, DumpOptions
-from storage.offline.dump_text import offsets_texts, plain_texts, transaction_texts
+from storage.offline.dump_text import offsets_texts, plain_texts, share_texts, transaction_texts
 from storage.segments.stored_batches import CorruptLog, StoredBatches
 from tests.doubles.file_system import ControlledFileSystem, fails
 from tests.storage.directories.bad_files import write_log
@@ -364,7 +371,29 @@ def test_transactions() -> None:
     assert transaction_texts(Record(0, 0, b"\x00\x05x", None)) == ("unknown::version=5", None)
 
 
-@pytest.mark.parametrize("texts", [offsets_texts, transaction_texts])
+def test_states_of_share_partitions() -> None:
+    """As kafka-dump-log.sh of Apache Kafka 4.3.0 shows these records."""
+    names = {"group_id": "g", "topic_id": bytes([1] * 16), "partition": 3}
+    batch = StoredStateBatch(first_offset=1, last_offset=2, delivery_state=2, delivery_count=1)
+    snapshot = ShareSnapshotValue(
+        snapshot_epoch=0, state_epoch=1, leader_epoch=2, start_offset=10, create_timestamp=5, write_timestamp=6,
+        state_batches=[batch], delivery_complete_count=7,
+    )  # fmt: skip
+    update = ShareUpdateValue(snapshot_epoch=0, leader_epoch=2, start_offset=10, state_batches=[])
+    key = ShareSnapshotKey(**names).encode_stored(0)
+    assert share_texts(Record(0, 0, key, snapshot.encode_stored(0))) == (
+        '{"type":"0","data":{"groupId":"g","topicId":"AQEBAQEBAQEBAQEBAQEBAQ","partition":3}}',
+        '{"version":"0","data":{"snapshotEpoch":0,"stateEpoch":1,"leaderEpoch":2,"startOffset":10,"deliveryCompleteCount":7,'
+        '"createTimestamp":5,"writeTimestamp":6,'
+        '"stateBatches":[{"firstOffset":1,"lastOffset":2,"deliveryState":2,"deliveryCount":1}]}}',
+    )
+    assert share_texts(Record(0, 0, ShareUpdateKey(**names).encode_stored(1), update.encode_stored(0)))[1] == (
+        '{"version":"0","data":{"snapshotEpoch":0,"leaderEpoch":2,"startOffset":10,"stateBatches":[]}}'
+    )
+    assert share_texts(Record(0, 0, key, None))[1] == "<DELETE>"
+
+
+@pytest.mark.parametrize("texts", [offsets_texts, transaction_texts, share_texts])
 @pytest.mark.parametrize("key", [None, b"", b"\x00", b"\x00\x01\xff", b"\x00\x00\xff\xff", b"\x7f\x7f"])
 def test_records_that_do_not_belong_there(texts, key) -> None:  # type: ignore[no-untyped-def]
     text, payload = texts(Record(3, 0, key, b"?"))

@@ -169,6 +169,15 @@ def test_an_internal_topic_that_needs_more_brokers_is_told(
         assert each.next_step.startswith("start brokers until 3 run; or set ")
 
 
+def test_the_topic_of_share_groups_is_missed_only_where_there_is_one() -> None:
+    topic, setting = "__share_group_state", "share.coordinator.state.topic.replication.factor"
+    brokers = {1: replace(broker(1), settings={setting: "3"})}
+    view = replace(view_of(brokers=(1,)), brokers=brokers, absent=frozenset({topic}))
+    assert "internal topic missing" not in shown(view)
+    sharing = replace(view, groups=(GroupView("workers", "Stable", 1, 1, is_share=True),))
+    assert "members of share groups read nothing" in shown(sharing)["internal topic missing"].cause
+
+
 def test_without_another_replica_no_election_is_offered() -> None:
     problem = only(view_of(PartitionView("orders", 0, None, (3,), (3,))), "partition without leader")
     assert "unclean" not in problem.next_step
