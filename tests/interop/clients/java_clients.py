@@ -55,9 +55,15 @@ def _make(command: Sequence[str]) -> None:
         raise RuntimeError(f"{command[0]} ended with {run.returncode}:\n{run.stdout[-4000:]}{run.stderr[-2000:]}")
 
 
-def command(version: str, main_class: str, arguments: Sequence[str] = (), log_level: str = "error") -> list[str]:
+def command(
+    version: str,
+    main_class: str,
+    arguments: Sequence[str] = (),
+    log_level: str = "error",
+    options: Sequence[str] = java.QUICK_START,
+) -> list[str]:
     """The command line of one of the programs. Its log goes to standard error."""
-    options = [*java.QUICK_START, java.scratch_option(), f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"]
+    options = [*options, java.scratch_option(), f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"]
     return ["java", *options, "-cp", class_path(version), main_class, *arguments]
 
 

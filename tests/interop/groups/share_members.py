@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 import re
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -17,6 +19,7 @@ from confluent_kafka import AcknowledgeType, KafkaException, Producer, ShareCons
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.interop.clients.java_clients import JavaClients
+from tests.interop.groups.members import Numbers
 from tests.oracle.process import wait_until
 
 ACCEPT, RELEASE, REJECT, RENEW = "ACCEPT", "RELEASE", "REJECT", "RENEW"
@@ -24,6 +27,9 @@ EXPLICIT, IMPLICIT = "explicit", "implicit"
 PATIENCE_S: Final = 60.0
 POLL_MS: Final = 200
 COMMIT_MS: Final = 30_000
+
+SURE_REFUSALS: Final = frozenset({"INVALID_RECORD_STATE", "INVALID_REQUEST", "INVALID_SHARE_SESSION_EPOCH"})
+"""What the broker says of acknowledgements that changed nothing."""
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -82,17 +88,17 @@ class JavaShareConsumer:
 
     def commit(self) -> Outcomes:
         rows = self.ask("commit", timeout_ms=COMMIT_MS)
-        return {(topic, partition): _error_name(error) for topic, partition, error in rows}
+        return {(topic, partition): error_name(error) for topic, partition, error in rows}
 
     def outcomes(self) -> list[tuple[str, int, str | None]]:
         """Those that its callback was given since the last time, in order."""
-        return [(topic, partition, _error_name(error)) for topic, partition, error in self.ask("outcomes")]
+        return [(topic, partition, error_name(error)) for topic, partition, error in self.ask("outcomes")]
 
     def close(self) -> None:
         self.ask("close")
 
 
-def _error_name(java_class: str | None) -> str | None:
+def error_name(java_class: str | None) -> str | None:
     """InvalidRecordStateException is INVALID_RECORD_STATE."""
     if java_class is None:
         return None
@@ -145,8 +151,8 @@ class ShareMember:
         self.delivered: list[Delivered] = []
         self.accepted: Counter[Place] = Counter()
         """What the broker said that it has accepted."""
-        self.refused: Counter[str] = Counter()
-        """Outcomes other than None, by the error's name."""
+        self.refused: defaultdict[Place, list[str]] = defaultdict(list)
+        """The errors that acceptances had. A record may have been accepted in spite of one, where an answer was lost."""
         self.failure: BaseException | None = None
         self._consumer = consumer
         self._decide = decide
@@ -170,10 +176,12 @@ class ShareMember:
         for kind in set(kinds.values()):
             self._consumer.acknowledge([record for record in records if kinds[record] == kind], kind)
         outcomes = self._consumer.commit()
-        self.refused.update(error for error in outcomes.values() if error is not None)
-        for record, kind in kinds.items():
-            if kind == ACCEPT and outcomes.get((record.topic, record.partition), "") is None:
+        for record in (record for record, kind in kinds.items() if kind == ACCEPT):
+            error = outcomes.get((record.topic, record.partition), "no outcome")
+            if error is None:
                 self.accepted[record.place] += 1
+            else:
+                self.refused[record.place].append(error)
 
     def leave(self) -> None:
         """Raises what polling or leaving raised."""
@@ -213,6 +221,14 @@ class ShareGroup:
         """How often each record's acceptance was confirmed."""
         return sum((member.accepted for member in self.all), Counter())
 
+    def refused(self) -> dict[Place, list[str]]:
+        """The errors of each record's acceptances."""
+        found: defaultdict[Place, list[str]] = defaultdict(list)
+        for member in self.all:
+            for place, errors in list(member.refused.items()):
+                found[place] += errors
+        return found
+
     def wait_until_delivered(self, values: Iterable[int | str]) -> None:
         wanted = {str(value) for value in values}
 
@@ -236,6 +252,56 @@ class ShareGroup:
             except BaseException:
                 if kind is None:
                     raise
+
+
+def has_gone_on(group: ShareGroup) -> Callable[[], bool]:
+    """Whether records were accepted since this call."""
+    before = group.accepted().total()
+    return lambda: group.accepted().total() > before + 100
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Members read the numbers that are written to a topic meanwhile: one for each name of a client in `members`. `consumer_of`
+    gives a consumer of the group by its client's name."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    members: Sequence[str]
+    consumer_of: Callable[[str], AnyShareConsumer]
+
+    @contextmanager
+    def checked(self) -> Iterator[ShareGroup]:
+        """The body runs once every member has got records.
+
+        At the end every number was delivered, what was accepted is not left, and what was refused for sure, and never accepted,
+        is left."""
+        clients = itertools.cycle(self.members)
+        with ShareGroup(lambda: self.consumer_of(next(clients))) as group:
+            with Numbers(self.bootstrap, self.topic) as numbers:
+                for _ in self.members:
+                    group.join()
+                assert wait_until(lambda: all(member.delivered for member in group.members), PATIENCE_S)
+                yield group
+            group.wait_until_delivered(numbers.acknowledged)
+        delivered, refused, accepted = group.delivered(), group.refused(), group.accepted()
+        left = self._left()
+        assert not left & {record.value for record in delivered if record.place in accepted}
+        lost = {place for place in refused.keys() - accepted.keys() if set(refused[place]) <= SURE_REFUSALS}
+        assert {record.value for record in delivered if record.place in lost} <= left
+
+    def _left(self) -> set[str]:
+        """What is left to read when every member has gone."""
+        ends = {f"end-{partition}" for partition in range(self.partitions)}
+        for partition in range(self.partitions):
+            write(self.bootstrap, self.topic, [f"end-{partition}"], partition)
+        consumer = self.consumer_of("librdkafka")
+        found: set[str] = set()
+        while not ends <= found:
+            found.update(values_of(take(consumer)))
+        consumer.close()
+        return found - ends
 
 
 def set_group(bootstrap: str, group: str, **configs: object) -> None:
