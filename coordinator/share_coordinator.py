@@ -22,11 +22,12 @@ from coordinator.share.outcomes import NOT_AVAILABLE, ShareOperation, ShareOutco
 from coordinator.share.settings import ShareStateSettings
 from coordinator.share.shard import DeleteRedundant, ShareShard, StateWrite
 from coordinator.share.state import ShareKey
-from coordinator.share_observation import NoShareStateMetrics, ShareObserver, ShareStateMetrics
+from coordinator.share_observation import ShareObserver
 from metadata.image import SHARE_GROUP_STATE_TOPIC, ClusterImage
 from protocol.errors import ErrorCode
 from protocol.records.compression import Compression
 from protocol.share_states import share_key
+from runtime.recent_times import RecentTimes
 
 Done: TypeAlias = Callable[[ShareOutcome], None]
 """Gets the outcome of an operation, once. It raises nothing."""
@@ -56,20 +57,23 @@ class ShareCoordinator:
         dependencies: CoordinatorDependencies,
         image: Callable[[], ClusterImage],
         delete_records: Callable[[int, int], None],
-        metrics: ShareStateMetrics | None = None,
     ) -> None:
         self._clock = dependencies.clock
         self._image = image
         self._topics = image().names_by_id
         self._delete_records = delete_records
-        self._metrics = metrics or NoShareStateMetrics()
+        self.write_times = RecentTimes()
+        """How long it took to store changes."""
+        self.deleted_to: dict[int, int] = {}
+        """By partition that this broker has led, the offset up to which its records were found redundant last."""
+        self._observer = ShareObserver(dependencies.clock)
         ports: ShardPorts[ShareShard] = ShardPorts(
             topic=SHARE_GROUP_STATE_TOPIC,
             clock=dependencies.clock,
             timer=dependencies.timer,
             writer=dependencies.writer,
             reader=dependencies.reader,
-            observe=ShareObserver(self._metrics, dependencies.clock).observe,
+            observe=self._observer.observe,
             carry_out=self._carry_out,
             compression=settings.compression,
             commit_timeout_ms=settings.write_timeout_ms,
@@ -93,6 +97,11 @@ class ShareCoordinator:
     def close(self) -> None:
         """Answer all waiting requests."""
         self.runtime.close()
+
+    @property
+    def writes_count(self) -> int:
+        """The changes that were asked for since this broker started."""
+        return self._observer.writes_count
 
     def partition_for(self, key: str) -> int | None:
         """Return the key's partition of `__share_group_state`, None as long as the topic is not known."""
@@ -125,6 +134,7 @@ class ShareCoordinator:
 
     def _carry_out(self, command: Command, context: ShareContext) -> None:
         assert isinstance(command, DeleteRedundant), command
+        self.deleted_to[context.partition] = command.offset
         self._delete_records(context.partition, command.offset)
 
     # --- one share partition ---------------------------------------------------------------------------------------
@@ -145,7 +155,8 @@ class ShareCoordinator:
         started_ms = self._clock.monotonic_ms()
 
         def written(outcome: ShareOutcome) -> None:
-            self._metrics.share_state_write_took(self._clock.monotonic_ms() - started_ms)
+            now_ms = self._clock.monotonic_ms()
+            self.write_times.record(now_ms - started_ms, now_ms)
             done(outcome)
 
         self._run(ShareOperation.WRITE, key, done, lambda shard, now_ms: shard.write(key, change, written, now_ms))

@@ -1,4 +1,4 @@
-"""Logs and metrics of the share coordinator: one log line a fact, and counters.
+"""What the share coordinator reports to the outside: one log line a fact, and counters.
 
 Rules: what happens in ordinary operation is counted and not logged. A leader that was replaced may have many requests on
 their way, and a full disk refuses each one: such lines are rare (`RareLines`).
@@ -7,7 +7,6 @@ their way, and a full disk refuses each one: such lines are rare (`RareLines`).
 from __future__ import annotations
 
 import logging
-from typing import Protocol
 
 from coordinator.runtime.contract import ShardEvent
 from coordinator.share.events import (
@@ -26,33 +25,17 @@ from runtime.rare_lines import RareLines
 logger = logging.getLogger(__name__)
 
 
-class ShareStateMetrics(Protocol):
-    """The counters that the coordinator increments. `broker.observability.metrics` implements it."""
-
-    def share_state_written(self) -> None: ...
-
-    def share_state_write_took(self, duration_ms: int) -> None: ...
-
-
-class NoShareStateMetrics:
-    """Counts nothing, for a coordinator without metrics."""
-
-    def share_state_written(self) -> None: ...
-
-    def share_state_write_took(self, duration_ms: int) -> None: ...
-
-
 class ShareObserver:
-    """Receives the events of all shards."""
+    """Receives the events of all shards. `writes_count` are the changes that were asked for."""
 
-    def __init__(self, metrics: ShareStateMetrics, clock: Clock) -> None:
-        self._metrics = metrics
+    def __init__(self, clock: Clock) -> None:
+        self.writes_count = 0
         self._lines = RareLines(clock)
 
     def observe(self, event: ShardEvent) -> None:
         match event:
             case StateWritten():
-                self._metrics.share_state_written()
+                self.writes_count += 1
             case ShareStateRefused(key, operation, error, recorded, requested):
                 left_out = self._lines.left_out((operation, error))
                 if left_out is not None:

@@ -15,6 +15,7 @@ from broker.observability import metric_table as table
 from controller.events.event_times import ControllerState
 from coordinator.group.classic.group import GroupState
 from coordinator.group.commit_window import GroupStatus
+from coordinator.runtime.shard_context import ShardState
 from runtime.monitoring.metric import Metric, Sample, summary_samples
 from security.acls.acl_authorizer import AclAuthorizer
 from storage.free_space import Room
@@ -71,6 +72,7 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _controller_work(services.controller.times, services.clock.monotonic_ms())
     yield from _groups(services)
     yield from _transactions(services)
+    yield from _share_states(services)
     yield from _waiting(services)
     if services.fetchers is not None:
         yield from _fetchers(services.fetchers)
@@ -296,6 +298,24 @@ def _transactions(services: Services) -> Iterator[Sample]:
     yield Sample(table.MARKERS_WAITING, (), services.transaction_markers.unknown_destination_count)
     yield Sample(table.COMPLETIONS_WAITING, (), services.transactions.waiting_completions())
     yield from _load_times(services.transactions.runtime.load_times, services, table.TXN_LOADS_AVG, table.TXN_LOADS_MAX)
+
+
+def _share_states(services: Services) -> Iterator[Sample]:
+    """Nothing on a broker that has kept no states: most clusters have no share groups."""
+    coordinator = services.share_coordinator
+    contexts = coordinator.runtime.contexts()
+    if not contexts and not coordinator.writes_count:
+        return
+    yield Sample(table.SHARE_WRITES, (), coordinator.writes_count)
+    yield from _load_times(coordinator.write_times, services, table.SHARE_WRITES_AVG, table.SHARE_WRITES_MAX)
+    loads = coordinator.runtime.load_times
+    yield from _load_times(loads, services, table.SHARE_LOADS_AVG, table.SHARE_LOADS_MAX)
+    for state in (ShardState.LOADING, ShardState.ACTIVE, ShardState.FAILED):
+        yield Sample(table.SHARE_COORDINATORS, (state.value,), sum(each.state is state for each in contexts))
+    for context in contexts:
+        offset = coordinator.deleted_to.get(context.partition)
+        if offset is not None:
+            yield Sample(table.SHARE_PRUNED, (coordinator.runtime.topic, str(context.partition)), offset)
 
 
 def _load_times(times: RecentTimes, services: Services, average: Metric, longest: Metric) -> Iterator[Sample]:

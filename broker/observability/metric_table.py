@@ -56,6 +56,10 @@ def _load_time(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  th
     return Metric("kafka.server", type, attribute, Kind.GAUGE, (), doc, attribute=True)
 
 
+def _newer_time(type: str, attribute: str, doc: str) -> Metric:  # noqa: A002  the MBean's key
+    return Metric("kafka.server", type, attribute, Kind.GAUGE, (), doc, attribute=True, own=True)
+
+
 # fmt: off
 _TOPIC, _REQUEST = ("kafka.server", "BrokerTopicMetrics"), ("kafka.network", "RequestMetrics")
 MESSAGES_IN        = _counter(*_TOPIC, "MessagesInPerSec", "topic", doc="Records appended by clients and coordinators.")
@@ -229,6 +233,18 @@ VERIFICATION_TIME  = _summary(*_VERIFICATION, "VerificationTimeMs", doc="Questio
 MARKERS_WAITING    = _gauge("kafka.coordinator.transaction", "TransactionMarkerChannelManager", "UnknownDestinationQueueSize",
                             doc="Ended transactions that wait for a partition to have a leader.")
 TRANSACTIONAL_IDS  = _own_gauge("barnabas", "transactions", "ids", doc="Transactional ids coordinated here.")
+
+_SHARES = "share-coordinator-metrics"
+SHARE_WRITES       = Metric("kafka.server", _SHARES, "write-total", Kind.COUNTER, (),
+                            "Changes of share partitions that were stored here.", attribute=True, own=True)
+SHARE_WRITES_AVG   = _newer_time(_SHARES, "write-latency-avg", "Mean time to store a change, last 30 s, ms.")
+SHARE_WRITES_MAX   = _newer_time(_SHARES, "write-latency-max", "Longest time to store a change, last 30 s, ms.")
+SHARE_LOADS_AVG    = _newer_time(_SHARES, "partition-load-time-avg", "Mean load of a partition, last 30 s, ms.")
+SHARE_LOADS_MAX    = _newer_time(_SHARES, "partition-load-time-max", "Longest load, last 30 s, ms.")
+SHARE_COORDINATORS = Metric("kafka.server", _SHARES, "num-partitions", Kind.GAUGE, ("state",),
+                            "Partitions of __share_group_state that are led here, by state.", attribute=True, own=True)
+SHARE_PRUNED       = Metric("kafka.server", _SHARES, "last-pruned-offset", Kind.GAUGE, ("topic", "partition"),
+                            "Offset up to which snapshots have replaced the records.", attribute=True, own=True)
 
 _PURGATORY, _SESSIONS = ("kafka.server", "DelayedOperationPurgatory"), ("kafka.server", "FetchSessionCache")
 DELAYED_OPERATIONS = _gauge(*_PURGATORY, "NumDelayedOperations", "delayedOperation", doc="Requests that wait.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from broker.cluster.sharing.share_state_client import ShareStateClient
+from broker.observability.gauges import _share_states
 from metadata.image import SHARE_GROUP_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
@@ -97,7 +98,14 @@ async def test_the_log_of_states_stays_short(loop: SimLoop) -> None:
     partition = services.partitions.find(SHARE_GROUP_STATE_TOPIC, index)
     assert partition is not None
     assert partition.log.log_start_offset == 0
+    figures = {sample.metric.name: sample.value for sample in _share_states(services)}
+    assert figures["write-total"] == 50
+    assert 0 <= figures["write-latency-avg"] <= figures["write-latency-max"] < 1_000
+    assert 0 <= figures["partition-load-time-avg"] <= figures["partition-load-time-max"]
     await world.until(lambda: partition.log.log_start_offset > 40, 400)
+    samples = {(sample.metric.name, *sample.labels): sample.value for sample in _share_states(services)}
+    assert samples["last-pruned-offset", SHARE_GROUP_STATE_TOPIC, str(index)] == partition.log.log_start_offset
+    assert samples["num-partitions", "active"] == 3
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders", topic_id=ZERO_UUID)], timeout_ms=30_000)
     await world.ask(1, request, 6, DeleteTopicsResponse)
     await world.until(
