@@ -36,27 +36,48 @@ class ShareGroupConfig:
 
 def share_group_config(broker: BrokerSettings, own: OwnGroupSettings) -> ShareGroupConfig:
     """Return what a group goes by whose own settings are `own`."""
-
-    def of(kind: str) -> int:
-        if f"share.{kind}" not in own.given:
-            return _number(broker.value(f"group.share.{kind}"))
-        least = _number(broker.value(f"group.share.min.{kind}"))
-        most = _number(broker.value(f"group.share.max.{kind}"))
-        return min(max(_number(own.value(f"share.{kind}")), least), most)
-
     return ShareGroupConfig(
-        session_timeout_ms=of("session.timeout.ms"),
-        heartbeat_interval_ms=of("heartbeat.interval.ms"),
-        assignment_interval_ms=of("assignment.interval.ms"),
-        record_lock_duration_ms=of("record.lock.duration.ms"),
-        delivery_count_limit=of("delivery.count.limit"),
-        partition_max_record_locks=of("partition.max.record.locks"),
+        session_timeout_ms=_bounded(
+            own.share_session_timeout_ms if "share.session.timeout.ms" in own.given else None,
+            broker.group_share_session_timeout_ms,
+            broker.group_share_min_session_timeout_ms,
+            broker.group_share_max_session_timeout_ms,
+        ),
+        heartbeat_interval_ms=_bounded(
+            own.share_heartbeat_interval_ms if "share.heartbeat.interval.ms" in own.given else None,
+            broker.group_share_heartbeat_interval_ms,
+            broker.group_share_min_heartbeat_interval_ms,
+            broker.group_share_max_heartbeat_interval_ms,
+        ),
+        assignment_interval_ms=_bounded(
+            own.share_assignment_interval_ms if "share.assignment.interval.ms" in own.given else None,
+            broker.group_share_assignment_interval_ms,
+            broker.group_share_min_assignment_interval_ms,
+            broker.group_share_max_assignment_interval_ms,
+        ),
+        record_lock_duration_ms=_bounded(
+            own.share_record_lock_duration_ms if "share.record.lock.duration.ms" in own.given else None,
+            broker.group_share_record_lock_duration_ms,
+            broker.group_share_min_record_lock_duration_ms,
+            broker.group_share_max_record_lock_duration_ms,
+        ),
+        delivery_count_limit=_bounded(
+            own.share_delivery_count_limit if "share.delivery.count.limit" in own.given else None,
+            broker.group_share_delivery_count_limit,
+            broker.group_share_min_delivery_count_limit,
+            broker.group_share_max_delivery_count_limit,
+        ),
+        partition_max_record_locks=_bounded(
+            own.share_partition_max_record_locks if "share.partition.max.record.locks" in own.given else None,
+            broker.group_share_partition_max_record_locks,
+            broker.group_share_min_partition_max_record_locks,
+            broker.group_share_max_partition_max_record_locks,
+        ),
         isolation_level="read_committed" if own.share_isolation_level == "read_committed" else "read_uncommitted",
         auto_offset_reset=OffsetReset.parse(own.share_auto_offset_reset),
         renew_acknowledge_enable=own.share_renew_acknowledge_enable,
     )
 
 
-def _number(value: object) -> int:
-    assert isinstance(value, int)
-    return value
+def _bounded(own: int | None, default: int, least: int, most: int) -> int:
+    return default if own is None else min(max(own, least), most)

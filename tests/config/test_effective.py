@@ -14,7 +14,8 @@ from config.topic import LogConfig
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "controller", "coordinator", "metadata", "replication", "security", "storage")
 START = ROOT / "barnabas/start.py"  # the command itself sets up what is logged
-FILES = [START, *(path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))]
+GROUPS = ROOT / "config/share_group.py"  # where the broker's and a group's own settings meet
+FILES = [START, GROUPS, *(path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))]
 SOURCE = "\n".join(path.read_text() for path in FILES)
 
 # Settings that act through something derived from them in `config`.
