@@ -23,6 +23,9 @@ STATE_OF_TYPE = {
     AcknowledgeType.REJECT: DeliveryState.ARCHIVED,
 }
 """All but RENEW, which changes no state."""
+# Several times as many as a member can have acquired in one partition: `group.share.max.partition.max.record.locks` is at most
+# 10 000.
+BATCHES_MAX = 100_000
 
 
 class AckBatch(NamedTuple):
@@ -41,15 +44,18 @@ def check_form(batches: Sequence[AckBatch], *, can_renew: bool, is_renew: bool) 
     """
     highest = AcknowledgeType.RENEW if can_renew else AcknowledgeType.REJECT
     previous_last = -1
+    if len(batches) > BATCHES_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if not is_renew:
+        highest = min(highest, AcknowledgeType.REJECT)
     for first, last, types in batches:
+        count = len(types)
         if (
             first > last
             or first < previous_last
-            or not types
-            or (len(types) > 1 and len(types) != last - first + 1)
-            or min(types) < AcknowledgeType.GAP
-            or max(types) > highest
-            or (not is_renew and AcknowledgeType.RENEW in types)
+            or not count
+            or (count > 1 and count != last - first + 1)
+            or not 0 <= min(types) <= max(types) <= highest
         ):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         previous_last = last

@@ -7,7 +7,8 @@
 Rules: a session belongs to one member of one group, and ends with the connection that has used it last. The caller releases
 what the member has acquired of the partitions of a session that has ended. `include` decides which results an answer has: those
 with records, errors, news (named first by this request), or that had an error last time.
-Invariants: at most `limit` sessions; a session is in the table of exactly one connection.
+Invariants: at most `limit` sessions, and so many partitions as the limits here say; a session is in the table of exactly one
+connection.
 Source: KIP-932; Kafka SharePartitionManager.newContext, ShareSession, ShareSessionContext, PartitionRotateStrategy.
 """
 
@@ -23,6 +24,10 @@ from protocol.errors import ErrorCode, KafkaError
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 INT32_MAX: Final = 2**31 - 1
+# Each fetch of a session looks at all of its partitions: several times as many as a broker leads, so that only who makes up
+# partitions meets the limit. The other limit is of memory.
+SESSION_PARTITIONS_MAX: Final = 50_000
+PARTITIONS_MAX: Final = 1_000_000
 
 
 class PartitionKey(NamedTuple):
@@ -96,15 +101,13 @@ class ShareSessions:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._by_connection: dict[Hashable, dict[tuple[str, str], None]] = {}
         self._by_group: Counter[str] = Counter()
+        self.partitions_count = 0
+        """Of all sessions."""
         self.evictions_count = 0
         """Sessions that ended with their connection."""
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partitions_count(self) -> int:
-        return sum(len(session.partitions) for session in self._sessions.values())
 
     def has_any(self, group_id: str) -> bool:
         """Whether a member of this group has a session here."""
@@ -135,11 +138,16 @@ class ShareSessions:
         session = self._found(group_id, member_id)
         if epoch == FINAL_EPOCH:
             return ResolvedShareSession(None, epoch, [])
-        self._advance(session, epoch, connection)
-        for key in topics:
-            session.partitions.setdefault(key, True)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        added = [key for key in topics if key not in session.partitions]
+        self._check_room(len(added), len(session.partitions))
+        self._advance(session, connection)
+        self.partitions_count -= len(session.partitions)
+        session.partitions.update(dict.fromkeys(added, True))
         for key in forgotten:
             session.partitions.pop(key, None)
+        self.partitions_count += len(session.partitions)
         return ResolvedShareSession(session, epoch, rotated(list(session.partitions), epoch))
 
     def acknowledge(self, group_id: str, member_id: str, epoch: int, connection: Hashable) -> None:
@@ -150,8 +158,11 @@ class ShareSessions:
         if epoch == INITIAL_EPOCH:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = self._found(group_id, member_id)
-        if epoch != FINAL_EPOCH:
-            self._advance(session, epoch, connection)
+        if epoch == FINAL_EPOCH:
+            return
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        self._advance(session, connection)
 
     def close(self, group_id: str, member_id: str) -> ShareSession:
         """End a session; returns it. Raises: KafkaError SHARE_SESSION_NOT_FOUND."""
@@ -173,6 +184,7 @@ class ShareSessions:
         self._sessions.clear()
         self._by_connection.clear()
         self._by_group.clear()
+        self.partitions_count = 0
         return ended
 
     def _open(
@@ -184,6 +196,8 @@ class ShareSessions:
         if len(self._sessions) >= self._limit:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = ShareSession(group_id, member_id, connection, topics)
+        self._check_room(len(session.partitions), 0)
+        self.partitions_count += len(session.partitions)
         self._sessions[group_id, member_id] = session
         self._by_group[group_id] += 1
         self._by_connection.setdefault(connection, {})[group_id, member_id] = None
@@ -195,10 +209,12 @@ class ShareSessions:
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         return session
 
-    def _advance(self, session: ShareSession, epoch: int, connection: Hashable) -> None:
-        if session.epoch != epoch:
-            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        session.epoch = next_epoch(epoch)
+    def _check_room(self, added: int, kept: int) -> None:
+        if added and (added + kept > SESSION_PARTITIONS_MAX or added + self.partitions_count > PARTITIONS_MAX):
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+
+    def _advance(self, session: ShareSession, connection: Hashable) -> None:
+        session.epoch = next_epoch(session.epoch)
         if session.connection != connection:  # the member has connected again, and the other end was not noticed yet
             self._unbind(session)
             session.connection = connection
@@ -206,6 +222,7 @@ class ShareSessions:
 
     def _remove(self, session: ShareSession) -> None:
         del self._sessions[session.group_id, session.member_id]
+        self.partitions_count -= len(session.partitions)
         self._by_group[session.group_id] -= 1
         if not self._by_group[session.group_id]:
             del self._by_group[session.group_id]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.share_states import AcknowledgeType
-from replication.sharing.acknowledgements import AckBatch, check_form, ranges_of_types
+from replication.sharing.acknowledgements import BATCHES_MAX, AckBatch, check_form, ranges_of_types
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 
@@ -32,7 +33,10 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
         ([(0, 9, [4])], True, True, True),
         ([(0, 9, [4])], True, False, False),
         ([(0, 9, [4])], False, True, False),
+        ([(0, 0, [1])] * BATCHES_MAX, True, False, True),
+        ([(0, 0, [1])] * (BATCHES_MAX + 1), True, False, False),
     ],
+    ids=count(),
 )
 def test_the_form_is_checked_before_anything_else(
     batches: list[tuple[int, int, list[int]]], can_renew: bool, is_renew: bool, is_right: bool

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from replication.sharing.sessions import INT32_MAX, PartitionKey, ShareSessions, next_epoch
+from replication.sharing.sessions import (
+    INT32_MAX,
+    PARTITIONS_MAX,
+    SESSION_PARTITIONS_MAX,
+    PartitionKey,
+    ShareSessions,
+    next_epoch,
+)
 
 TOPIC = bytes(15) + b"\x01"
 A, B, C = (PartitionKey(TOPIC, number) for number in range(3))
@@ -71,6 +78,22 @@ def test_the_limit_holds_but_a_member_may_begin_again() -> None:
     assert sessions.disconnect(1) == []
     assert [list(session.partitions) for session in sessions.disconnect(2)] == [[B]]
     assert (len(sessions), sessions.evictions_count) == (0, 1)
+
+
+def test_made_up_partitions_are_bounded() -> None:
+    sessions = ShareSessions(100)
+    many = [PartitionKey(TOPIC, number) for number in range(SESSION_PARTITIONS_MAX + 1)]
+    sessions.resolve("g", "m", 0, many[:-1], [], 1)
+
+    assert refusal("g", "m", 1, many, [], 1, sessions=sessions) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert len(sessions.resolve("g", "m", 1, many[:5], many[:2], 1).partitions) == len(many) - 3
+    assert refusal("g", "n", 0, many, [], 1, sessions=sessions) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert sessions.partitions_count == len(many) - 3
+    for number in range(PARTITIONS_MAX // len(many)):
+        sessions.resolve("g", f"m{number}", 0, many[:-1], [], 1)
+    assert refusal("g", "n", 0, many[:-1], [], 1, sessions=sessions) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    sessions.disconnect(1)
+    assert sessions.partitions_count == 0
 
 
 def test_a_session_ends_with_the_connection_that_used_it_last() -> None:
