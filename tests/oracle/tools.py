@@ -41,6 +41,7 @@ NEWER_MAIN_CLASSES = {
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
 }
 """Those of the tools of 4.3.0."""
 

@@ -100,6 +100,29 @@ def test_settings_of_a_group(fresh: Fresh, tool: Run) -> None:
     assert "consumer.session.timeout.ms=5000" not in described
 
 
+def test_subscriptions_of_client_metrics(fresh: Fresh, tool: Run) -> None:
+    name = fresh("s")
+    change = (
+        "--metrics",
+        "org.a.,org.b.",
+        "--interval",
+        "1000",
+        "--match",
+        f"client_id={name},client_software_name=.*",
+    )
+    tool("client-metrics", "--alter", "--name", name, *change)
+    assert [name] in tool("client-metrics", "--list")
+    described = {word for row in tool("client-metrics", "--describe", "--name", name) for word in row}
+    assert {"interval.ms=1000", "metrics=org.a.,org.b.", f"match=client_id={name},client_software_name=.*"} <= described
+    of_name = ("configs", "--entity-type", "client-metrics", "--entity-name", name)
+    tool(*of_name, "--alter", "--add-config", "interval.ms=2000,metrics=[org.c.]", "--delete-config", "match")
+    described = {word for row in tool(*of_name, "--describe") for word in row}
+    assert {"interval.ms=2000", "metrics=org.c."} <= described
+    assert f"match=client_id={name},client_software_name=.*" not in described
+    tool("client-metrics", "--delete", "--name", name)
+    assert [name] not in tool("client-metrics", "--list")
+
+
 @pytest.mark.long
 def test_transactions(newer: str, fresh: Fresh, tool: Run) -> None:
     topic, transactional_id = topic_with_records(newer, fresh("t")), fresh("tx")
