@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def unknown_names(kind: str, names: Iterable[str]) -> list[str]:
-    """Return what is to be told of names that no setting of "topics" or "brokers" has."""
+    """Return what is to be told of names that no setting of this kind has, such as "topics" or "brokers"."""
     known, base, hint = _known(kind)
     return [f"{name} is no known setting of {kind}{hint(name)}" for name in names if base(name) not in known]
 
@@ -40,6 +40,10 @@ def _known(kind: str) -> tuple[Mapping[str, Setting], Callable[[str], str], Call
         from config.topic import LogConfig, topic_setting_hint  # noqa: PLC0415  few commands need it
 
         return LogConfig.definitions, str, topic_setting_hint
+    if kind == "client-metrics":
+        from config.client_metrics import SubscriptionSettings  # noqa: PLC0415
+
+        return SubscriptionSettings.definitions, str, lambda _: ""
     from config.broker import BrokerSettings, base_name  # noqa: PLC0415
     from config.unknown_settings import broker_setting_hint  # noqa: PLC0415
 

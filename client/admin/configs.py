@@ -1,7 +1,8 @@
-"""Settings of topics and brokers, and the levels of a broker's loggers, which hold until it stops. Pure.
+"""Settings of topics, brokers and subscriptions of client metrics, and the levels of a broker's loggers, which hold until it
+stops. Pure.
 
 Rules: what a broker has for itself is asked of it; the rest, and what all brokers have, of any.
-Source: KIP-133, KIP-226, KIP-339, KIP-412.
+Source: KIP-133, KIP-226, KIP-339, KIP-412, KIP-1000.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from client.admin.steps import Place, Rows, Steps, everything_at, rows_of
+from client.admin.steps import Place, Rows, Steps, ask, everything_at, rows_of
 from protocol.errors import KafkaError
 from protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -22,6 +23,7 @@ from protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 ALL_BROKERS = ""
 """The name of what all brokers have."""
@@ -34,6 +36,7 @@ class ResourceKind(IntEnum):
     TOPIC = 2
     BROKER = 4
     BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
 
 
 class SettingSource(IntEnum):
@@ -46,11 +49,18 @@ class SettingSource(IntEnum):
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
 
 
 class Resource(NamedTuple):
     kind: ResourceKind
     name: str
+
+
+def client_metrics() -> Steps[list[str]]:
+    """Return the names of the subscriptions of client metrics. Raises KafkaError."""
+    response = yield from ask(ListConfigResourcesRequest(resource_types=[ResourceKind.CLIENT_METRICS]))
+    return sorted(row.resource_name for row in response.config_resources)
 
 
 def describe(
@@ -103,4 +113,5 @@ def _resource(row: Any) -> Resource:
 
 
 def _place(resource: Resource) -> int | Place:
-    return Place.ANY if resource.kind == ResourceKind.TOPIC or resource.name == ALL_BROKERS else int(resource.name)
+    is_of_one_broker = resource.kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER)
+    return int(resource.name) if is_of_one_broker and resource.name != ALL_BROKERS else Place.ANY

@@ -71,3 +71,28 @@ def test_groups_and_principals_of_acls_with_commas_are_one(
     assert "--execute" in run("remove", *named).err
     run("remove", *named, "--force")  # what kafka-acls.sh takes in place of a question
     assert run("list", "--group", "e,f", "--json").json == []
+
+
+def test_subscriptions_of_client_metrics_are_made_shown_and_removed(
+    secured: EmbeddedBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At a broker with feature levels."""
+
+    def tool(*arguments: str) -> Run:
+        code = main([*arguments, "--bootstrap-server", secured.bootstrap_servers])
+        return Run(code, *capfd.readouterr())
+
+    of_slow = ("--client-metrics", "slow apps")
+    settings = ("--add-config", "interval.ms=1m,metrics=[org.a.,org.b.],match=client_id=slow.*")
+    ok(tool("configs", "alter", *of_slow, *settings))
+    rows = ok(tool("configs", "describe", "--entity-type", "client-metrics", "--changed", "--json")).json
+    assert [(row["subscription"], row["name"], row["value"], row["source"]) for row in rows] == [
+        ("slow apps", "interval.ms", "60000", "subscription"),
+        ("slow apps", "match", "client_id=slow.*", "subscription"),
+        ("slow apps", "metrics", "org.a.,org.b.", "subscription"),
+    ]
+    wrong = tool("configs", "alter", *of_slow, "--add-config", "interval.ms=1")
+    assert (wrong.code, "must be between 100 and 3600000" in wrong.err) == (1, True)
+    assert "org.a.,org.b." in ok(tool("configs", "describe", *of_slow)).out
+    ok(tool("configs", "alter", *of_slow, "--delete-config", "interval.ms,metrics,match"))
+    assert ok(tool("configs", "describe", "--entity-type", "client-metrics", "--json")).json == []

@@ -1,6 +1,6 @@
-"""`barnabas configs`: settings of topics and brokers, and the levels of a broker's loggers.
+"""`barnabas configs`: settings of topics, brokers and subscriptions of client metrics, and the levels of a broker's loggers.
 
-Source: kafka-configs.sh.
+Source: kafka-configs.sh, kafka-client-metrics.sh.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _SOURCES = {
     SettingSource.DYNAMIC_TOPIC_CONFIG: "topic",
     SettingSource.DYNAMIC_BROKER_CONFIG: "broker",
     SettingSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster default",
+    SettingSource.DYNAMIC_CLIENT_METRICS_CONFIG: "subscription",
     SettingSource.STATIC_BROKER_CONFIG: "file",
     SettingSource.DEFAULT_CONFIG: "default",
 }
@@ -39,23 +40,27 @@ _KINDS = {
     "topics": ResourceKind.TOPIC,
     "brokers": ResourceKind.BROKER,
     "broker-loggers": ResourceKind.BROKER_LOGGER,
+    "client-metrics": ResourceKind.CLIENT_METRICS,
 }
+_ONE_OF = {"topics": "topic", "brokers": "broker", "client-metrics": "subscription"}
+"""What one of a kind is called."""
 _OTHER_ENTITIES = ("users", "clients", "ips")
-_CHANGED = frozenset(("topic", "broker", "cluster default", "file"))
+_CHANGED = frozenset(("topic", "broker", "cluster default", "subscription", "file"))
 
 
-command = Commands("configs", help="Settings of topics and brokers.")
+command = Commands("configs", help="Settings of topics, brokers and subscriptions of client metrics.")
 
 
 def _resource_options(function: Any) -> Any:
     for option in reversed((
         click.option("--entity-type", type=click.Choice([*_KINDS, *_OTHER_ENTITIES]),
-                     help="topics, brokers or broker-loggers, with --entity-name; as the options below"),
+                     help="topics, brokers, broker-loggers or client-metrics, with --entity-name; as the options below"),
         click.option("--entity-name", metavar="NAME", help="the name or id of what --entity-type names"),
         click.option("--entity-default", is_flag=True, help="with brokers: dynamic settings of all brokers"),
         click.option("--topic", metavar="NAME", help="settings of this topic"),
         click.option("--broker", metavar="ID", help="settings of this broker"),
         click.option("--broker-defaults", is_flag=True, help="dynamic settings of all brokers"),
+        click.option("--client-metrics", metavar="NAME", help="a subscription: metrics, interval.ms, match"),
         click.option("--broker-logger", type=int, metavar="ID", help="levels of the loggers of this broker, until it stops"),
     )):  # fmt: skip
         function = option(function)
@@ -71,8 +76,8 @@ def _resource_options(function: Any) -> Any:
 def describe_configs(
     cluster: Cluster, output: Output, *, changed: bool, is_all: bool, part: str | None, **options: Any
 ) -> None:
-    """Show the settings of a topic or a broker, and where each value comes from; or the levels of a broker's loggers. With
-    --entity-type and no name, of all topics or brokers."""
+    """Show the settings of a topic, a broker or a subscription of client metrics, and where each value comes from; or the
+    levels of a broker's loggers. With --entity-type and no name, of all topics, brokers or subscriptions."""
     if changed and is_all:
         raise click.UsageError("--all and --changed do not go together")
     entity = _Entity.of(options, accepts_all=True)
@@ -87,7 +92,7 @@ def describe_configs(
     for owner, entries in found:
         rows += [
             {
-                **({entity.kind[:-1]: owner} if entity.is_all else {}),
+                **({_ONE_OF[entity.kind]: owner} if entity.is_all else {}),
                 "name": name,
                 "value": entry.value,
                 "source": _source(entry),
@@ -97,7 +102,7 @@ def describe_configs(
             for name, entry in entries
             if (part is None or part in name) and (not changed or _source(entry) in _CHANGED)
         ]
-    output.table(rows, (*((entity.kind[:-1],) if entity.is_all else ()), "name", "value", "source"))
+    output.table(rows, (*((_ONE_OF[entity.kind],) if entity.is_all else ()), "name", "value", "source"))
 
 
 @command.command("alter")
@@ -125,7 +130,8 @@ def alter_configs(
     validate_only: bool,
     **options: Any,
 ) -> None:
-    """Change settings of a topic or a broker, or levels of a broker's loggers; those that are not named stay."""
+    """Change settings of a topic, a broker or a subscription of client metrics, or levels of a broker's loggers; those that are
+    not named stay. A subscription is made by its first setting, and gone with its last."""
     changes: dict[str, str | None] = dict(_of_file(add_file) if add_file is not None else {})
     changes |= parsing.listed_settings(added, "--add-config")
     changes |= {name.strip(): None for text in deleted for name in text.split(",")}
@@ -159,7 +165,12 @@ class _Entity:
         kind, name = options["entity_type"], options["entity_name"]
         found = [
             cls(each, str(options[option]))
-            for option, each in (("topic", "topics"), ("broker", "brokers"), ("broker_logger", "broker-loggers"))
+            for option, each in (
+                ("topic", "topics"),
+                ("broker", "brokers"),
+                ("broker_logger", "broker-loggers"),
+                ("client_metrics", "client-metrics"),
+            )
             if options[option] is not None
         ] + ([cls("brokers", None)] if options["broker_defaults"] else [])
         if kind in _OTHER_ENTITIES:
@@ -180,12 +191,14 @@ class _Entity:
         if any(each.name == "" for each in found):
             raise click.UsageError("a name is empty")
         if len(found) != 1:
-            raise click.UsageError("name one of --topic, --broker, --broker-defaults and --broker-logger")
+            raise click.UsageError(
+                "name one of --topic, --broker, --broker-defaults, --client-metrics and --broker-logger"
+            )
         return found[0]
 
     def check(self, cluster: Cluster) -> None:
         """Raises Failure for a broker that is not there: the client would wait for it."""
-        if self.kind == "topics" or self.name is None:
+        if self.kind in ("topics", "client-metrics") or self.name is None:
             return
         if self.name not in {str(broker.node_id) for broker in cluster.run(describe_cluster()).brokers}:
             raise Failure(f"there is no broker {self.name} (`barnabas brokers list` shows the brokers)")
@@ -203,7 +216,9 @@ def _described(cluster: Cluster, entity: _Entity) -> list[tuple[str, list[tuple[
 
 
 def _all_names(cluster: Cluster, kind: str) -> list[str]:
-    """Return the names of all topics, or the ids of all brokers."""
+    """Return the names of all topics or subscriptions, or the ids of all brokers."""
+    if kind == "client-metrics":
+        return cluster.run(config_steps.client_metrics())
     if kind == "brokers":
         return [str(each) for each in sorted(broker.node_id for broker in cluster.run(describe_cluster()).brokers)]
     return sorted(cluster.run(topic_steps.all_topics()))
