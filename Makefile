@@ -170,6 +170,7 @@ docs: $(DEV)/.stamp ## Write the generated pages again
 	$(PY) -m broker.observability.document > docs/metrics.md
 	$(PY) -m benchmarks.ratio_chart
 	$(PY) deploy/grafana/dashboard.py > deploy/grafana/dashboards/barnabas.json
+	$(PY) deploy/grafana/dashboard.py clients > deploy/grafana/dashboards/clients.json
 
 pictures: $(DEV)/.stamp ## Make the pictures of docs/web.md again (needs Chromium)
 	BARNABAS_ARTEFACTS=docs/pictures $(PY) -m pytest tests/web/browser/test_pictures.py

@@ -14,7 +14,8 @@ _HEAD = """\
 
 Written by `make docs` from the tables in `broker/observability/`; edit those.
 
-`barnabas.http.port=8080` opens `/metrics` in Prometheus' text form (`barnabas.http.host` says for whom). Names, labels and
+`barnabas.http.port=8080` opens `/metrics` in Prometheus' text form (`barnabas.http.host` says for whom), and `/metrics/clients`
+with what clients have pushed ([client-metrics.md](client-metrics.md)). Names, labels and
 types are those that [jmx_exporter](https://github.com/prometheus/jmx_exporter) 0.20 gives for Apache Kafka 3.9.1 with its
 example `kafka-2_0_0.yml`, so that dashboards and alerts made for it work; jmx_exporter 1.0 names the counters `..._count` of
 that file `..._count_total`. [Where each MBean went](#kafkas-mbeans) and [what there is
@@ -31,7 +32,7 @@ scrape_configs:
         labels: {cluster: main}
 ```
 
-[deploy/](../deploy/) has this with recording rules, alerts and a Grafana dashboard. A scrape of a broker with 10,000
+[deploy/](../deploy/) has this with recording rules, alerts and Grafana dashboards. A scrape of a broker with 10,000
 partitions is a page of megabytes; it is written in slices between which the broker serves clients, and simultaneous scrapes
 share one.
 
@@ -96,9 +97,9 @@ _RULES = """
 - One event loop does the work of Kafka's network threads and request handlers: `networkprocessoravgidlepercent`,
   `processor_idlepercent` and `requesthandleravgidlepercent_count` (nanoseconds) are its idle time, in which its thread uses
   no processor.
-- A name that a client made up never becomes a label: topics, APIs, error codes and groups that exist are labels. Client ids
-  and users are in the metrics of quotas, and names of client software in `kafka_server_socket_server_metrics_connections`:
-  at most 1,000 of a kind.
+- A name that a client made up never becomes a label of `/metrics`: topics, APIs, error codes and groups that exist are labels.
+  Client ids and users are in the metrics of quotas, and names of client software in
+  `kafka_server_socket_server_metrics_connections`: at most 1,000 of a kind.
 
 """
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.observability import metric_table as table
+from broker.telemetry.unfolding import Left
 from controller.events.event_times import ControllerState
 from coordinator.group.classic.group import GroupState
 from coordinator.group.commit_window import GroupStatus
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from broker.cluster.logins.delegation_tokens import DelegationTokens
     from broker.network.memory_budget import MemoryBudget
     from broker.services import Services
+    from broker.telemetry.client_telemetry import ClientTelemetry
     from controller.events.event_times import EventTimes
     from replication.followers.fetcher import Fetcher
     from replication.followers.fetchers import Fetchers
@@ -82,6 +84,8 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _cleaner(services.logs)
     yield from _authorizer(services)
     yield from _tokens(services.delegation_tokens)
+    if services.features.levels.any_above_zero:
+        yield from _client_metrics(services.telemetry)
 
 
 def _tokens(tokens: DelegationTokens | None) -> Iterator[Sample]:
@@ -89,6 +93,22 @@ def _tokens(tokens: DelegationTokens | None) -> Iterator[Sample]:
     if tokens is not None:
         yield Sample(table.TOKENS, (), len(tokens))
         yield Sample(table.TOKEN_BYTES, (), tokens.kept_bytes)
+
+
+def _client_metrics(telemetry: ClientTelemetry) -> Iterator[Sample]:
+    """There are none without feature levels: nobody may push."""
+    series = telemetry.series
+    yield Sample(table.CLIENT_INSTANCES, (), len(telemetry.instances))
+    yield Sample(table.CLIENT_THROTTLES, (), telemetry.throttled_count)
+    yield Sample(table.CLIENT_UNKNOWN_SUBSCRIPTIONS, (), telemetry.unknown_subscriptions_count)
+    yield Sample(table.CLIENT_SUBSCRIPTIONS, (), len(telemetry.subscriptions))
+    yield Sample(table.CLIENT_PUSHES, ("taken",), telemetry.pushes_count - telemetry.refused_count)
+    yield Sample(table.CLIENT_PUSHES, ("refused",), telemetry.refused_count)
+    yield Sample(table.CLIENT_SERIES, (), len(series))
+    yield Sample(table.CLIENT_SERIES_CLIENTS, (), series.clients_count)
+    yield Sample(table.CLIENT_SERIES_BYTES, (), series.size_bytes)
+    for reason in Left:
+        yield Sample(table.CLIENT_LEFT_OUT, (reason.value,), series.left[reason])
 
 
 def _authorizer(services: Services) -> Iterator[Sample]:

@@ -296,6 +296,22 @@ DENIED_RATE        = Metric(*_AUTHORIZER, "authorization-denied-rate-per-minute"
 AUDIT_DROPPED      = Metric("barnabas", "audit", "dropped-lines-total", Kind.COUNTER, (),
                             "Lines of the audit log that were not written.", own=True)
 
+_CLIENT_METRICS = ("kafka.server", "client-metrics")  # of 4.3, for all clients together
+CLIENT_INSTANCES   = Metric(*_CLIENT_METRICS, "instance-count", Kind.GAUGE, (), "Clients that ask what they are to push.",
+                            attribute=True, own=True)
+CLIENT_THROTTLES   = Metric(*_CLIENT_METRICS, "throttle-count", Kind.COUNTER, (), "Their requests that came too early.",
+                            attribute=True, own=True)
+CLIENT_UNKNOWN_SUBSCRIPTIONS = Metric(*_CLIENT_METRICS, "unknown-subscription-request-count", Kind.COUNTER, (),
+                            "Pushes that were for other subscriptions than the client has now.", attribute=True, own=True)
+_PUSHED = ("barnabas", "client-metrics")
+CLIENT_SUBSCRIPTIONS = _own_gauge(*_PUSHED, "subscriptions", doc="Subscriptions of client metrics.")
+CLIENT_PUSHES      = Metric(*_PUSHED, "pushes-total", Kind.COUNTER, ("outcome",), "Pushes, taken or refused.", own=True)
+CLIENT_SERIES      = _own_gauge(*_PUSHED, "series", doc="Series at /metrics/clients.")
+CLIENT_SERIES_CLIENTS = _own_gauge(*_PUSHED, "clients", doc="Clients that they are of.")
+CLIENT_SERIES_BYTES = _own_gauge(*_PUSHED, "memory-bytes", doc="Memory that they take, about.")
+CLIENT_LEFT_OUT    = Metric(*_PUSHED, "left-out-total", Kind.COUNTER, ("reason",),
+                            "Pushed data points that are not kept: beyond a limit, or not asked for.", own=True)
+
 _SOCKETS = ("kafka.network", "SocketServer")
 MEMORY_AVAILABLE   = _gauge(*_SOCKETS, "MemoryPoolAvailable", doc="Bytes free for requests.")
 MEMORY_USED        = _gauge(*_SOCKETS, "MemoryPoolUsed", doc="Bytes taken by requests.")

@@ -58,7 +58,9 @@ class ClientTelemetry:
         self.subscriptions = Subscriptions()
         self.instances = Instances(self.subscriptions)
         self.series = Series(_limits(settings()))
-        self.throttled_count = self.unknown_subscriptions_count = self.pushes_count = self.refused_count = 0
+        self.throttled_count = self.unknown_subscriptions_count = 0
+        self.pushes_count = self.refused_count = 0
+        """Pushes that were unfolded, and those of them that could not be."""
         self._logged_ms: int | None = None
         self._logged_count = 0
 

@@ -1,8 +1,10 @@
-"""The dashboard of Grafana, written from panels.toml: `make docs`, or
+"""The dashboards of Grafana, written from tables of panels: `make docs`, or
 
     python deploy/grafana/dashboard.py > deploy/grafana/dashboards/barnabas.json
+    python deploy/grafana/dashboard.py clients > deploy/grafana/dashboards/clients.json
 
-Rules: the data source, the cluster, brokers, topics and groups are variables of the dashboard; no query names one.
+The first is about the cluster (panels.toml), the second about its clients, by what they push (clients.toml).
+Rules: the data source, the cluster, brokers, topics, groups and clients are variables of the dashboards; no query names one.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-PANELS = Path(__file__).with_name("panels.toml")
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
 SIZES = {"stat": (4, 4), "table": (8, 8), "timeseries": (8, 8)}
@@ -24,15 +26,43 @@ _PLACES = {
     "@broker": _BROKER,
     "@topic": f'{_BROKER}, topic=~"$topic"',
     "@group": f'{_BROKER}, group=~"$group"',
+    "@client": f'{_BROKER}, client_id=~"$client"',
     "@rate": "$__rate_interval",
 }
 
 
-def dashboard() -> dict[str, Any]:
+_DASHBOARDS = {
+    "barnabas": (
+        "barnabas",
+        "Barnabas",
+        "panels.toml",
+        (
+            ("cluster", "Cluster", "label_values(kafka_server_replicamanager_leadercount, cluster)"),
+            ("instance", "Broker", "label_values(kafka_server_replicamanager_leadercount{@cluster}, instance)"),
+            ("topic", "Topic", "label_values(kafka_log_log_size{@cluster}, topic)"),
+            ("group", "Group", "label_values(kafka_consumergroup_lag{@cluster}, group)"),
+        ),
+    ),
+    "clients": (
+        "barnabas-clients",
+        "Barnabas: clients",
+        "clients.toml",
+        (
+            ("cluster", "Cluster", "label_values(barnabas_client_info, cluster)"),
+            ("instance", "Broker", "label_values(barnabas_client_info{@cluster}, instance)"),
+            ("client", "Client", "label_values(barnabas_client_info{@broker}, client_id)"),
+        ),
+    ),
+}
+"""By its name: its id, its title, the table of its panels, and its variables: name, label and query."""
+
+
+def dashboard(name: str = "barnabas") -> dict[str, Any]:
     """Return the dashboard as Grafana reads it."""
+    uid, title, table, variables = _DASHBOARDS[name]
     panels: list[dict[str, Any]] = []
     y = 0
-    for row in tomllib.loads(PANELS.read_text(encoding="utf-8"))["row"]:
+    for row in tomllib.loads(Path(__file__).with_name(table).read_text(encoding="utf-8"))["row"]:
         panels.append(_row(row["title"], len(panels) + 1, y))
         x, y, height = 0, y + 1, 0
         for panel in row["panels"]:
@@ -45,21 +75,15 @@ def dashboard() -> dict[str, Any]:
             panels.append(made)
         y += height
     return {
-        "uid": "barnabas", "title": "Barnabas", "tags": ["barnabas", "kafka"], "schemaVersion": 39, "version": 1,
+        "uid": uid, "title": title, "tags": ["barnabas", "kafka"], "schemaVersion": 39, "version": 1,
         "editable": True, "timezone": "browser", "refresh": "30s", "time": {"from": "now-3h", "to": "now"}, "graphTooltip": 1,
-        "templating": {"list": _variables()}, "annotations": {"list": []}, "links": [], "panels": panels,
+        "templating": {"list": _variables(variables)}, "annotations": {"list": []}, "links": [], "panels": panels,
     }  # fmt: skip
 
 
-def _variables() -> list[dict[str, Any]]:
+def _variables(rows: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
     source = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "refresh": 1}
-    return [
-        source,
-        _variable("cluster", "Cluster", "label_values(kafka_server_replicamanager_leadercount, cluster)"),
-        _variable("instance", "Broker", "label_values(kafka_server_replicamanager_leadercount{@cluster}, instance)"),
-        _variable("topic", "Topic", "label_values(kafka_log_log_size{@cluster}, topic)"),
-        _variable("group", "Group", "label_values(kafka_consumergroup_lag{@cluster}, group)"),
-    ]
+    return [source, *(_variable(*row) for row in rows)]
 
 
 def _variable(name: str, label: str, expression: str) -> dict[str, Any]:
@@ -116,4 +140,4 @@ def _target(kind: str, expression: str, legend: str, index: int) -> dict[str, An
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(dashboard(), indent=1) + "\n")
+    sys.stdout.write(json.dumps(dashboard(*sys.argv[1:]), indent=1) + "\n")

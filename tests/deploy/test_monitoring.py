@@ -219,8 +219,9 @@ def promtool(*arguments: str, folder: Path) -> None:
 def test_prometheus_reads_the_rules_that_are_there() -> None:
     configuration = read_yaml(PROMETHEUS / "prometheus.yml")
     assert all((PROMETHEUS / name).is_file() for name in configuration["rule_files"])
-    (job,) = configuration["scrape_configs"]
-    assert job["job_name"] == "barnabas"
+    brokers, clients = configuration["scrape_configs"]
+    assert (brokers["job_name"], clients["job_name"]) == ("barnabas", "barnabas-clients")
+    assert clients["metrics_path"] == "/metrics/clients" and clients["static_configs"] == brokers["static_configs"]
 
 
 # --- the dashboard ---
