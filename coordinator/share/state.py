@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from coordinator.share.batches import KeptBatch, merged
+from coordinator.share.batches import KeptBatch, Loose, loose_of, spliced
 from protocol.share_states import NO_DELIVERY_COMPLETE_COUNT, NO_LEADER_EPOCH, NO_START_OFFSET
 
 FIRST_EPOCH: Final = 0
@@ -51,12 +51,14 @@ class StateUpdate(NamedTuple):
 
 
 class ShareState(NamedTuple):
-    """`updates_count` are those since a snapshot was due. The fences are the highest epochs that any record had."""
+    """`updates_count` are those since a snapshot was due. The fences are the highest epochs that any record had. `loose` is
+    about the batches of the snapshot."""
 
     snapshot: Snapshot
     updates_count: int
     fence_leader_epoch: int
     fence_state_epoch: int
+    loose: Loose
 
     def with_snapshot(self, snapshot: Snapshot, updates_per_snapshot: int) -> ShareState:
         return ShareState(
@@ -64,27 +66,30 @@ class ShareState(NamedTuple):
             0 if self.updates_count >= updates_per_snapshot else self.updates_count,
             max(self.fence_leader_epoch, snapshot.leader_epoch),
             max(self.fence_state_epoch, snapshot.state_epoch),
+            loose_of(snapshot.batches),
         )
 
     def with_update(self, update: StateUpdate) -> ShareState:
         known = self.snapshot
         start_offset = known.start_offset if update.start_offset == NO_START_OFFSET else update.start_offset
+        batches, loose = spliced(known.batches, self.loose, update.batches, start_offset)
         return ShareState(
             known._replace(
                 leader_epoch=known.leader_epoch if update.leader_epoch == NO_LEADER_EPOCH else update.leader_epoch,
                 start_offset=start_offset,
                 delivery_complete_count=update.delivery_complete_count,
-                batches=merged(known.batches, update.batches, start_offset),
+                batches=batches,
             ),
             self.updates_count + 1,
             max(self.fence_leader_epoch, update.leader_epoch),
             self.fence_state_epoch,
+            loose,
         )
 
 
 def first_state(snapshot: Snapshot) -> ShareState:
     """Return the state of a share partition that had none."""
-    return ShareState(snapshot, 0, snapshot.leader_epoch, snapshot.state_epoch)
+    return ShareState(snapshot, 0, snapshot.leader_epoch, snapshot.state_epoch, loose_of(snapshot.batches))
 
 
 def state_of_update(update: StateUpdate) -> ShareState:
@@ -99,7 +104,7 @@ def state_of_update(update: StateUpdate) -> ShareState:
         0,
         0,
     )
-    return ShareState(snapshot, 1, update.leader_epoch, NO_EPOCH)
+    return ShareState(snapshot, 1, update.leader_epoch, NO_EPOCH, loose_of(snapshot.batches))
 
 
 def initial_snapshot(known: ShareState | None, state_epoch: int, start_offset: int, now_ms: int) -> Snapshot:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.share.batches import KeptBatch, merged
+from coordinator.share import batches as batches_module
+from coordinator.share.batches import KeptBatch, loose_of, merged, spliced
 from protocol.share_states import NO_START_OFFSET
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
@@ -63,6 +66,14 @@ BATCHES = st.lists(
     max_size=12,
 )  # fmt: skip
 
+MANY_BATCHES = st.lists(
+    st.builds(
+        lambda first, length, count: batch(first, first + length, count),
+        st.integers(0, 45), st.integers(0, 2), st.integers(1, 3),
+    ),
+    min_size=10, max_size=40,
+)  # fmt: skip
+
 
 @given(BATCHES, BATCHES, st.integers(-1, 20))
 def test_the_highest_kind_of_each_offset_is_kept(
@@ -76,3 +87,24 @@ def test_the_highest_kind_of_each_offset_is_kept(
     offsets = [(offset, each[2:]) for each in found for offset in range(each.first_offset, each.last_offset + 1)]
     assert offsets == sorted(expected.items())
     assert merged(found, ()) == merged(merged(found, ()), ())
+
+
+@given(st.lists(BATCHES, max_size=8), st.lists(st.integers(-1, 40), min_size=8, max_size=8), st.data())
+def test_a_change_is_spliced_in_as_if_all_were_merged(
+    changes: list[list[KeptBatch]], starts: list[int], data: st.DataObject
+) -> None:
+    so_far = merged((), data.draw(MANY_BATCHES))
+    loose = loose_of(so_far)
+    with mock.patch.object(batches_module, "FEW_BATCHES", 0):
+        for each, start_offset in zip(changes, starts, strict=False):
+            found, loose = spliced(so_far, loose, each, start_offset)
+            so_far = merged(so_far, each, start_offset)
+            assert found == so_far
+            assert loose == loose_of(so_far)
+
+
+def test_batches_out_of_order_are_merged_as_a_whole() -> None:
+    """As only another broker can have stored them."""
+    stored = tuple(batch(offset, offset + 2) for offset in range(40, 0, -2))
+    assert loose_of(stored) is None
+    assert spliced(stored, None, [batch(100, 100)]) == ((batch(2, 42), batch(100, 100)), ())
