@@ -351,7 +351,8 @@ class Lane:
                 parts.contents.drop(work.source.key, place)
             work.committed()
             self._keep_contents(work)
-            work.counts.add_to(parts.figures)
+            parts.figures.add(work.counts)
+            parts.figures.add_late(work.lateness_ms)
             if work.reasons:
                 self._tell_of_dead_letters(work)
             if self.trouble is not None and work.counts.delivered:

@@ -11,12 +11,13 @@ A record that cancels or replaces another is looked at before anything is delive
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from client.letters.headers import SourcePlace, dead_letter_headers, delivered_headers, read
 from protocol.key_hashes import PARTITIONERS
 from protocol.records.record import Record
+from relay.figures import RelayCounts
 from relay.relaying.decisions import (
     EXPIRED,
     Cancellation,
@@ -34,7 +35,6 @@ from relay.waiting.index_records import EntryOutcome, done_record, position_reco
 if TYPE_CHECKING:
     from client.committing import OffsetAndMetadata
     from client.letters.headers import Letter
-    from relay.figures import RelayFigures
     from relay.relaying.contents import Contents
     from relay.relaying.source import SourcePartition
 
@@ -90,29 +90,6 @@ class _Ready(NamedTuple):
     attempt: int | None
 
 
-@dataclass(slots=True)
-class Counts:
-    """What a transaction did, for figures. `lateness_ms` are of the delivered ones."""
-
-    taken_in: int = 0
-    delivered: int = 0
-    dead_letters: int = 0
-    expired: int = 0
-    cancelled: int = 0
-    replaced: int = 0
-    too_late: int = 0
-    gone: int = 0
-    copied: int = 0
-    lateness_ms: list[int] = field(default_factory=list)
-
-    def add_to(self, figures: RelayFigures) -> None:
-        """Add these to the figures of the process."""
-        for each in fields(self):
-            if each.name != "lateness_ms":
-                setattr(figures, each.name, getattr(figures, each.name) + getattr(self, each.name))
-        figures.late(self.lateness_ms)
-
-
 class SourceWork:
     """The plan for one source. `now_ms` is the time of delivery."""
 
@@ -120,7 +97,9 @@ class SourceWork:
         self.source = source
         self.now_ms = now_ms
         self.sends: list[Outgoing] = []
-        self.counts = Counts()
+        self.counts = RelayCounts()
+        self.lateness_ms: list[int] = []
+        """Of the delivered ones."""
         self.position: OffsetAndMetadata = source.position
         self.reasons: list[str] = []
         """Why records become dead letters."""
@@ -337,7 +316,7 @@ class SourceWork:
         if entry is not None or ready.id_hash:
             self._ended[place] = EntryOutcome.DELIVERED, ready.id_hash
         self.counts.delivered += 1
-        self.counts.lateness_ms.append(self.now_ms - max(ready.due_ms, record.timestamp))
+        self.lateness_ms.append(self.now_ms - max(ready.due_ms, record.timestamp))
 
     def _attempt(self, letter: Letter) -> int | None:
         """Return the number of failed attempts of a retry that has waited in its source."""

@@ -15,7 +15,7 @@ from runtime.monitoring.exposition import page_text
 
 def test_the_page() -> None:
     figures = RelayFigures(delivered=3, aborts=1)
-    figures.late([0, 7, 80])
+    figures.add_late([0, 7, 80])
     page = page_text(samples(figures, RelayState(True, 2, 1, 4, 5_000_000, 1, 1.5), LoopTimes()))
     values = {
         (each.name.removeprefix("barnabas_relay_"), each.labels.get("le", "")): each.value
