@@ -42,6 +42,10 @@ NEWER_MAIN_CLASSES = {
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
+    "verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 """Those of the tools of 4.3.0."""
 
