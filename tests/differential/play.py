@@ -51,7 +51,9 @@ SECURED = "secured"
 """One with an authorizer, on whose SASL listener the run itself is a super user (`tests.differential.secured`)."""
 NEWER = "newer"
 """One with the newest level of every feature, compared with Apache Kafka 4.3.0."""
-NEWER_STAGES = (NEWER,)
+NEWER_SECURED = "newer secured"
+"""The same with an authorizer, as on the stage `SECURED`."""
+NEWER_STAGES = (NEWER, NEWER_SECURED)
 STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL, SECURED, *NEWER_STAGES)
 LOST = "lost"
 

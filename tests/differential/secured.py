@@ -15,7 +15,7 @@ from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from protocol.schema import Request
 from security.access import CLUSTER_NAME, Operation, ResourceType
-from tests.differential.play import SECURED, SUPER_USER, Run, case, password_of
+from tests.differential.play import NEWER_SECURED, SECURED, SUPER_USER, Run, case, newer_case, password_of
 from tests.differential.wire import Wire
 
 USER = "alice"
@@ -29,7 +29,7 @@ WITHOUT_ACLS = "without ACLs"
 UNAUTHENTICATED = "unauthenticated"
 BY_THE_SUPER_USER = "by the super user"
 
-_LOGIN = (
+SUPER_LOGIN = (
     f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{SUPER_USER}" '
     f'password="{password_of(SUPER_USER)}" user_{SUPER_USER}="{password_of(SUPER_USER)}" user_{USER}="{password_of(USER)}";'
 )
@@ -42,7 +42,7 @@ def access_settings(port: int, sasl_port: int) -> dict[str, str]:
         "security.inter.broker.protocol": "SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": _LOGIN,
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": SUPER_LOGIN,
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": f"User:{SUPER_USER}",
         "delegation.token.secret.key": "secret",
@@ -170,6 +170,7 @@ def check(
     prepare_each: Callable[[Run], Any] | None = None,
     pick: Callable[[Run], Callable[[Any], None]] | None = None,
     may_be_silent: bool = False,
+    stage: str = SECURED,
 ) -> None:
     """Declares a case. The super user prepares once, or before each situation; the request gets what was prepared."""
 
@@ -198,7 +199,10 @@ def check(
         run.answers = _joined(run.answers)
 
     play.__name__ = about.replace(" ", "_")
-    case(api, "edge", versions, stage=SECURED)(play)
+    if stage == NEWER_SECURED:
+        newer_case(api, versions, stage=stage)(play)
+    else:
+        case(api, "edge", versions, stage=stage)(play)
 
 
 def _joined(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:

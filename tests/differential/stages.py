@@ -13,8 +13,9 @@ from tests.differential.play import (
     ACL_SETTINGS,
     ACLS,
     CONTROLLED,
-    NEWER,
+    NEWER_SECURED,
     NEWER_SETTINGS,
+    NEWER_STAGES,
     OFFLINE,
     PATIENCE_S,
     SASL,
@@ -31,7 +32,7 @@ from tests.differential.play import (
     warm_up,
 )
 from tests.differential.seat import ControlledBroker, Seat
-from tests.differential.secured import access_settings
+from tests.differential.secured import SUPER_LOGIN, access_settings
 from tests.oracle.barnabas import Barnabas
 from tests.oracle.kafka import ApacheKafka
 from tests.oracle.kraft import KraftKafka
@@ -99,22 +100,26 @@ class Stages:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS, "transaction.partition.verification.enable": "true"}
         if stage == ACLS:
             settings = {**SETTINGS, **ACL_SETTINGS}
-        if stage == NEWER:
+        if stage in NEWER_STAGES:
             settings = {**NEWER_SETTINGS, "barnabas.initial.features": "newest"}
         port = sasl_port = None
-        if stage in (SASL, SECURED):
+        if stage in (SASL, SECURED, NEWER_SECURED):
             port, sasl_port = lasting_port(), lasting_port()
         if stage == SASL:
             settings = {**SETTINGS, **sasl_settings(port, sasl_port)}
         if stage == SECURED:
             settings = {**SETTINGS, **TRANSACTION_SETTINGS, **access_settings(port, sasl_port)}
+        if stage == NEWER_SECURED:
+            settings |= access_settings(port, sasl_port)
         directories = (Path(), Path())
         if stage == OFFLINE:
             folder = Path(self._end.enter_context(tempfile.TemporaryDirectory(prefix="offline-")))
             directories = (folder / "a", folder / "b")
             settings = {**SETTINGS, "log.dirs": ",".join(map(str, directories))}
-        if stage == NEWER and self._kind == "kafka":
-            broker = self._end.enter_context(KraftKafka(NEWER_SETTINGS, receives_telemetry=True))
+        if stage in NEWER_STAGES and self._kind == "kafka":
+            login = SUPER_LOGIN if stage == NEWER_SECURED else None
+            kraft = KraftKafka(NEWER_SETTINGS, port=port, sasl_port=sasl_port, login=login, receives_telemetry=True)
+            broker = self._end.enter_context(kraft)
             self._end.callback(broker.kill)
         elif self._kind == "kafka":
             broker = self._end.enter_context(ApacheKafka(settings=settings, port=port))
@@ -125,7 +130,7 @@ class Stages:
             self._end.callback(broker.kill)
             lose_directory(HOST, broker.port, directories)
         else:
-            warm_up(HOST, broker.port, sasl_port if stage == SECURED else None)
+            warm_up(HOST, broker.port, sasl_port if stage in (SECURED, NEWER_SECURED) else None)
         if stage == SASL:
             return Stage(sasl_port or broker.port)
         return Stage(broker.port, sasl_port=sasl_port)

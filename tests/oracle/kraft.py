@@ -34,15 +34,21 @@ class KraftKafka(Broker):
         features: Mapping[str, int] | None = None,
         broker_id: int = 0,
         port: int | None = None,
+        sasl_port: int | None = None,
+        login: str | None = None,
         folder: Path | None = None,
         receives_telemetry: bool = False,
     ) -> None:
-        """`receives_telemetry`: clients may push their metrics, which Apache Kafka allows when a plugin is there."""
+        """With `login`, settings of PLAIN whose user is the broker's own and a super user, it has an authorizer, and a listener
+        for users at `sasl_port` beside the one for everybody. `receives_telemetry`: clients may push their metrics, which Apache
+        Kafka allows when a plugin is there."""
         super().__init__(broker_id=broker_id, port=port, settings=settings, folder=folder)
         self.plugin = TELEMETRY_RECEIVER if receives_telemetry else None
         self.options = options
         self.features = dict(features or {})
         self.controller_port = 0
+        self.sasl_port = sasl_port
+        self.login = login
 
     def properties(self) -> dict[str, str]:
         """Chooses both ports."""
@@ -50,6 +56,7 @@ class KraftKafka(Broker):
         del of_all["broker.id"]
         self.controller_port = self.controller_port or lasting_port()
         client, controller = self.bootstrap_servers, f"127.0.0.1:{self.controller_port}"
+        secured = {} if self.login is None else self._secured(client, controller, self.login)
         return {
             **of_all,
             "process.roles": "broker,controller",
@@ -65,6 +72,21 @@ class KraftKafka(Broker):
             "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "3",
             **({"metric.reporters": self.plugin.stem} if self.plugin is not None else {}),
+            **secured,
+        }
+
+    def _secured(self, client: str, controller: str, login: str) -> dict[str, str]:
+        return {
+            "listeners": f"PLAINTEXT://{client},SASL_PLAINTEXT://127.0.0.1:{self.sasl_port},CONTROLLER://{controller}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "security.inter.broker.protocol": "SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": login,
+            "listener.name.controller.plain.sasl.jaas.config": login,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:admin",
         }
 
     def prepare(self) -> list[str]:
