@@ -13,6 +13,7 @@ from typing import Any
 
 from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.schema import Request
 from security.access import CLUSTER_NAME, Operation, ResourceType
 from tests.differential.play import NEWER_SECURED, SECURED, SUPER_USER, Run, case, newer_case, password_of
@@ -119,6 +120,7 @@ class Scene:
             )
         )
         assert all(row.error_code == 0 for row in answer.results), answer
+        self._wait_for_acls(len(grants))
 
     def revoke(self, user: str = USER) -> None:
         """Take all ACLs from a user."""
@@ -133,6 +135,25 @@ class Scene:
         )
         answer = self.run.do(DeleteAclsRequest(filters=[everything]))
         assert all(row.error_code == 0 for row in answer.filter_results), answer
+        self._wait_for_acls(0, user)
+
+    def _wait_for_acls(self, count: int, user: str = USER) -> None:
+        """In KRaft mode a broker hears of ACLs after the client that made them."""
+        asked = DescribeAclsRequest(
+            resource_type_filter=ANY,
+            resource_name_filter=None,
+            pattern_type_filter=ANY,
+            principal_filter=f"User:{user}",
+            host_filter=None,
+            operation=ANY,
+            permission_type=ANY,
+        )
+
+        def are_there() -> bool:
+            return sum(len(each.acls) for each in self.run.do(asked).resources) == count
+
+        if self.run.case.stage == NEWER_SECURED:
+            self.run.until(f"{user} has {count} ACLs", are_there)
 
     def close(self) -> None:
         for wire in self._wires.values():
