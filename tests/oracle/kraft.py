@@ -40,8 +40,8 @@ class KraftKafka(Broker):
         receives_telemetry: bool = False,
     ) -> None:
         """With `login`, settings of PLAIN whose user is the broker's own and a super user, it has an authorizer, and a listener
-        for users at `sasl_port` beside the one for everybody. `receives_telemetry`: clients may push their metrics, which Apache
-        Kafka allows when a plugin is there."""
+        for users at `sasl_port` beside the one for everybody. `receives_telemetry`: clients may push their metrics, which
+        Apache Kafka allows when a plugin is there."""
         super().__init__(broker_id=broker_id, port=port, settings=settings, folder=folder)
         self.plugin = TELEMETRY_RECEIVER if receives_telemetry else None
         self.options = options

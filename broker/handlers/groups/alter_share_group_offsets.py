@@ -43,7 +43,7 @@ async def alter_share_group_offsets(
     services = context.services
     check_shares_are_served(context)
     if not may_read(request.group_id):
-        raise may_read.denial(request.group_id)
+        raise may_read.denial(request.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED.message)
     refused: list[TopicResult] = []
     known: list[AlteredTopic] = []
     image = services.metadata.image

@@ -39,7 +39,7 @@ async def delete_share_group_offsets(
     services = context.services
     check_shares_are_served(context)
     if not may_delete(request.group_id):
-        raise may_delete.denial(request.group_id)
+        raise may_delete.denial(request.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED.message)
     refused: list[TopicResult] = []
     known: list[DeletedTopic] = []
     async with services.serial_queue.begin(len(request.topics)) as slices:

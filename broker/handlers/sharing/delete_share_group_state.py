@@ -5,7 +5,7 @@ Source: KIP-932; Kafka KafkaApis.handleDeleteShareGroupStateRequest.
 
 from __future__ import annotations
 
-from broker.handlers.sharing.state_rows import state_results
+from broker.handlers.sharing.state_rows import STATE_ACCESS, state_results
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import ErrorForm
@@ -19,10 +19,13 @@ from protocol.messages.delete_share_group_state import (
     PartitionResult,
     TopicResult,
 )
-from security.access import Operation, on_cluster
 
 
-@handles(DeleteShareGroupStateRequest, on_cluster(Operation.CLUSTER_ACTION), errors=ErrorForm({"results": "topics"}))
+@handles(
+    DeleteShareGroupStateRequest,
+    STATE_ACCESS,
+    errors=ErrorForm({"results": "topics"}),
+)
 async def delete_share_group_state(
     request: DeleteShareGroupStateRequest, context: RequestContext
 ) -> DeleteShareGroupStateResponse:

@@ -5,7 +5,7 @@ Source: KIP-932; Kafka KafkaApis.handleInitializeShareGroupStateRequest.
 
 from __future__ import annotations
 
-from broker.handlers.sharing.state_rows import state_results
+from broker.handlers.sharing.state_rows import STATE_ACCESS, state_results
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import ErrorForm
@@ -19,11 +19,12 @@ from protocol.messages.initialize_share_group_state import (
     PartitionResult,
     TopicResult,
 )
-from security.access import Operation, on_cluster
 
 
 @handles(
-    InitializeShareGroupStateRequest, on_cluster(Operation.CLUSTER_ACTION), errors=ErrorForm({"results": "topics"})
+    InitializeShareGroupStateRequest,
+    STATE_ACCESS,
+    errors=ErrorForm({"results": "topics"}),
 )
 async def initialize_share_group_state(
     request: InitializeShareGroupStateRequest, context: RequestContext

@@ -6,7 +6,7 @@ Source: KIP-932; Kafka KafkaApis.handleReadShareGroupStateRequest.
 
 from __future__ import annotations
 
-from broker.handlers.sharing.state_rows import state_results
+from broker.handlers.sharing.state_rows import STATE_ACCESS, state_results
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import ErrorForm
@@ -21,10 +21,13 @@ from protocol.messages.read_share_group_state import (
     StateBatch,
     TopicResult,
 )
-from security.access import Operation, on_cluster
 
 
-@handles(ReadShareGroupStateRequest, on_cluster(Operation.CLUSTER_ACTION), errors=ErrorForm({"results": "topics"}))
+@handles(
+    ReadShareGroupStateRequest,
+    STATE_ACCESS,
+    errors=ErrorForm({"results": "topics"}),
+)
 async def read_share_group_state(
     request: ReadShareGroupStateRequest, context: RequestContext
 ) -> ReadShareGroupStateResponse:

@@ -7,7 +7,7 @@ Source: KIP-932; Kafka KafkaApis.handleReadShareGroupStateSummaryRequest.
 
 from __future__ import annotations
 
-from broker.handlers.sharing.state_rows import state_results
+from broker.handlers.sharing.state_rows import STATE_ACCESS, state_results
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import ErrorForm
@@ -23,11 +23,12 @@ from protocol.messages.read_share_group_state_summary import (
     TopicResult,
 )
 from protocol.share_states import NO_START_OFFSET
-from security.access import Operation, on_cluster
 
 
 @handles(
-    ReadShareGroupStateSummaryRequest, on_cluster(Operation.CLUSTER_ACTION), errors=ErrorForm({"results": "topics"})
+    ReadShareGroupStateSummaryRequest,
+    STATE_ACCESS,
+    errors=ErrorForm({"results": "topics"}),
 )
 async def read_share_group_state_summary(
     request: ReadShareGroupStateSummaryRequest, context: RequestContext

@@ -16,6 +16,11 @@ from broker.network.request_context import RequestContext
 from coordinator.share.outcomes import ShareOutcome
 from coordinator.share.state import ShareKey
 from coordinator.share_coordinator import Done
+from protocol.errors import ErrorCode
+from security.access import Operation, on_cluster
+
+STATE_ACCESS = on_cluster(Operation.CLUSTER_ACTION, denial=ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message)
+"""Who may ask the share coordinator: brokers."""
 
 
 class StateRequest(Protocol):

@@ -6,7 +6,7 @@ Source: KIP-932; Kafka KafkaApis.handleWriteShareGroupStateRequest.
 
 from __future__ import annotations
 
-from broker.handlers.sharing.state_rows import state_results
+from broker.handlers.sharing.state_rows import STATE_ACCESS, state_results
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import ErrorForm
@@ -22,10 +22,13 @@ from protocol.messages.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
 )
-from security.access import Operation, on_cluster
 
 
-@handles(WriteShareGroupStateRequest, on_cluster(Operation.CLUSTER_ACTION), errors=ErrorForm({"results": "topics"}))
+@handles(
+    WriteShareGroupStateRequest,
+    STATE_ACCESS,
+    errors=ErrorForm({"results": "topics"}),
+)
 async def write_share_group_state(
     request: WriteShareGroupStateRequest, context: RequestContext
 ) -> WriteShareGroupStateResponse:
