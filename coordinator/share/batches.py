@@ -33,6 +33,12 @@ class KeptBatch(NamedTuple):
     """As it came: a broker may store a state that this one does not know."""
 
 
+def kept_of(rows: Iterable[tuple[int, int, int, int]]) -> tuple[KeptBatch, ...]:
+    """Return the batches of rows from a request or a record, in the order of the fields. One that ends before it begins has no
+    offsets: Apache Kafka takes it, and drops it with the next merge."""
+    return tuple([KeptBatch(*row) for row in rows if row[0] <= row[1]])
+
+
 Loose: TypeAlias = tuple[int, ...] | None
 """The first offsets of batches that are of one kind with the neighbour before them. None: the batches overlap, or are not in
 order, as no merge leaves them."""

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coordinator.runtime.contract import CoordinatorRecord
-from coordinator.share.batches import KeptBatch
+from coordinator.share.batches import KeptBatch, kept_of
 from coordinator.share.state import ShareKey, Snapshot, StateUpdate
-from protocol.primitives import DecodeError
 from protocol.stored.share_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,
@@ -137,11 +136,4 @@ def _stored(batches: Iterable[KeptBatch]) -> list[StoredStateBatch]:
 
 
 def _kept(batches: Iterable[StoredStateBatch]) -> tuple[KeptBatch, ...]:
-    """Raises: DecodeError for a batch that ends before it begins."""
-    kept = tuple(
-        KeptBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state) for each in batches
-    )
-    for batch in kept:
-        if batch.last_offset < batch.first_offset:
-            raise DecodeError(f"a batch from {batch.first_offset} to {batch.last_offset}")
-    return kept
+    return kept_of((each.first_offset, each.last_offset, each.delivery_count, each.delivery_state) for each in batches)

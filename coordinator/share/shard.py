@@ -214,8 +214,6 @@ class ShareShard:
         ):
             if NO_EPOCH != requested < recorded:
                 return self._fenced(key, ShareOperation.WRITE, error, recorded, requested)
-        if any(batch.last_offset < batch.first_offset for batch in change.batches):
-            return refused(ErrorCode.INVALID_REQUEST)
         return None
 
     def _fenced(

@@ -10,7 +10,7 @@ from broker.handlers.sharing.state_rows import STATE_ACCESS, state_results
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext
 from broker.network.responses.error_responses import ErrorForm
-from coordinator.share.batches import KeptBatch
+from coordinator.share.batches import kept_of
 from coordinator.share.outcomes import ShareOutcome
 from coordinator.share.shard import StateWrite
 from coordinator.share.state import ShareKey
@@ -35,11 +35,9 @@ async def write_share_group_state(
     coordinator = context.services.share_coordinator
 
     def begin(key: ShareKey, row: PartitionData, done: Done) -> None:
-        batches = tuple(
-            [
-                KeptBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
-                for each in row.state_batches
-            ]
+        batches = kept_of(
+            (each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
+            for each in row.state_batches
         )
         change = StateWrite(row.state_epoch, row.leader_epoch, row.start_offset, row.delivery_complete_count, batches)
         coordinator.write(key, change, done)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.share import batches as batches_module
-from coordinator.share.batches import KeptBatch, loose_of, merged, spliced
+from coordinator.share.batches import KeptBatch, kept_of, loose_of, merged, spliced
 from protocol.share_states import NO_START_OFFSET
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
@@ -108,3 +108,7 @@ def test_batches_out_of_order_are_merged_as_a_whole() -> None:
     stored = tuple(batch(offset, offset + 2) for offset in range(40, 0, -2))
     assert loose_of(stored) is None
     assert spliced(stored, None, [batch(100, 100)]) == ((batch(2, 42), batch(100, 100)), ())
+
+
+def test_a_batch_without_offsets_is_none() -> None:
+    assert kept_of([(1, 1, 2, 4), (5, 4, 1, 2), (-3, 0, 1, 9)]) == (batch(1, 1, 2, 4), batch(-3, 0, 1, 9))

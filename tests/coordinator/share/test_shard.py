@@ -70,7 +70,6 @@ def test_what_is_written_is_read() -> None:
     [
         (lambda driver: driver.read(OTHER), "Read operation on uninitialized share partition not allowed."),
         (lambda driver: driver.write(key=OTHER), "Write operation on uninitialized share partition not allowed."),
-        (lambda driver: driver.write(batch(5, 4), state_epoch=2), ErrorCode.INVALID_REQUEST),
         *(
             (ask, "The partition id cannot be a negative number.")
             for ask in (
