@@ -132,7 +132,7 @@ class ShareGroupAdministration:
     def _context(self, group_id: str) -> ShardContext[GroupShard]:
         """Raises: KafkaError."""
         if not group_id:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
         context = self._runtime.shard_of(group_id)
         if isinstance(context, ErrorCode):
             raise KafkaError(context)

@@ -6,7 +6,7 @@ Source: Kafka GroupCoordinatorShard, GroupMetadataManager (KIP-932).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from coordinator.group.assigned.appends import TIMER_RETRY_MS, Appends
 from coordinator.group.assigned.entries import EntryKey, EntryKind
@@ -121,7 +121,7 @@ class ShareOperations:
             self._membership.initialized(group, outcome.outcomes, journal)
         self._appends.append(outcome.group_id, journal, waiter, ErrorCode.NONE, _not_stored)
 
-    def finish_deletion(self, group_id: str, asked: Iterable[bytes], done: Iterable[bytes], waiter: Waiter) -> None:
+    def finish_deletion(self, group_id: str, asked: Iterable[bytes], done: Collection[bytes], waiter: Waiter) -> None:
         """The waiter gets NONE when it is stored that the topics `done` are forgotten."""
         journal = Journal()
         group = self._found(group_id)

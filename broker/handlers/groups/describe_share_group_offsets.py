@@ -32,6 +32,8 @@ from security.access import Operation, ResourceType, on_each
 
 LAG_SINCE = 1
 UNKNOWN = -1
+_REFUSED = ErrorCode.UNKNOWN_SERVER_ERROR
+"""What Apache Kafka makes of a request for nothing: of a group without an id, or a topic without partitions."""
 
 
 @handles(
@@ -58,7 +60,7 @@ async def describe_share_group_offsets(
 async def _described(asked: RequestedGroup, context: RequestContext, may_describe: Rights) -> DescribedGroup:
     """Raises: KafkaError when this broker does not coordinate the group."""
     if not asked.group_id:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # what a persister of Apache Kafka makes of it
+        raise KafkaError(_REFUSED)
     services = context.services
     shares, image = services.groups.shares, services.metadata.image
     topics: list[DescribedTopic] = []
@@ -77,6 +79,8 @@ async def _described(asked: RequestedGroup, context: RequestContext, may_describ
                 topics.append(_hidden(topic))
             elif found is None:
                 topics.append(_topic(topic.topic_name, ZERO_UUID, [_partition(each) for each in topic.partitions]))
+            elif not topic.partitions:
+                raise KafkaError(_REFUSED)
             else:
                 names[found.topic_id] = topic.topic_name
                 places += [(found.topic_id, partition) for partition in topic.partitions]
@@ -107,6 +111,8 @@ def _has_lag(summary: ShareSummary) -> bool:
 
 
 def _row(partition: int, summary: ShareSummary | ErrorCode, end: int | None) -> DescribedPartition:
+    if summary is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return _partition(partition)  # it has no state
     if isinstance(summary, ErrorCode):
         return _partition(partition, error=summary)
     lag = UNKNOWN

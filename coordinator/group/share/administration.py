@@ -11,7 +11,7 @@ completeDeleteShareGroupOffsets, shareGroupBuildPartitionDeleteRequest (KIP-932)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from coordinator.group.assigned.entries import EntryKey, EntryKind
@@ -101,9 +101,8 @@ class ShareAdministration:
                 plan.topics[image.topic_id] = name
             else:
                 plan.refused.append(deletion_refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE))
-        if rows:
-            self._note(group, partitions.deleting(known, plan.topics, plan.topics), journal)
-            self._forget(group, plan.topics, journal)
+        self._note(group, partitions.deleting(known, plan.topics, plan.topics), journal)
+        self._forget(group, plan.topics, journal)
         return PlannedDeletion(tuple(rows), plan.topics, plan.refused)
 
     def plan_removal(self, group: ShareGroup, journal: Journal) -> PlannedDeletion:
@@ -123,14 +122,16 @@ class ShareAdministration:
         return PlannedDeletion(rows, topics)
 
     def finish_deletion(
-        self, group: ShareGroup, asked: Iterable[bytes], done: Iterable[bytes], journal: Journal
+        self, group: ShareGroup, asked: Iterable[bytes], done: Collection[bytes], journal: Journal
     ) -> None:
         """The share coordinator has answered about the topics `asked`, and has forgotten those of `done`."""
         group.forgetting -= frozenset(asked)
-        self._note(group, partitions.deleted(group.partitions, done), journal)
+        if done:
+            self._note(group, partitions.deleted(group.partitions, done), journal)
 
     def _note(self, group: ShareGroup, after: SharePartitions, journal: Journal) -> None:
-        if after != group.partitions:
+        """Also when nothing has changed, as Apache Kafka does; but not in a group that never asked for a state."""
+        if group.has_partitions or after.names:
             journal.put(group, EntryKey(EntryKind.SHARE_PARTITIONS, group.group_id), after)
 
     def _forget(self, group: ShareGroup, topic_ids: Iterable[bytes], journal: Journal) -> None:

@@ -75,6 +75,11 @@ class ShareGroup(AssignedGroup[ShareSubscription, ShareAssignment]):
         return self._partitions or NO_PARTITIONS
 
     @property
+    def has_partitions(self) -> bool:
+        """Whether the group has ever asked for the state of a partition."""
+        return self._partitions is not None
+
+    @property
     def state(self) -> ShareGroupState:
         if self.is_dead:
             return ShareGroupState.DEAD
