@@ -127,10 +127,10 @@ class Groups:
 
     # --- share -----------------------------------------------------------------------------------------------------
 
-    def make_share(self, group_id: str) -> ShareGroup:
-        """A new share group in place of what the id has; its offsets stay."""
+    def make_share(self, group_id: str, *, is_new: bool = False) -> ShareGroup:
+        """A share group in place of what the id has, whose offsets stay. `is_new`: not loaded."""
         known = self._groups.get(group_id)
-        group = ShareGroup(group_id) if known is None else ShareGroup(group_id, known.offsets)
+        group = ShareGroup(group_id, None if known is None else known.offsets, is_new=is_new)
         self._groups[group_id] = group
         return group
 
@@ -154,7 +154,7 @@ class Groups:
             return self.share(group_id)
         if self.is_full:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
-        group = self.make_share(group_id)
+        group = self.make_share(group_id, is_new=True)
         journal.then_undo(lambda: self.forget(group))
         return group
 

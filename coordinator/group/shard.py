@@ -196,7 +196,7 @@ class GroupShard:
 
     def on_share_states_initialized(self, outcome: InitializedShareStates, now_ms: int) -> list[Effect]:
         """The outcome of `InitializeShareStates`."""
-        self._shares.states_initialized(outcome)
+        self._shares.states_initialized(outcome, now_ms)
         return self._outbox.drain()
 
     def plan_share_offsets(self, request: AlterShareGroupOffsetsRequest, waiter: Waiter, now_ms: int) -> list[Effect]:
@@ -206,7 +206,7 @@ class GroupShard:
 
     def finish_share_offsets(self, outcome: InitializedShareStates, waiter: Waiter, now_ms: int) -> list[Effect]:
         """The share coordinator has answered what `plan_share_offsets` said. The waiter gets NONE or a KafkaError."""
-        self._shares.finish_offsets(outcome, waiter)
+        self._shares.finish_offsets(outcome, waiter, now_ms)
         return self._outbox.drain()
 
     def plan_share_deletion(

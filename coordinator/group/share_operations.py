@@ -113,12 +113,12 @@ class ShareOperations:
             return
         self._appends.append(group_id, journal, waiter, plan, _not_stored)
 
-    def finish_offsets(self, outcome: InitializedShareStates, waiter: Waiter) -> None:
+    def finish_offsets(self, outcome: InitializedShareStates, waiter: Waiter, now_ms: int) -> None:
         """The waiter gets NONE when it is stored what became of the offsets."""
         journal = Journal()
         group = self._found(outcome.group_id)
         if group is not None:
-            self._membership.initialized(group, outcome.outcomes, journal)
+            self._membership.initialized(group, outcome.outcomes, journal, now_ms)
         self._appends.append(outcome.group_id, journal, waiter, ErrorCode.NONE, _not_stored)
 
     def finish_deletion(self, group_id: str, asked: Iterable[bytes], done: Collection[bytes], waiter: Waiter) -> None:
@@ -142,11 +142,11 @@ class ShareOperations:
             self._targets.computed(group, computed, journal, now_ms)
             self._append(group, journal)
 
-    def states_initialized(self, outcome: InitializedShareStates) -> None:
+    def states_initialized(self, outcome: InitializedShareStates, now_ms: int) -> None:
         group = self._found(outcome.group_id)
         if group is not None:
             journal = Journal()
-            self._membership.initialized(group, outcome.outcomes, journal)
+            self._membership.initialized(group, outcome.outcomes, journal, now_ms)
             self._append(group, journal)
 
     def topics_changed(self, changes: TopicChanges) -> None:

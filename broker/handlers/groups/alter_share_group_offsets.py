@@ -21,6 +21,7 @@ from protocol.messages.alter_share_group_offsets import (
     TopicResult,
 )
 from protocol.primitives import ZERO_UUID
+from runtime.slices import Slices
 from security.access import Operation, ResourceType, on_each
 
 
@@ -44,17 +45,17 @@ async def alter_share_group_offsets(
     check_shares_are_served(context)
     if not may_read(request.group_id):
         raise may_read.denial(request.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED.message)
-    refused: list[TopicResult] = []
+    image, rows_count = services.metadata.image, sum(len(topic.partitions) for topic in request.topics)
     known: list[AlteredTopic] = []
-    image = services.metadata.image
-    async with services.serial_queue.begin(sum(len(topic.partitions) for topic in request.topics)) as slices:
+    async with services.serial_queue.begin(rows_count) as slices:
         async for topic in slices.over(request.topics):
             if not may_read_topic(topic.topic_name):
-                refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ZERO_UUID))
-            elif topic.topic_name not in image.topics:
-                refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ZERO_UUID))
-            else:
-                known.append(topic)
+                continue
+            rows = {}
+            async for row in slices.over(topic.partitions):
+                if image.partition(topic.topic_name, row.partition_index) is not None:
+                    rows[row.partition_index] = row
+            known.append(AlteredTopic(topic_name=topic.topic_name, partitions=list(rows.values())))
     try:
         response = await services.groups.shares.alter_offsets(
             AlterShareGroupOffsetsRequest(group_id=request.group_id, topics=known)
@@ -63,10 +64,27 @@ async def alter_share_group_offsets(
         return AlterShareGroupOffsetsResponse(
             throttle_time_ms=0, error_code=error.code, error_message=error.message, responses=[]
         )
-    response.responses = refused + response.responses
+    async with services.serial_queue.begin(rows_count) as slices:
+        response.responses = await _all_rows(request, response.responses, slices)
     return response
 
 
-def _refused(topic: AlteredTopic, error: ErrorCode, topic_id: bytes) -> TopicResult:
-    rows = [partition_result(row.partition_index, error) for row in topic.partitions]
-    return TopicResult(topic_name=topic.topic_name, topic_id=topic_id, partitions=rows)
+async def _all_rows(
+    request: AlterShareGroupOffsetsRequest, answered: list[TopicResult], slices: Slices
+) -> list[TopicResult]:
+    """A row for each of the request: topics that are hidden or do not exist first, then those that the coordinator knows."""
+    topics = {topic.topic_name: topic for topic in answered}
+    refused: list[TopicResult] = []
+    known: list[TopicResult] = []
+    async for asked in slices.over(request.topics):
+        topic = topics.get(asked.topic_name)
+        missing = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        rows = {} if topic is None else {row.partition_index: row for row in topic.partitions}
+        results = []
+        async for row in slices.over(asked.partitions):
+            index = row.partition_index
+            results.append(rows.get(index) or partition_result(index, missing))
+        topic_id = ZERO_UUID if topic is None else topic.topic_id
+        found = TopicResult(topic_name=asked.topic_name, topic_id=topic_id, partitions=results)
+        (refused if topic_id == ZERO_UUID else known).append(found)
+    return refused + known

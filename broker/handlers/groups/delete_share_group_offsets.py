@@ -41,20 +41,25 @@ async def delete_share_group_offsets(
     if not may_delete(request.group_id):
         raise may_delete.denial(request.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED.message)
     refused: list[TopicResult] = []
-    known: list[DeletedTopic] = []
+    missing: list[TopicResult] = []
+    known: dict[str, DeletedTopic] = {}
+    topics = services.metadata.image.topics
     async with services.serial_queue.begin(len(request.topics)) as slices:
         async for topic in slices.over(request.topics):
-            if may_read(topic.topic_name):
-                known.append(topic)
+            name = topic.topic_name
+            if not may_read(name):
+                refused.append(deletion_refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            elif name not in topics:
+                missing.append(deletion_refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
-                refused.append(deletion_refused(topic.topic_name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                known[name] = topic
     try:
         response = await services.groups.shares.delete_offsets(
-            DeleteShareGroupOffsetsRequest(group_id=request.group_id, topics=known)
+            DeleteShareGroupOffsetsRequest(group_id=request.group_id, topics=list(known.values()))
         )
     except KafkaError as error:
         return DeleteShareGroupOffsetsResponse(
             throttle_time_ms=0, error_code=error.code, error_message=error.message, responses=[]
         )
-    response.responses = refused + response.responses
+    response.responses = refused + response.responses + missing
     return response

@@ -9,7 +9,8 @@ Source: Kafka KafkaApis.handleDescribeShareGroupOffsetsRequest, GroupCoordinator
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from broker.handlers.groups.assigned_groups import check_shares_are_served
 from broker.network.dispatch import handles
@@ -57,62 +58,90 @@ async def describe_share_group_offsets(
     return DescribeShareGroupOffsetsResponse(throttle_time_ms=0, groups=groups)
 
 
+@dataclass(slots=True)
+class _WantedShares:
+    """The topics of a response in its order, by name and id, each with its partitions; those of `places` may have a state."""
+
+    topics: list[tuple[str, bytes, Sequence[int]]] = field(default_factory=list)
+    hidden: list[DescribedTopic] = field(default_factory=list)
+    places: dict[Place, TopicPartition] = field(default_factory=dict)
+
+
 async def _described(asked: RequestedGroup, context: RequestContext, may_describe: Rights) -> DescribedGroup:
     """Raises: KafkaError when this broker does not coordinate the group."""
     if not asked.group_id:
         raise KafkaError(_REFUSED)
-    services = context.services
-    shares, image = services.groups.shares, services.metadata.image
-    topics: list[DescribedTopic] = []
-    places: list[Place] = []
-    names: dict[bytes, str] = {}
+    shares = context.services.groups.shares
     if asked.topics is None:
-        for topic_id, partition in shares.initialized(asked.group_id):
-            name = image.names_by_id.get(topic_id)
-            if name is not None and may_describe(name):
-                names[topic_id] = name
-                places.append((topic_id, partition))
+        wanted = await _all_initialized(shares.initialized(asked.group_id), context, may_describe)
     else:
-        for topic in asked.topics:
-            found = image.topics.get(topic.topic_name)
-            if not may_describe(topic.topic_name):
-                topics.append(_hidden(topic))
-            elif found is None:
-                topics.append(_topic(topic.topic_name, ZERO_UUID, [_partition(each) for each in topic.partitions]))
-            elif not topic.partitions:
+        wanted = await _named(asked.topics, context, may_describe)
+    summaries = await shares.summaries(asked.group_id, list(wanted.places))
+    ends = await _ends(context, wanted, summaries) if context.api_version >= LAG_SINCE else {}
+    described = []
+    async with context.services.serial_queue.begin(sum(len(each[2]) for each in wanted.topics)) as slices:
+        for name, topic_id, partitions in wanted.topics:
+            rows = [
+                _row(index, summaries.get((topic_id, index)), ends.get((name, index)))
+                async for index in slices.over(partitions)
+            ]
+            described.append(_topic(name, topic_id, rows))
+    return DescribedGroup(group_id=asked.group_id, topics=described + wanted.hidden, error_code=ErrorCode.NONE)
+
+
+async def _all_initialized(places: Sequence[Place], context: RequestContext, may_describe: Rights) -> _WantedShares:
+    names = context.services.metadata.image.names_by_id
+    wanted, partitions = _WantedShares(), dict[bytes, list[int]]()
+    async with context.services.serial_queue.begin(len(places)) as slices:
+        async for topic_id, index in slices.over(places):
+            name = names.get(topic_id)
+            if name is None or not may_describe(name):
+                continue
+            if topic_id not in partitions:
+                wanted.topics.append((name, topic_id, partitions.setdefault(topic_id, [])))
+            partitions[topic_id].append(index)
+            wanted.places[topic_id, index] = (name, index)
+    return wanted
+
+
+async def _named(topics: Sequence[RequestedTopic], context: RequestContext, may_describe: Rights) -> _WantedShares:
+    """Raises: KafkaError for a topic without partitions."""
+    image, wanted = context.services.metadata.image, _WantedShares()
+    async with context.services.serial_queue.begin(sum(len(topic.partitions) for topic in topics)) as slices:
+        async for topic in slices.over(topics):
+            name, found = topic.topic_name, image.topics.get(topic.topic_name)
+            if not may_describe(name):
+                wanted.hidden.append(_hidden(topic))
+                continue
+            if found is not None and not topic.partitions:
                 raise KafkaError(_REFUSED)
-            else:
-                names[found.topic_id] = topic.topic_name
-                places += [(found.topic_id, partition) for partition in topic.partitions]
-    summaries = await shares.summaries(asked.group_id, places)
-    ends = await _ends(context, names, summaries) if context.api_version >= LAG_SINCE else {}
-    rows: dict[bytes, list[DescribedPartition]] = {}
-    for topic_id, partition in places:
-        end = ends.get((names[topic_id], partition))
-        rows.setdefault(topic_id, []).append(_row(partition, summaries[topic_id, partition], end))
-    described = [_topic(names[topic_id], topic_id, of_topic) for topic_id, of_topic in rows.items()]
-    return DescribedGroup(group_id=asked.group_id, topics=described + topics, error_code=ErrorCode.NONE)
+            topic_id = ZERO_UUID if found is None else found.topic_id
+            wanted.topics.append((name, topic_id, topic.partitions))
+            async for index in slices.over(topic.partitions):
+                if found is not None and index in found.partitions:
+                    wanted.places[topic_id, index] = (name, index)
+    return wanted
 
 
 async def _ends(
-    context: RequestContext, names: Mapping[bytes, str], summaries: Mapping[Place, ShareSummary | ErrorCode]
+    context: RequestContext, wanted: _WantedShares, summaries: Mapping[Place, ShareSummary | ErrorCode]
 ) -> Mapping[TopicPartition, int]:
     """The ends of the partitions whose lag can be told."""
-    wanted = [
-        (names[topic_id], partition)
-        for (topic_id, partition), summary in summaries.items()
+    asked = [
+        wanted.places[place]
+        for place, summary in summaries.items()
         if not isinstance(summary, ErrorCode) and _has_lag(summary)
     ]
-    return await context.services.group_lag.ends_of(wanted) if wanted else {}
+    return await context.services.group_lag.ends_of(asked) if asked else {}
 
 
 def _has_lag(summary: ShareSummary) -> bool:
     return summary.start_offset != NO_START_OFFSET and summary.delivery_complete_count != UNKNOWN
 
 
-def _row(partition: int, summary: ShareSummary | ErrorCode, end: int | None) -> DescribedPartition:
-    if summary is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        return _partition(partition)  # it has no state
+def _row(partition: int, summary: ShareSummary | ErrorCode | None, end: int | None) -> DescribedPartition:
+    if summary is None:
+        return _partition(partition)  # it does not exist
     if isinstance(summary, ErrorCode):
         return _partition(partition, error=summary)
     lag = UNKNOWN

@@ -57,16 +57,28 @@ class DurableShareGroup:
 class ShareGroup(AssignedGroup[ShareSubscription, ShareAssignment]):
     kinds: ClassVar[CommonKinds] = SHARE_KINDS
 
-    __slots__ = ("_partitions", "asked_at_ms", "forgetting", "lacks_partitions", "lacks_target")
+    __slots__ = (
+        "_partitions",
+        "asked_at_ms",
+        "failed_at_ms",
+        "forgetting",
+        "is_outcome_unknown",
+        "lacks_partitions",
+        "lacks_target",
+    )
 
-    def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
+    def __init__(self, group_id: str, offsets: GroupOffsets | None = None, *, is_new: bool = False) -> None:
+        """`is_new`: it was not loaded, so that no other coordinator has asked for anything."""
         super().__init__(group_id, offsets)
         self._partitions: SharePartitions | None = None
         # Soft: whether members may read partitions that are not initialized, and whether initialized ones may not be in the
-        # target; it is found out with the next heartbeat. When the share coordinator was asked about the partitions of a topic.
+        # target; it is found out with the next heartbeat. When the share coordinator was asked about the partitions of a topic,
+        # and when it last answered an error. Whether a request to it may still be under way whose outcome will not be known.
         self.lacks_partitions = True
         self.lacks_target = True
         self.asked_at_ms: dict[bytes, int] = {}
+        self.failed_at_ms: int | None = None
+        self.is_outcome_unknown = not is_new
         # Topics whose states the share coordinator is being asked to forget: they are not asked for meanwhile.
         self.forgetting: frozenset[bytes] = frozenset()
 

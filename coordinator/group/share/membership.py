@@ -44,6 +44,9 @@ from protocol.messages.share_group_heartbeat import (
 )
 from protocol.messages.share_group_heartbeat import TopicPartitions as ResponseTopicPartitions
 
+# How long a group waits after the share coordinator has answered an error.
+FAILED_PAUSE_MS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class ShareSessionTimer:
@@ -88,13 +91,23 @@ class ShareMembership:
             check_known(group, member_id)
         before = group.current(member_id)
         check_epoch(before, request.member_epoch)
-        has_changed = self._update_subscription(group, beat, journal)
+        lacks_target = group.target_epoch >= group.epoch and self._lacks_target(group)
+        names_changed = self._update_subscription(group, beat, journal)
+        lacking = self._lacking(group, now_ms)
+        why = None
+        if names_changed:
+            why = f"subscription of {member_id}"
+        elif lacks_target:
+            why = "share states initialized"
+        elif self._asks_again(group, lacking):
+            why = "share states asked for again"
+        has_changed = self._update_epoch(group, why, journal)
         self._targets.update(group, journal, now_ms)
         current = self._reconcile(group, member_id, journal, has_changed=has_changed)
         config = self._configs.share_of(group.group_id)
         timer = ShareSessionTimer(group.group_id, member_id)
         journal.then(ScheduleTimer(timer, now_ms + config.session_timeout_ms))
-        self._initialize_lacking(group, journal, now_ms)
+        self._initialize(group, lacking, journal, now_ms)
         wants_assignment = is_join or request.subscribed_topic_names is not None or current.assigned != before.assigned
         return heartbeat_response(
             member_id,
@@ -104,22 +117,20 @@ class ShareMembership:
         )
 
     def _update_subscription(self, group: ShareGroup, beat: ShareHeartbeat, journal: Journal) -> bool:
-        """Store what the member asks for, and give the group a new epoch when that, the topics or new share states call for
-        one. Returns whether it has a new epoch."""
+        """Store what the member asks for. Returns whether it reads other topics than before."""
         member_id = beat.request.member_id
-        has_target = group.target_epoch >= group.epoch
-        lacks_target = has_target and self._lacks_target(group)
         before = group.subscriptions.get(member_id)
         after = _updated(before or NO_SUBSCRIPTION, beat)
         if before != after:
             journal.put(group, EntryKey(EntryKind.SHARE_SUBSCRIPTION, group.group_id, member_id), after)
-        if (before or NO_SUBSCRIPTION).topic_names != after.topic_names:
-            self._epochs.bump(group, journal, f"subscription of {member_id}")
-            return True
-        if lacks_target:
-            self._epochs.bump(group, journal, "share states initialized")
-            return True
-        return group.needs_refresh and self._epochs.refresh(group, journal)
+        return (before or NO_SUBSCRIPTION).topic_names != after.topic_names
+
+    def _update_epoch(self, group: ShareGroup, why: str | None, journal: Journal) -> bool:
+        """Give the group a new epoch if there is a reason, or its topics have changed. Returns whether it has one."""
+        if why is None:
+            return group.needs_refresh and self._epochs.refresh(group, journal)
+        self._epochs.bump(group, journal, why)
+        return True
 
     def _reconcile(self, group: ShareGroup, member_id: str, journal: Journal, *, has_changed: bool) -> ShareAssignment:
         """The member takes its part of the target."""
@@ -156,22 +167,18 @@ class ShareMembership:
         group.lacks_target = lacks
         return lacks
 
-    def _initialize_lacking(self, group: ShareGroup, journal: Journal, now_ms: int) -> None:
-        """Ask for the share states of the partitions that members read and that have none."""
-        if not group.lacks_partitions and not group.partitions.initializing:
-            return
-        lacking = self._lacking(group, now_ms)
-        group.lacks_partitions = bool(group.forgetting)
-        if not lacking:
-            return
-        names = {topic_id: name for topic_id in lacking if (name := self._topics.name_of(topic_id)) is not None}
-        rows = self.ask_for(group, dict.fromkeys(_places(lacking), NO_START_OFFSET), names, journal, now_ms)
-        journal.when_committed(InitializeShareStates(group.group_id, rows))
-
     def _lacking(self, group: ShareGroup, now_ms: int) -> TopicPartitions:
-        """Those of which the share coordinator was asked too long ago count as lacking, too; and those that another coordinator
-        of the group has asked for, whose outcome is not known."""
+        """The partitions that members read and whose states have to be asked for, if that is due.
+
+        Those count for which the share coordinator was asked too long ago, and for which another coordinator of the group has
+        asked, whose outcome is not known.
+        """
         known = group.partitions
+        failed_ms = group.failed_at_ms
+        if not group.lacks_partitions and not known.initializing:
+            return {}
+        if failed_ms is not None and failed_ms <= now_ms < failed_ms + FAILED_PAUSE_MS:
+            return {}
         retry_ms = self._configs.share.initialize_retry_interval_ms
         lacking = {}
         for topic_id in self._topics.ids_of(frozenset(group.members_by_topic)) - group.forgetting:
@@ -185,6 +192,30 @@ class ShareMembership:
                 lacking[topic_id] = missing
         return lacking
 
+    def _asks_again(self, group: ShareGroup, lacking: TopicPartitions) -> bool:
+        """Whether a request for the same states may be under way. It is of an older epoch then, so that the share coordinator
+        refuses it when it comes late: it would begin anew with what members have read meanwhile."""
+        initializing = group.partitions.initializing
+        return bool(lacking) and (group.is_outcome_unknown or not initializing.keys().isdisjoint(lacking))
+
+    def _initialize(self, group: ShareGroup, lacking: TopicPartitions, journal: Journal, now_ms: int) -> None:
+        """Ask for the states of `lacking`. Topics that were made again are forgotten as they were before."""
+        names = self._topics.names()
+        stale = [
+            topic_id
+            for topic_id, name in group.partitions.names.items()
+            if group.lacks_partitions and name in names and names[name].topic_id != topic_id
+        ]
+        if stale:
+            left = partitions.without(group.partitions, stale)
+            journal.put(group, EntryKey(EntryKind.SHARE_PARTITIONS, group.group_id), left)
+        if lacking:
+            known = {topic_id: name for topic_id in lacking if (name := self._topics.name_of(topic_id)) is not None}
+            rows = self.ask_for(group, dict.fromkeys(_places(lacking), NO_START_OFFSET), known, journal, now_ms)
+            journal.when_committed(InitializeShareStates(group.group_id, rows))
+        if group.failed_at_ms is None or lacking:
+            group.lacks_partitions = bool(group.forgetting)
+
     def ask_for(
         self,
         group: ShareGroup,
@@ -195,9 +226,11 @@ class ShareMembership:
     ) -> tuple[NewState, ...]:
         """Note that the share coordinator is asked for these states. `names` has those of the topics. Returns what to ask."""
         asked = topic_partitions(start_offsets)
-        before = dict(group.asked_at_ms)
+        before, was_unknown = dict(group.asked_at_ms), group.is_outcome_unknown
         group.asked_at_ms.update(dict.fromkeys(asked, now_ms))
+        group.is_outcome_unknown, group.failed_at_ms = False, None
         journal.then_undo(lambda: setattr(group, "asked_at_ms", before))
+        journal.then_undo(lambda: setattr(group, "is_outcome_unknown", was_unknown))
         after = partitions.initializing(group.partitions, asked, names)
         journal.put(group, EntryKey(EntryKind.SHARE_PARTITIONS, group.group_id), after)
         return tuple(
@@ -205,12 +238,15 @@ class ShareMembership:
             for topic_id, partition in sorted(start_offsets)
         )
 
-    def initialized(self, group: ShareGroup, outcomes: Mapping[Place, ErrorCode], journal: Journal) -> None:
+    def initialized(
+        self, group: ShareGroup, outcomes: Mapping[Place, ErrorCode], journal: Journal, now_ms: int
+    ) -> None:
         """The share coordinator has answered."""
         done = topic_partitions(place for place, error in outcomes.items() if error is ErrorCode.NONE)
         failed = topic_partitions(place for place, error in outcomes.items() if error is not ErrorCode.NONE)
         after = partitions.initialized(group.partitions, done) if done else group.partitions
         if failed:
+            group.is_outcome_unknown, group.failed_at_ms = True, now_ms
             after = partitions.forgotten(after, failed)
             error = next(error for error in outcomes.values() if error is not ErrorCode.NONE)
             count = sum(map(len, failed.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from coordinator.group.assigned.settings import GroupConfigs, ShareSettings
 from coordinator.group.share.group import ShareGroupState
 from coordinator.group.share.state_keeping import InitializeShareStates, NewState
+from metadata.image import ClusterImage
 from protocol.errors import ErrorCode
 from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.coordinator.driver import GroupDriver
@@ -22,6 +24,11 @@ from tests.coordinator.group.share.members import (
     settle,
     topic_id,
 )
+
+
+def other_image(name: str, other_id: bytes) -> ClusterImage:
+    topic = replace(image(**{name: 1}).topics[name], topic_id=other_id)
+    return ClusterImage(topics={name: topic}, names_by_id={other_id: name})
 
 
 def test_a_member_gets_its_partitions_when_their_states_are_initialized() -> None:
@@ -84,21 +91,23 @@ def test_topics_grow_go_and_are_made_again() -> None:
     assert driver.loaded_again().durable_state() == driver.shard.durable_state()
 
 
-@pytest.mark.parametrize("is_answered", [True, False])
-def test_states_are_asked_for_again(is_answered: bool) -> None:
+@pytest.mark.parametrize(("is_answered", "pause_ms"), [(True, 1_000), (False, 30_000)])
+def test_states_are_asked_for_again_in_a_newer_epoch(is_answered: bool, pause_ms: int) -> None:
+    """A request that comes late is of an older epoch than the states that members use by then."""
     driver = driver_of(t=1)
     member = ShareMember(driver, "a", ["t"])
     member.join()
     if is_answered:
         answer_commands(driver, ErrorCode.NOT_COORDINATOR)
         assert group_of(driver).partitions.initializing == {}
-    else:
-        driver.commands.clear()
-        member.beat()
-        assert driver.commands == []
-        driver.advance(30_000)
+    driver.commands.clear()
     member.beat()
-    assert answer_commands(driver) == {(topic_id("t"), 0)}
+    assert driver.commands == []
+    driver.advance(pause_ms)
+    assert member.beat().member_epoch == 3
+    [command] = driver.commands
+    assert isinstance(command, InitializeShareStates)
+    assert command.rows == (NewState(topic_id("t"), 0, 3, -1),)
 
 
 def test_another_coordinator_asks_for_states_whose_outcome_it_does_not_know() -> None:
@@ -107,7 +116,8 @@ def test_another_coordinator_asks_for_states_whose_outcome_it_does_not_know() ->
     member.join()
     driver.commands.clear()
     driver.reload()
-    member.beat()
+    driver.advance(1_000)
+    assert member.beat().member_epoch == 3
     assert answer_commands(driver) == {(topic_id("t"), 0)}
     settle(driver, [member])
     assert member.partitions("t") == {0}
@@ -115,6 +125,19 @@ def test_another_coordinator_asks_for_states_whose_outcome_it_does_not_know() ->
     assert (member.beat().error_code, driver.commands) == (0, [])
     driver.advance(45_000)
     assert member.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID  # its session began anew with the load, and ended
+
+
+def test_a_topic_that_was_made_again_while_nobody_coordinated_the_group_is_another_one() -> None:
+    driver = driver_of(t=1)
+    member = ShareMember(driver, "a", ["t"])
+    member.join()
+    settle(driver, [member])
+    driver.unload()
+    driver.topics.update(other_image("t", b"other".ljust(16)), driver.now_ms)
+    driver.load()
+    settle(driver, [member])
+    assert list(group_of(driver).partitions.names) == [b"other".ljust(16)]
+    assert member.assigned == {b"other".ljust(16): {0}}
 
 
 def test_nothing_is_asked_for_before_the_record_of_it_is_committed() -> None:

@@ -1,5 +1,6 @@
 """Any history of members, topics, share coordinators, administrators, failures and reloads: a partition is assigned only when
-its state is kept, epochs only grow, a reload yields what is stored, and in the end every partition that is read has a member.
+its state is kept, epochs only grow, no state is asked for twice in one epoch, a reload yields what is stored, and in the end
+every partition that is read has a member.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class ShareGroupMachine(RuleBasedStateMachine):
         self.present: set[str] = set()  # those that believe to be members
         self.waiting: dict[str, str] = {}  # name -> the waiter of its heartbeat
         self.kept: set[Place] = set()  # the states that the share coordinator keeps
+        self.asked: dict[Place, int] = {}  # the last epoch in which each was asked for
         self.deletions: list[PlannedDeletion] = []  # those under way
-        self.largest_epoch = 0
         self.patched = patch.object(targets, "INLINE_MAX", INLINE_MAX)
         self.patched.start()
 
@@ -131,6 +132,8 @@ class ShareGroupMachine(RuleBasedStateMachine):
         outcomes = {}
         for row in command.rows:
             place = row.topic_id, row.partition
+            assert row.state_epoch > self.asked.get(place, 0), "a request that comes late is of an older epoch"
+            self.asked[place] = row.state_epoch
             outcomes[place] = ErrorCode.NOT_COORDINATOR if fails and row.partition % 2 else ErrorCode.NONE
             if outcomes[place] is ErrorCode.NONE:
                 self.kept.add(place)
