@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ITEMS_MAX = 50_000
+ITEMS_MAX = 20_000
 """Steps of unfolding one push: its metrics, data points, and fields that nobody knows."""
 LOG_INTERVAL_MS = 60_000
 ACCEPTED_CODECS = [Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY]

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from protocol.primitives import DecodeError
@@ -31,6 +32,8 @@ LABEL_NAME_MAX = 64
 LABEL_VALUE_MAX = 256
 DOC_MAX = 256
 MAX_BUCKETS = 64
+NAMES_KEPT = 4_096
+"""How many names are remembered with what they become."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -267,6 +270,7 @@ def _number_text(value: float) -> str:
 # --- names ---
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def family_name(name: str) -> str | None:
     """Return the name of the family of a metric; None when it has none that can be shown."""
     if not 0 < len(name) <= NAME_MAX:
@@ -299,6 +303,7 @@ def _labels(attributes: Sequence[Any]) -> Labels | None:
     return tuple(sorted(labels.items()))
 
 
+@lru_cache(maxsize=NAMES_KEPT)
 def _label_name(name: str) -> str:
     label = _NOT_IN_A_LABEL.sub("_", name)
     if label in _TAKEN or label.startswith("__"):

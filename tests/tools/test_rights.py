@@ -52,6 +52,9 @@ def test_what_a_user_may_not_do_names_the_right(run: Run) -> None:
         (("produce", "closed"), "TOPIC_AUTHORIZATION_FAILED"),
         (("groups", "describe", "g"), "GROUP_AUTHORIZATION_FAILED"),
         (("configs", "describe", "--broker", "0"), "CLUSTER_AUTHORIZATION_FAILED"),
+        (("configs", "describe", "--entity-type", "client-metrics"), "CLUSTER_AUTHORIZATION_FAILED"),
+        (("configs", "describe", "--client-metrics", "s"), "CLUSTER_AUTHORIZATION_FAILED"),
+        (("configs", "alter", "--client-metrics", "s", "--add-config", "metrics=x"), "CLUSTER_AUTHORIZATION_FAILED"),
         (("quotas", "list"), "CLUSTER_AUTHORIZATION_FAILED"),
         (("brokers", "log-dirs"), "CLUSTER_AUTHORIZATION_FAILED"),
     ):

@@ -94,6 +94,17 @@ def test_the_page_of_metrics_leaves_out_who_does_not_answer(monkeypatch: pytest.
     asyncio.run(scenario())
 
 
+def test_what_clients_have_pushed_to_any_broker_is_on_one_page() -> None:
+    async def scenario() -> None:
+        pushed = {b"/metrics/clients": ("200 OK", b'# TYPE x gauge\nx{client_id="a"} 1\n')}
+        async with broker(pushed) as one, broker({b"/metrics/clients": ("200 OK", b"")}) as two:
+            assert await HttpPages([process(0), process(1)], [one, two]).page(b"/metrics/clients") == (
+                "200 OK", b'# TYPE x gauge\nx{broker="0",client_id="a"} 1\n',
+            )  # fmt: skip
+
+    asyncio.run(scenario())
+
+
 def test_a_large_page_is_sent_without_a_thread() -> None:
     async def scenario() -> None:
         async def page(_: bytes) -> tuple[str, bytes]:

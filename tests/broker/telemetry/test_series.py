@@ -141,7 +141,7 @@ def gauges(count: int) -> list[Metric]:
         (Limits(2, 100, 100, 1_000_000, 60_000), lambda world, n: world.push(gauge("g", 1), client=n), Left.CLIENTS),
         (Limits(99, 2, 100, 1_000_000, 60_000), lambda world, n: world.push(*gauges(n)), Left.SERIES_OF_CLIENT),
         (Limits(99, 100, 2, 1_000_000, 60_000), lambda world, n: world.push(*gauges(n)), Left.NAMES),
-        (Limits(99, 100, 100, 1_000, 60_000), lambda world, n: world.push(gauge("g", 1), client=n), Left.MEMORY),
+        (Limits(99, 100, 100, 900, 60_000), lambda world, n: world.push(gauge("g", 1), client=n), Left.MEMORY),
     ],
 )  # fmt: skip
 def test_limits(limits: Limits, fill: Callable[[World, int], bool], reason: Left) -> None:

@@ -359,3 +359,19 @@ def what_cannot_be_read(run: Run) -> None:
             client.push(content, compression_type=codec)
             client.ask()
             client.push(some)
+
+
+@newer_case(PushTelemetryRequest)
+def what_unfolds_to_much_more(run: Run) -> None:
+    with Pushing(run) as client:
+        client.subscribe("s", "org.", 100_000)
+        client.ask()
+        large = gauge(RATE, 1.5)
+        large.description = "x" * 9 * MAX_BYTES
+        client.push(compress(Compression.ZSTD, pushed(large)), compression_type=Compression.ZSTD)
+
+
+@newer_case(IncrementalAlterConfigsRequest, "0-1")
+def patterns_that_only_java_has(run: Run) -> None:
+    run.ask(altering(run.name("s"), {MATCH: "client_id=(?!any)nobody"}))
+    run.do(altering(run.name("s"), {MATCH: None}))
