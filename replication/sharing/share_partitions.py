@@ -36,6 +36,7 @@ class LedSharePartitions:
         self._groups: dict[str, dict[_Key, GroupPartition]] = {}
         self._watched: set[str] = set()
         self._by_place: dict[TopicPartition, dict[GroupPartition, None]] = {}
+        self._is_releasing = False
 
     def __iter__(self) -> Iterator[GroupPartition]:
         for partitions in self._groups.values():
@@ -103,14 +104,17 @@ class LedSharePartitions:
     def on_disconnected(self, connection_id: str) -> None:
         """The client of sessions is gone: others may have what their members held."""
         self._watched.discard(connection_id)
-        for session in self.sessions.disconnect(connection_id):
-            self.release(session)
+        self.release(*self.sessions.disconnect(connection_id))
 
-    def release(self, session: ShareSession) -> None:
-        """Release what the member of a session holds, which has ended; nobody waits for that."""
-        for shared in self.of_session(session):
-            shared.release(session.member_id, _ignore)
-        self.drop_unread(session.group_id)
+    def release(self, *ended: ShareSession) -> None:
+        """Release what the members of sessions hold, which have ended; nobody waits for that."""
+        self._is_releasing = True  # nothing is dropped before all is released
+        for session in ended:
+            for shared in self.of_session(session):
+                shared.release(session.member_id, _ignore)
+        self._is_releasing = False
+        for session in ended:
+            self.drop_unread(session.group_id)
 
     def drop_unread(self, group_id: str) -> None:
         """Drop what a group has here and is stored, if no member reads it."""
@@ -122,7 +126,8 @@ class LedSharePartitions:
 
     def on_all_stored(self, shared: GroupPartition) -> None:
         """Implements `Registry`."""
-        self.drop_unread(shared.group_id)
+        if not self._is_releasing:
+            self.drop_unread(shared.group_id)
 
 
 def _ignore(_error: ErrorCode) -> None:

@@ -104,9 +104,13 @@ class Acknowledging:
             self.outcomes[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
         batches = [AckBatch(row.first_offset, row.last_offset, row.acknowledge_types) for row in rows]
-        self._pending += 1
         try:
             check_form(batches, can_renew=can_renew, is_renew=is_renewal)
+        except KafkaError as malformed:
+            self.outcomes[key] = AcknowledgeOutcome(malformed.code)
+            return
+        self._pending += 1
+        try:
             shared.acknowledge(self._member_id, batches, partial(self._stored, key))
         except KafkaError as refused:
             self._pending -= 1

@@ -103,19 +103,21 @@ class SharingBroker:
     def set(self, **changed: Any) -> None:
         self.config = replace(self.config, **changed)
 
-    def member(self, member_id: str, group_id: str = GROUP) -> Member:
-        return Member(self, member_id, group_id)
+    def member(self, member_id: str, group_id: str = GROUP, connection_of: Member | None = None) -> Member:
+        return Member(self, member_id, group_id, connection_of)
 
 
 class Member:
     """A member with its session and its connection."""
 
-    def __init__(self, around: SharingBroker, member_id: str, group_id: str) -> None:
+    def __init__(
+        self, around: SharingBroker, member_id: str, group_id: str, connection_of: Member | None = None
+    ) -> None:
         self._around = around
         self.member_id = member_id
         self.group_id = group_id
         self.epoch = 0
-        self._contexts: dict[int, RequestContext] = {}
+        self._contexts: dict[int, RequestContext] = {} if connection_of is None else connection_of._contexts
 
     def context(self, version: int) -> RequestContext:
         made = self._contexts.get(version)

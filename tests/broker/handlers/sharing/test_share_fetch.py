@@ -190,6 +190,36 @@ async def test_the_end_of_a_session_releases_what_the_member_holds(around: Shari
 
 
 @played_by(play, "tmp_path")
+async def test_only_what_is_wrong_with_records_has_a_text(around: SharingBroker) -> None:
+    await around.broker.one.append("a", "b")
+    member = around.member("m")
+    await loaded(member)
+    [row] = (await member.fetch((1, 0, ACCEPT)).now()).responses[0].partitions
+    assert (row.acknowledge_error_code, row.acknowledge_error_message) == (ErrorCode.INVALID_REQUEST, None)
+    [row] = (await member.fetch((0, 2, ACCEPT)).now()).responses[0].partitions
+    assert row.acknowledge_error_code == ErrorCode.INVALID_REQUEST
+    assert row.acknowledge_error_message.startswith("Batch record not found.")
+
+
+@played_by(play, "tmp_path")
+async def test_the_end_of_a_connection_releases_what_all_its_members_hold(around: SharingBroker) -> None:
+    await around.broker.one.append("a")
+    await around.broker.one.append("b")
+    first = around.member("m1")
+    second = around.member("m2", connection_of=first)
+    assert acquired(await loaded(first, records=1)) == [(0, 0, 1)]
+    assert acquired(await loaded(second)) == [(1, 1, 1)]
+
+    first.disconnect()
+
+    assert [batch[:3] for written in around.states.written for batch in written.batches] == [
+        (0, 0, DeliveryState.AVAILABLE),
+        (1, 1, DeliveryState.AVAILABLE),
+    ]
+    assert list(around.sharing) == []
+
+
+@played_by(play, "tmp_path")
 async def test_the_end_of_a_session_tells_of_no_partition_that_was_not_named(around: SharingBroker) -> None:
     await around.broker.one.append("a")
     member = around.member("m")
