@@ -163,6 +163,7 @@ sim: $(DEV)/.stamp ## Simulated histories (SEEDS=200)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --transactions --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --cluster --transactions --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --groups --seeds $(SEEDS) $(ARGS)
+	PYTHONHASHSEED=0 $(PY) -m tests.simulation --shares --seeds $(SEEDS) $(ARGS)
 	PYTHONHASHSEED=0 $(PY) -m tests.simulation --relay --seeds $(SEEDS) $(ARGS)
 
 docs: $(DEV)/.stamp ## Write the generated pages again

@@ -1,5 +1,5 @@
-"""`python -m tests.simulation [--cluster] [--storage | --ranges | --transactions | --store | --groups | --relay] [--seeds N]
-[--seed S] [--trace] [--mutants [NAME ...]]` runs histories.
+"""`python -m tests.simulation [--cluster] [--storage | --ranges | --transactions | --store | --groups | --shares | --relay]
+[--seeds N] [--seed S] [--trace] [--mutants [NAME ...]]` runs histories.
 
 A seed knows nothing of the one before it, so seeds, and mutants, are shared out to as many processes as there are cores
 (`--jobs`); what is printed is in their order. A failing seed is printed as the command that repeats it.
@@ -33,6 +33,8 @@ from tests.simulation.loop import Trace
 from tests.simulation.mutants.catalogue import ALL, hunt
 from tests.simulation.relays import coverage as relay_coverage
 from tests.simulation.relays import history as relay_history
+from tests.simulation.shares import coverage as shares_coverage
+from tests.simulation.shares import history as shares_history
 from tests.simulation.storage import case as storage_case
 from tests.simulation.storage import coverage as storage_coverage
 from tests.simulation.storage import ranges
@@ -70,6 +72,7 @@ CLUSTER_STORE = Kind(
 )
 STORE = Kind(" --store", store_history.run, store_coverage.MINIMUMS)
 GROUPS = Kind(" --groups", groups_history.run, groups_coverage.MINIMUMS)
+SHARES = Kind(" --shares", shares_history.run, shares_coverage.MINIMUMS)
 RELAY = Kind(" --relay", relay_history.run, relay_coverage.MINIMUMS)
 STORAGE = Kind(" --storage", storage_case.run, storage_coverage.MINIMUMS)
 
@@ -81,6 +84,9 @@ def main() -> int:
     parser.add_argument("--ranges", action="store_true", help="ranges of one log's files on their way to readers")
     parser.add_argument("--store", action="store_true", help="histories of the store server, or of a cluster over it")
     parser.add_argument("--groups", action="store_true", help="histories of groups, in a cluster with feature levels")
+    parser.add_argument(
+        "--shares", action="store_true", help="histories of share groups, in a cluster with feature levels"
+    )
     parser.add_argument("--relay", action="store_true", help="histories of the relay, beside a cluster")
     parser.add_argument("--transactions", action="store_true", help="histories of transactions, in a cluster or not")
     parser.add_argument("--seeds", type=int, default=200, help="how many (default %(default)s)")
@@ -114,6 +120,8 @@ def _kind(options: argparse.Namespace) -> Kind:
         return CLUSTER_TRANSACTIONS if options.cluster else TRANSACTIONS
     if options.groups:
         return GROUPS
+    if options.shares:
+        return SHARES
     if options.relay:
         return RELAY
     if options.store:

@@ -305,6 +305,8 @@ class SimNetwork:
         self._next_port = FIRST_FREE_PORT
         self._outside = Context()  # of what happens on the wires
         self.ranges_count = 0  # ranges of files that connections began to send
+        self.on_end: Callable[[SimConnection], None] = lambda connection: None
+        """Called when one end of a stream is no more."""
 
     def node(self, name: str) -> SimNode:
         """The `Network` port of the current process, which runs on machine `name`."""
@@ -382,6 +384,7 @@ class SimNetwork:
 
     def forget(self, connection: SimConnection) -> None:
         self._connections.pop(connection, None)
+        self.on_end(connection)
 
     def stop_listening(self, node: str, port: int, listener: SimListener) -> None:
         if self._listeners.get((node, port)) is listener:

@@ -23,6 +23,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, Me
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from protocol.records.batch import read_header
 from protocol.records.record import Record, encode_batch, iter_records
+from protocol.topic_partition import TopicPartition
 from tests.simulation.disk_survey import sound_batches
 from tests.simulation.line import Unavailable
 from tests.simulation.world import TopicPlan, World
@@ -42,9 +43,9 @@ class Admin:
 
     async def make_topics(self) -> None:
         for plan in self._world.topics:
-            self._world.topic_ids[plan.name] = await self._make(plan)
+            self._world.topic_ids[plan.name] = await self.make(plan)
 
-    async def _make(self, plan: TopicPlan) -> bytes:
+    async def make(self, plan: TopicPlan) -> bytes:
         """Until it is there; its id."""
         while True:
             try:
@@ -91,17 +92,18 @@ class Admin:
             await asyncio.sleep(world.random.expovariate(1 / 1.5) * min(world.pace, 2.0))
             try:
                 if world.random.random() < 0.4:
-                    await self._delete_records()
+                    key = world.random.choice(world.keys)
+                    end = world.logs.view(key).committed_end
+                    await self.delete_records(key, -1 if world.random.random() < 0.3 else world.random.randint(0, end))
                 else:
                     await self._let_a_topic_pass()
             except Unavailable:
                 await self._wire.pause()
 
-    async def _delete_records(self) -> None:
+    async def delete_records(self, key: TopicPartition, offset: int) -> None:
+        """Those below `offset`; all that are committed by now, if it is -1. Raises Unavailable."""
         world = self._world
-        key = world.random.choice(world.keys)
         view = world.logs.view(key)
-        offset = -1 if world.random.random() < 0.3 else world.random.randint(0, view.committed_end)
         world.logs.deleting(key, offset)
         answer = await self._wire.call(
             DeleteRecordsRequest(
@@ -138,7 +140,7 @@ class Admin:
         """Create, write, read, delete: every topic of this name begins empty."""
         self._topics_made += 1
         plan = TopicPlan(PASSING, self._world.random.randint(1, 2), {"file.delete.delay.ms": "500"})
-        topic_id = await self._make(plan)
+        topic_id = await self.make(plan)
         try:
             await self._use(topic_id)
         except Unavailable:

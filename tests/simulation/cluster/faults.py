@@ -28,7 +28,7 @@ class ClusterFaults:
         self._world = world
         self._client_names = client_names
         self._store_turn = asyncio.Lock()
-        self._victims = victims = Victims(world)
+        self.victims = self._victims = victims = Victims(world)
         together = Coincidences(world, victims)
         power = 3 if world.plan.loses_power else 0
         self._kinds: FaultKinds = [

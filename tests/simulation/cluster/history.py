@@ -91,7 +91,7 @@ async def healed(world: ClusterWorld) -> None:
 async def reckon(world: ClusterWorld) -> None:
     """Read everything, stop, and compare the files."""
     assert isinstance(world.logs, ClusterLogChecker)
-    starts: dict[TopicPartition, int] = {}
+    starts = world.pruned_starts()
     for key in world.keys:
         reader = Consumer(world, f"reader-{key[0]}-{key[1]}", keys=[key], in_cluster=True)
         try:

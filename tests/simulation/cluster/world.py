@@ -255,6 +255,10 @@ class ClusterWorld(World):
         """The partitions in which coordinators keep their state."""
         yield from ((GROUP_TOPIC, partition) for partition in range(GROUP_PARTITIONS))
 
+    def pruned_starts(self) -> dict[TopicPartition, int]:
+        """Where those partitions start whose coordinators delete what they do not need any more."""
+        return {}
+
     # --- what happens ---
 
     def is_unclean_allowed(self, topic: str) -> bool:

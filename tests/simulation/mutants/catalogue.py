@@ -1,8 +1,8 @@
 """All mutants, and how they are hunted: those of replication in clusters, those that take a crash at the wrong moment in
 the storage engine alone, those of ranges of files with one log and its readers, those of transactions and of producers in
 histories of transactions, some of them only where the end of each transaction raises the epoch, those of the store in
-histories of a store server, those of consumer groups in histories of groups, those of the relay in histories of the relay,
-the others with one broker."""
+histories of a store server, those of consumer groups in histories of groups, those of share groups in theirs, those of the
+relay in histories of the relay, the others with one broker."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.simulation.mutants.ranges import RANGES
 from tests.simulation.mutants.relay import RELAY
 from tests.simulation.mutants.replication import REPLICATION
 from tests.simulation.mutants.serving import SERVING
+from tests.simulation.mutants.shares import SHARES
 from tests.simulation.mutants.storage import STORAGE
 from tests.simulation.mutants.store import STORE
 from tests.simulation.mutants.transactions import (
@@ -29,13 +30,14 @@ from tests.simulation.mutants.transactions import (
     TRANSACTIONS,
 )
 from tests.simulation.relays import history as relay_history
+from tests.simulation.shares import history as shares_history
 from tests.simulation.storage import case, ranges
 from tests.simulation.store_server import history as store_history
 from tests.simulation.transactions import history as transactions_history
 
 ALL: tuple[Mutant, ...] = (
     *STORAGE, *SERVING, *REPLICATION, *CRASHES, *RANGES, *TRANSACTIONS, *CLUSTER_TRANSACTIONS, *PRODUCERS, *MEMBERS,
-    *STORE, *GROUPS, *RELAY, *RAISED_EPOCHS, *CLUSTER_RAISED_EPOCHS,
+    *STORE, *GROUPS, *SHARES, *RELAY, *RAISED_EPOCHS, *CLUSTER_RAISED_EPOCHS,
 )  # fmt: skip
 
 
@@ -59,6 +61,8 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> Hunt:
         run = ranges.run
     elif mutant in GROUPS:
         run = groups_history.run
+    elif mutant in SHARES:
+        run = shares_history.run
     elif mutant in RELAY:
         run = relay_history.run
     elif mutant in STORE:

@@ -1,0 +1,2 @@
+"""Histories of share groups: members that take, acknowledge, hang and vanish, in clusters whose leaders and
+coordinators fail."""

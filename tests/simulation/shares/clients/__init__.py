@@ -1,0 +1,1 @@
+"""Who uses share groups: members, those who acknowledge what is not theirs, and who looks at start offsets."""
