@@ -9,6 +9,7 @@ import pytest
 from broker.composition import consumer_settings, serves_consumer_groups
 from config.broker import BrokerSettings
 from config.errors import ConfigError
+from config.offset_reset import OffsetReset, ResetKind
 from coordinator.group.assigned.settings import ConsumerConfig
 from metadata.features import NEWEST_LEVELS, NO_LEVELS
 from metadata.store.znodes import FEATURE, FinalizedFeatures
@@ -95,6 +96,17 @@ async def test_a_groups_settings_reach_every_broker(loop: SimLoop) -> None:
     assert answer.responses[0].error_code == 0
     await world.until(lambda: configs[2].current.of("g") == ConsumerConfig(45_000, 6_000, 500))
 
+    locked = ("share.record.lock.duration.ms", SET, "20000")
+    assert await change(world, "shares", locked, ("share.auto.offset.reset", SET, "earliest")) == (0, None)
+    await world.until(lambda: configs[2].current.share_of("shares").record_lock_duration_ms == 20_000)
+    assert configs[2].current.share_of("shares").auto_offset_reset == OffsetReset(ResetKind.EARLIEST)
+    assert configs[2].current.share_of("never") == configs[2].current.share.default
+    assert await change(world, "shares", (locked[0], DELETE, None), ("share.auto.offset.reset", DELETE, None)) == (
+        0,
+        None,
+    )
+    await world.until(lambda: "shares" not in configs[2].stored)
+
     assert await listed(world, 0) == []
     assert await listed(world, 1, GROUP) == [(GROUP, ".."), (GROUP, "g"), (GROUP, ODD)]
     assert await listed(world, 1, BROKER, 16) == [(BROKER, "1"), (BROKER, "2")]
@@ -115,6 +127,10 @@ async def test_what_a_groups_settings_may_not_be(loop: SimLoop) -> None:
         ([(SESSION, APPEND, "1")], invalid, f"Can't APPEND to key {SESSION} because its type is not LIST."),
         ([(SESSION, SET, "50000"), (SESSION, SET, "50001")], request, "Error due to duplicate config keys"),
         ([("nope", SET, "1")], invalid, "Unknown group config name: nope"),
+        (
+            [("share.delivery.count.limit", SET, "99")], invalid,
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
     ]:  # fmt: skip
         assert await change(world, "g", *rows) == (code, text)
     assert await change(world, "", (SESSION, SET, "50000")) == (request, "Default group resources are not allowed.")
