@@ -4,6 +4,9 @@ finds."""
 from __future__ import annotations
 
 import asyncio
+import logging
+
+import pytest
 
 from broker.cluster.sharing.share_state_client import ShareStateClient
 from broker.observability.gauges import _share_states
@@ -23,6 +26,13 @@ SETTINGS = {
     "share_coordinator_state_topic_num_partitions": "3",
     "share_coordinator_state_topic_segment_bytes": "1048576",
 }
+
+LONE = {
+    "offsets_topic_replication_factor": "1",
+    "share_coordinator_state_topic_replication_factor": "1",
+    "share_coordinator_state_topic_min_isr": "1",
+}
+"""Of a cluster with one broker."""
 
 
 def states(world: ClusterWorld, broker_id: int) -> ShareStateClient:
@@ -80,11 +90,7 @@ async def test_another_coordinator_has_what_was_stored(loop: SimLoop) -> None:
 @simulated(4)
 async def test_the_log_of_states_stays_short(loop: SimLoop) -> None:
     """What snapshots have replaced is deleted, and the states of a topic go with it."""
-    world = ClusterWorld(
-        loop, (1,), offsets_topic_replication_factor="1", default_replication_factor="1",
-        share_coordinator_state_topic_replication_factor="1", share_coordinator_state_topic_min_isr="1",
-        share_coordinator_snapshot_update_records_per_snapshot="10", **SETTINGS,
-    )  # fmt: skip
+    world = ClusterWorld(loop, (1,), share_coordinator_snapshot_update_records_per_snapshot="10", **LONE, **SETTINGS)
     await world.start()
     await world.create_topic("orders", replicas=1)
     topic_id = topic_id_of(world, "orders")
@@ -111,3 +117,58 @@ async def test_the_log_of_states_stays_short(loop: SimLoop) -> None:
     await world.until(
         lambda: all(not shard.durable_state() for shard in services.share_coordinator.runtime.active_shards())
     )
+
+
+@simulated(5)
+async def test_a_full_disk_delays_changes_and_loses_none(loop: SimLoop, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "coordinator.share_observation")
+    world = ClusterWorld(loop, (1,), barnabas_disk_free_min_bytes="1000", **LONE, **SETTINGS)
+    await world.start()
+    await world.create_topic("orders", replicas=1)
+    topic_id = topic_id_of(world, "orders")
+    await states(world, 1).initialize(GROUP, [(topic_id, 0, 1, 0)])
+    await states(world, 1).read(GROUP, topic_id, 0, 0)
+    storage = world.machines[1].storage
+    storage.capacity_bytes = storage.used_bytes + 900
+    await asyncio.sleep(2)
+    assert (await world.produce("orders", b"refused"))[0] is ErrorCode.KAFKA_STORAGE_ERROR
+    assert await write(world, 1, topic_id, 0, 0) is ErrorCode.NONE  # what the broker keeps itself may use the reserve
+    storage.capacity_bytes = storage.used_bytes
+    writes = [asyncio.ensure_future(write(world, 1, topic_id, offset, 0)) for offset in (2, 4, 6)]
+    await asyncio.sleep(5)
+    assert not any(each.done() for each in writes)
+    assert len([line for line in caplog.messages if "error=KAFKA_STORAGE_ERROR" in line]) <= 2
+    storage.capacity_bytes = None
+    assert await asyncio.gather(*writes) == [ErrorCode.NONE] * 3
+    world.machines[1].crash()
+    await world.machines[1].ended()
+    await world.start(1)
+    found = await states(world, 1).read(GROUP, topic_id, 0, 0)
+    assert [each.first_offset for each in found.batches] == [0, 2, 4, 6]
+
+
+@simulated(6)
+async def test_a_change_that_nobody_takes_in_time_fails_once(loop: SimLoop) -> None:
+    """Too few replicas in sync: what was refused leaves no trace, and the next change is stored."""
+    world = ClusterWorld(loop, request_timeout_ms="8000", **SETTINGS)
+    await world.start()
+    await world.create_topic("orders")
+    topic_id = topic_id_of(world, "orders")
+    await states(world, 1).initialize(GROUP, [(topic_id, 0, 1, 0)])
+    key = share_key(GROUP, topic_id, 0)
+    _, coordinator = await coordinator_of(world, 1, key)
+    others = [broker_id for broker_id in world.live if broker_id != coordinator]
+    await states(world, coordinator).read(GROUP, topic_id, 0, 0)
+    for broker_id in others:
+        world.machines[broker_id].crash()
+    index = world.live[coordinator].services.share_coordinator.partition_for(key)
+    assert index is not None
+    await world.until(lambda: len(world.isr_of(SHARE_GROUP_STATE_TOPIC, index)) == 1)
+    assert await write(world, coordinator, topic_id, 0, 0) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for broker_id in others:
+        await world.machines[broker_id].ended()
+    await world.start(*others)
+    await world.until(lambda: len(world.isr_of(SHARE_GROUP_STATE_TOPIC, index)) == 3)
+    assert await write(world, coordinator, topic_id, 2, 0) is ErrorCode.NONE
+    found = await states(world, others[0]).read(GROUP, topic_id, 0, 1)
+    assert [each.first_offset for each in found.batches] == [2]
