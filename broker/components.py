@@ -147,7 +147,7 @@ class Components:
         self._infrastructure = base = infrastructure
         call_soon = asyncio.get_running_loop().call_soon
         topic_admin = self._topic_admin()
-        internal_topics = InternalTopics(topic_admin, base.metadata, base.tasks)
+        internal_topics = InternalTopics(topic_admin, base.metadata, base.table.levels, base.tasks)
         controller = self._controller(is_registered, internal_topics)
         self.controller_channel = ControllerChannel(
             base.broker_id, controller, base.metadata, self._broker_client, base.clock

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from metadata.admin.metadata_wait import wait_for_image
+from metadata.image import SHARE_GROUP_STATE_TOPIC
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.any_format import iter_any_headers
 from replication.waiting.delayed_operation import DelayedOperation
@@ -21,6 +22,7 @@ from storage.log.producers.transaction_verifications import VerificationGuard
 
 if TYPE_CHECKING:
     from metadata.admin.topic_admin import TopicAdmin
+    from metadata.features import CurrentLevels
     from metadata.image import MetadataCache
     from replication.partition import Partition
     from replication.partitions import Partitions
@@ -40,11 +42,15 @@ IMAGE_TIMEOUT_MS = 10_000
 
 
 class InternalTopics:
-    """Creates internal topics when they are first needed, or when the controller says so."""
+    """Creates internal topics when they are first needed, or when the controller says so. It says so of that of share groups in
+    every cluster; it is created only where there can be such groups."""
 
-    def __init__(self, topic_admin: TopicAdmin, metadata: MetadataCache, tasks: TaskScope) -> None:
+    def __init__(
+        self, topic_admin: TopicAdmin, metadata: MetadataCache, features: CurrentLevels, tasks: TaskScope
+    ) -> None:
         self._topic_admin = topic_admin
         self._metadata = metadata
+        self._features = features
         self._tasks = tasks
         self._under_way: set[str] = set()
 
@@ -57,7 +63,10 @@ class InternalTopics:
     def create_on(self, topics: Sequence[str], brokers: frozenset[int]) -> None:
         """Start to create `topics` for the controller of this broker, which has just seen `brokers`: replicas are placed on
         those that the cluster image has, so the image must have them first."""
-        self._tasks.spawn(self._create_on(topics, brokers), name="create internal topics")
+        has_shares = self._features.levels.share > 0
+        wanted = [topic for topic in topics if has_shares or topic != SHARE_GROUP_STATE_TOPIC]
+        if wanted:
+            self._tasks.spawn(self._create_on(wanted, brokers), name="create internal topics")
 
     async def _create_on(self, topics: Sequence[str], brokers: frozenset[int]) -> None:
         await wait_for_image(self._metadata, lambda image: brokers <= image.brokers.keys(), IMAGE_TIMEOUT_MS)

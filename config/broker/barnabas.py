@@ -75,8 +75,9 @@ class OwnSettings(SettingTable):
         "lone broker, none over ZooKeeper, where Apache Kafka 3.9 ends when it meets one. A cluster that exists keeps its own.")
     barnabas_internal_topics_create_enable: bool = setting(
         "barnabas.internal.topics.create.enable", BOOLEAN, False, effective=True,
-        doc="Whether a controller creates __consumer_offsets and __transaction_state as soon as there are brokers for their "
-        "replicas; else each is created when a client first needs it.")
+        doc="Whether a controller creates __consumer_offsets and __transaction_state, and with share groups "
+        "__share_group_state, as soon as there are brokers for their replicas; else each is created when it is first "
+        "needed.")
     barnabas_lag_interval_ms: int = setting("barnabas.lag.interval.ms", INT, 10_000, at_least(0), effective=True,
         doc="Time between two measurements of how far groups are behind; 0 measures nothing.")
     barnabas_log_format: str = setting(

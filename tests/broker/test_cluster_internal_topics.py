@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.async_tests import simulated
@@ -84,3 +84,15 @@ async def test_a_coordinator_says_once_what_a_missing_topic_waits_for(
     await world.start(3)
     assert not any(topics_of(world))
     await found(world, 1)
+
+
+@pytest.mark.parametrize("levels", ["none", "newest"])
+@simulated(4)
+async def test_the_topic_of_share_groups_is_there_early_only_where_they_are_served(loop: SimLoop, levels: str) -> None:
+    settings = {"share_coordinator_state_topic_num_partitions": "3", "barnabas_initial_features": levels}
+    world = ClusterWorld(loop, **EARLY, **settings)
+    await world.start()
+    await world.until(lambda: topics_of(world) == [BOTH] * 3)
+    await asyncio.sleep(5)
+    there = {SHARE_GROUP_STATE_TOPIC in broker.metadata.image.topics for broker in world.live.values()}
+    assert there == {levels == "newest"}

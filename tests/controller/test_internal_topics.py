@@ -7,7 +7,7 @@ import pytest
 from config.broker import BrokerSettings
 from controller.controller_context import ControllerContext, LiveBroker
 from controller.internal_topics import topics_to_create
-from metadata.image import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from metadata.image import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from metadata.store.znodes import BrokerRegistration
 from protocol.primitives import ZERO_UUID
 
@@ -46,7 +46,12 @@ def test_a_missing_topic_is_created_when_there_are_brokers_for_its_replicas(
 ) -> None:
     context = context_with(brokers_count, shutting_down=shutting_down, existing=existing, deleted=deleted)
     enabled = BrokerSettings(
-        {"barnabas.internal.topics.create.enable": "true", "transaction.state.log.replication.factor": "2"}
+        {
+            "barnabas.internal.topics.create.enable": "true",
+            "transaction.state.log.replication.factor": "2",
+            "share.coordinator.state.topic.replication.factor": "2",
+        }
     )
-    assert topics_to_create(context, enabled) == expected
+    shares = [SHARE_GROUP_STATE_TOPIC] if TRANSACTION_STATE_TOPIC in [*expected, *existing] else []
+    assert topics_to_create(context, enabled) == expected + shares
     assert topics_to_create(context, BrokerSettings({})) == [], "Kafka creates them when they are needed"
