@@ -18,12 +18,12 @@ from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.records.batch import iter_headers
 from protocol.records.record import Record, iter_records
 from protocol.schema import Message
-from protocol.stored import consumer_group, group_metadata, offset_commit, transaction_log
+from protocol.stored import consumer_group, group_metadata, offset_commit, share_group, share_state, transaction_log
 from protocol.stored.stored import Stored, stored_version
 from tests.differential.normal import Names, normalised
 from tests.differential.play import Run
 
-OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+OFFSETS, TRANSACTIONS, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 PARTITIONS = 5
 
 _GROUP_KINDS: dict[int, tuple[type[Stored], type[Stored]]] = {
@@ -42,10 +42,20 @@ _GROUP_KINDS: dict[int, tuple[type[Stored], type[Stored]]] = {
         consumer_group.ConsumerGroupCurrentMemberAssignmentKey,
         consumer_group.ConsumerGroupCurrentMemberAssignmentValue,
     ),
+    10: (share_group.ShareGroupMemberMetadataKey, share_group.ShareGroupMemberMetadataValue),
+    11: (share_group.ShareGroupMetadataKey, share_group.ShareGroupMetadataValue),
+    12: (share_group.ShareGroupTargetAssignmentMetadataKey, share_group.ShareGroupTargetAssignmentMetadataValue),
+    13: (share_group.ShareGroupTargetAssignmentMemberKey, share_group.ShareGroupTargetAssignmentMemberValue),
+    14: (share_group.ShareGroupCurrentMemberAssignmentKey, share_group.ShareGroupCurrentMemberAssignmentValue),
+    15: (share_group.ShareGroupStatePartitionMetadataKey, share_group.ShareGroupStatePartitionMetadataValue),
     16: (consumer_group.ConsumerGroupRegularExpressionKey, consumer_group.ConsumerGroupRegularExpressionValue),
 }
 _TRANSACTION_KINDS: dict[int, tuple[type[Stored], type[Stored]]] = {
     0: (transaction_log.TransactionLogKey, transaction_log.TransactionLogValue),
+}
+_SHARE_KINDS: dict[int, tuple[type[Stored], type[Stored]]] = {
+    0: (share_state.ShareSnapshotKey, share_state.ShareSnapshotValue),
+    1: (share_state.ShareUpdateKey, share_state.ShareUpdateValue),
 }
 
 
@@ -60,10 +70,16 @@ def note_transaction_records(run: Run, transactional_id: str) -> None:
     run.note([_shown(record, _TRANSACTION_KINDS, run.names) for record in found])
 
 
-def _records_of(run: Run, topic: str, owner: str) -> Iterator[Record]:
+def note_share_records(run: Run, group: str, partition: int) -> None:
+    """Keep what is stored of the share partitions of a group in one partition of their topic, oldest first."""
+    found = _records_of(run, SHARES, group, partition)
+    run.note([_shown(record, _SHARE_KINDS, run.names) for record in found])
+
+
+def _records_of(run: Run, topic: str, owner: str, partition: int | None = None) -> Iterator[Record]:
     """The records whose key begins with `owner`, which every kind of key does."""
     stem = struct.pack(">h", len(owner)) + owner.encode()
-    for record in _all_records(run, topic, partition_for(owner, PARTITIONS)):
+    for record in _all_records(run, topic, partition_for(owner, PARTITIONS) if partition is None else partition):
         assert record.key is not None
         if record.key[2:].startswith(stem):
             yield record
@@ -119,7 +135,7 @@ def has_an_order(value: Stored) -> bool:
 
 def masked(data: bytes, names: Names) -> bytes:
     """The bytes without what another play would have otherwise; of the same length."""
-    for known in [*names.topic_ids, *names.known("hash"), *names.known("member")]:
+    for known in [*names.topic_ids, *names.known("hash"), *names.known("member"), *names.known("uuid")]:
         if isinstance(known, int):
             known = struct.pack(">q", known)
         elif isinstance(known, str):

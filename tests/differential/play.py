@@ -90,6 +90,16 @@ NEWER_SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "300",
+    "group.share.max.size": "4",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.min.session.timeout.ms": "300",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.max.share.sessions": "20",
+    "share.coordinator.state.topic.num.partitions": "5",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.snapshot.update.records.per.snapshot": "3",
     "offsets.topic.num.partitions": "5",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "5",
@@ -226,6 +236,7 @@ class Run:
     sasl_port: int | None = None
     patience_s: float = PATIENCE_S
     answers: list[Any] = field(default_factory=list)
+    connections: list[Wire] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         slug = re.sub(r"[^a-z0-9]+", "-", self.case.id.lower())
@@ -236,10 +247,14 @@ class Run:
         self.wire = self.connect()
 
     def connect(self) -> Wire:
-        """One more connection."""
-        if self.sasl_port is not None:
-            return self.connect_as(SUPER_USER)
-        return Wire(self.host, self.port)
+        """One more connection, which ends with the run."""
+        wire = self.connect_as(SUPER_USER) if self.sasl_port is not None else Wire(self.host, self.port)
+        self.connections.append(wire)
+        return wire
+
+    def close(self) -> None:
+        for wire in self.connections:
+            wire.close()
 
     def connect_as(self, user: str | None) -> Wire:
         """A connection of a user; None is nobody, who comes in without a name."""
@@ -422,7 +437,7 @@ def play(
         try:
             case.play(run)
         finally:
-            run.wire.close()
+            run.close()
         answers[version] = run.answers
     return answers
 
