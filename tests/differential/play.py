@@ -87,7 +87,6 @@ NEWER_SETTINGS = {
     "group.max.size": "4",
     "group.consumer.max.size": "4",
     "group.consumer.assignment.interval.ms": "0",
-    "group.share.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.min.session.timeout.ms": "300",
     "group.share.max.size": "4",
