@@ -476,6 +476,7 @@ class GroupShard:
     def on_committed(self, result: Result, now_ms: int) -> list[Effect]:
         result.change.committed(now_ms)
         if result.waiter is not None:
+            assert result.response is not None
             self._outbox.respond(result.waiter, result.response)
         return self._outbox.drain()
 

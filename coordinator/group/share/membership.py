@@ -182,12 +182,13 @@ class ShareMembership:
         retry_ms = self._configs.share.initialize_retry_interval_ms
         lacking = {}
         for topic_id in self._topics.ids_of(frozenset(group.members_by_topic)) - group.forgetting:
+            present, count = known.initialized.get(topic_id, frozenset()), self._topics.partitions_count(topic_id)
+            if len(present) >= count:
+                continue
             asked_ms = group.asked_at_ms.get(topic_id)
-            waits = asked_ms is not None and asked_ms <= now_ms < asked_ms + retry_ms
-            present = known.initialized.get(topic_id, frozenset())
-            if waits:
+            if asked_ms is not None and asked_ms <= now_ms < asked_ms + retry_ms:
                 present |= known.initializing.get(topic_id, frozenset())
-            missing = frozenset(range(self._topics.partitions_count(topic_id))) - present
+            missing = frozenset(range(count)) - present
             if missing:
                 lacking[topic_id] = missing
         return lacking
