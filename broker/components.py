@@ -176,7 +176,9 @@ class Components:
         elections.add(groups.runtime)
         self._control = self._control_requests(partitions, groups)
         serial_queue = SerialQueue(base.clock, call_soon)
-        telemetry = ClientTelemetry(lambda: base.dynamic_settings.settings, base.clock, base.randomness, serial_queue)
+        telemetry = ClientTelemetry(
+            lambda: base.dynamic_settings.settings, base.clock, base.randomness, serial_queue, base.readers.run
+        )
         marker_appender = self._marker_appender(partitions, groups, serial_queue)
         transaction_markers = self._transaction_markers(marker_appender)
         blocks = producer_id_blocks(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from broker.telemetry.instances import Instances
 from broker.telemetry.series import Limits, Series
 from broker.telemetry.subscriptions import ClientFacts, Subscriptions
-from broker.telemetry.unfolding import LABEL_VALUE_MAX, Left, unfold
+from broker.telemetry.unfolding import LABEL_VALUE_MAX, Left, otlp, unfold
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from protocol.primitives import ZERO_UUID, uuid_to_text
@@ -23,7 +23,7 @@ from protocol.records.invalid import InvalidBatch
 from runtime.randomness import uuid_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from broker.network.connections.client_connection import RequestFacts
     from broker.telemetry.instances import Instance
@@ -49,12 +49,20 @@ class ClientTelemetry:
     """Made once. `subscriptions` are replaced by whoever follows their settings."""
 
     def __init__(
-        self, settings: Callable[[], BrokerSettings], clock: Clock, randomness: Randomness, queue: SerialQueue
+        self,
+        settings: Callable[[], BrokerSettings],
+        clock: Clock,
+        randomness: Randomness,
+        queue: SerialQueue,
+        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
     ) -> None:
+        """`in_thread` runs something in a thread of the broker's."""
         self._settings = settings
         self._clock = clock
         self._randomness = randomness
         self._queue = queue
+        self._in_thread = in_thread
+        self._is_loaded = False
         self.subscriptions = Subscriptions()
         self.instances = Instances(self.subscriptions)
         self.series = Series(_limits(settings()))
@@ -108,6 +116,9 @@ class ClientTelemetry:
         self.unknown_subscriptions_count += code is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if code is not ErrorCode.NONE or not request.metrics:
             return code
+        if not self._is_loaded:
+            await self._in_thread(otlp)
+            self._is_loaded = True
         async with self._queue.begin() as slices:
             instance.error = await self._unfolded(request, instance, context, slices)
         self.pushes_count += 1

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from protocol.primitives import DecodeError
@@ -102,17 +102,33 @@ Item = Point | PushedResource | Left | None
 """What one step gives; None: nothing, but some time was spent."""
 
 
+class Otlp(NamedTuple):
+    """What is used of OpenTelemetry's package: two messages, and the error of bytes that are none."""
+
+    metric: Any
+    resource: Any
+    broken: type[Exception]
+
+
+@cache
+def otlp() -> Otlp:
+    """Load the package. It takes some 30 ms, so that the first call is made in a thread."""
+    from google.protobuf.message import DecodeError as BrokenMessage  # noqa: PLC0415  most brokers need none of it
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric  # noqa: PLC0415
+    from opentelemetry.proto.resource.v1.resource_pb2 import Resource  # noqa: PLC0415
+
+    return Otlp(Metric, Resource, BrokenMessage)
+
+
 def unfold(data: bytes) -> Iterator[Item]:
     """Yield what a push has. Raises ValueError."""
-    from google.protobuf.message import DecodeError as BrokenMessage  # noqa: PLC0415  loaded with the first push
-
     try:
         for resource in _fields(memoryview(data), _RESOURCE_METRICS):
             if resource is None:
                 yield None
                 continue
             yield from _resource(resource)
-    except BrokenMessage as error:
+    except otlp().broken as error:
         raise ValueError(str(error)) from error
 
 
@@ -136,12 +152,9 @@ def _resource(data: memoryview) -> Iterator[Item]:
 
 
 def _resource_labels(attributes: bytes) -> Item:
-    from opentelemetry.proto.resource.v1.resource_pb2 import Resource as Wire  # noqa: PLC0415  as above
-
     if len(attributes) > ATTRIBUTES_MAX_BYTES:
         return Left.SIZE
-    wire: Any = Wire.FromString(attributes)
-    labels = _labels(wire.attributes)
+    labels = _labels(otlp().resource.FromString(attributes).attributes)
     return Left.LABELS if labels is None else PushedResource(labels)
 
 
@@ -187,9 +200,7 @@ def _after_varint(data: memoryview, at: int) -> int:
 
 
 def _metric(data: bytes) -> Iterator[Item]:
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric  # noqa: PLC0415  as above
-
-    metric: Any = Metric.FromString(data)
+    metric = otlp().metric.FromString(data)
     family = family_name(metric.name)
     if family is None:
         yield Left.NAME

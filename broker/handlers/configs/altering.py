@@ -91,7 +91,7 @@ class Alteration:
         services = self.context.services
         if not services.features.levels.any_above_zero:
             raise refused("AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS")
-        self.access.check_cluster()
+        self.access.check_cluster(in_words=True)  # as Apache Kafka 4.3 does
         await services.subscription_configs.alter(name, edit, validate_only=self.validate_only)
 
     async def alter_broker(self, name: str, edit: Edit) -> None:

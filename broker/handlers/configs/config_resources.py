@@ -102,13 +102,13 @@ class ConfigAccess:
     def is_on_cluster(self) -> bool:
         return self._may_on_cluster(CLUSTER_NAME)
 
-    def check_cluster(self) -> None:
-        """Raises CLUSTER_AUTHORIZATION_FAILED."""
+    def check_cluster(self, *, in_words: bool = False) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED; `in_words` as `denies_in_words`."""
         if not self.is_on_cluster:
-            raise self._denial(self._may_on_cluster, CLUSTER_NAME)
+            raise self._denial(self._may_on_cluster, CLUSTER_NAME, in_words=in_words)
 
-    def _denial(self, rights: Rights, name: str) -> KafkaError:
-        return rights.denial(name, rights.denied.message if self._denies_in_words else None)
+    def _denial(self, rights: Rights, name: str, *, in_words: bool = False) -> KafkaError:
+        return rights.denial(name, rights.denied.message if self._denies_in_words or in_words else None)
 
 
 def check_names_this_broker(name: str, broker_id: int) -> None:

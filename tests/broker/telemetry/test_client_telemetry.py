@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tracemalloc
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -33,6 +34,10 @@ INTERVAL_MS = 1_000
 MiB = 1024 * 1024
 
 
+async def at_once(job: Callable[[], object]) -> object:
+    return job()
+
+
 class World:
     """A broker whose only subscription asks for everything, once a second; each client has its own connection."""
 
@@ -41,7 +46,7 @@ class World:
         given = {f"barnabas.client.metrics.{name.replace('_', '.')}": value for name, value in settings.items()}
         broker = BrokerSettings(given)
         queue = SerialQueue(self.clock, asyncio.get_running_loop().call_soon)
-        self.telemetry = ClientTelemetry(lambda: broker, self.clock, Random(1), queue)
+        self.telemetry = ClientTelemetry(lambda: broker, self.clock, Random(1), queue, at_once)
         row = {"metrics": "*", "interval.ms": str(INTERVAL_MS)}
         self.telemetry.subscriptions.replace({"all": subscription("all", row)})
         self.context = self.connect("app")

@@ -37,7 +37,7 @@ class Page:
     def __init__(self, broker: EmbeddedBroker) -> None:
         self.bootstrap = broker.bootstrap_servers
         self.address = broker.http_address
-        host, _, port = self.bootstrap.partition(":")
+        host, _, port = self.bootstrap.split(",")[0].partition(":")
         wire = Wire(host, int(port))
         answer = wire.ask(altering("all", {"metrics": "*", "interval.ms": str(INTERVAL_MS)}), 1)
         wire.close()
@@ -100,6 +100,29 @@ def test_librdkafka(page: Page) -> None:
     finally:
         consumer.close()
         producer.flush(PATIENCE_S)
+
+
+@pytest.mark.long
+def test_a_client_pushes_to_another_broker_when_its_own_is_gone() -> None:
+    """And the subscription is there after each start."""
+    settings = {"barnabas.http.port": 0, "barnabas.initial.features": "newest"}
+    with EmbeddedBroker(settings=settings, brokers=3) as cluster:
+        page = Page(cluster)
+        producer = Producer({"bootstrap.servers": page.bootstrap, "client.id": "moving"})
+
+        def brokers() -> set[str]:
+            """Those that have series of the client, and what they are told now."""
+            producer.produce("t", b"value")
+            producer.poll(0.1)
+            return {labels["broker"] for labels, _ in page.samples("moving").get(INFO, ())}
+
+        assert wait_until(lambda: bool(brokers()), PATIENCE_S)
+        for _ in range(2):
+            (first, *_) = before = sorted(brokers())
+            cluster.kill(int(first))
+            assert wait_until(lambda gone=first: bool(brokers() - {gone}), PATIENCE_S), before  # type: ignore[misc]
+            cluster.restart(int(first))
+        assert producer.flush(PATIENCE_S) == 0
 
 
 @pytest.mark.oracle
