@@ -320,24 +320,32 @@ class ShareShard:
     # --- periodic work ---------------------------------------------------------------------------------------------
 
     def snapshots_due(self, now_ms: int) -> Iterator[list[ShareKey]]:
-        """Yield the share partitions whose last snapshot is old, in chunks, for `write_again`. None when all of them have had
-        their snapshot written again, and nothing since."""
+        """Yield the share partitions whose last snapshot is old, in chunks, for `write_again`; some are empty. None when all
+        of them have had their snapshot written again, and nothing since."""
         due_ms = now_ms - self._settings.cold_snapshot_interval_ms
-        states = [(key, entry.state.snapshot) for key, entry in self._entries.items() if entry.state is not None]
-        if all(snapshot.is_cold for _, snapshot in states):
+        keys = list(self._entries)
+        chunks = [keys[start : start + CHUNK_KEYS] for start in range(0, len(keys), CHUNK_KEYS)]
+        for chunk in chunks:
+            if not all(snapshot.is_cold for _, snapshot in self._snapshots(chunk)):
+                break
+            yield []
+        else:
             return
-        due = [key for key, snapshot in states if snapshot.write_timestamp_ms <= due_ms]
-        for start in range(0, len(due), CHUNK_KEYS):
-            yield due[start : start + CHUNK_KEYS]
+        for chunk in chunks:
+            yield [key for key, snapshot in self._snapshots(chunk) if snapshot.write_timestamp_ms <= due_ms]
 
-    def write_again(self, keys: Sequence[ShareKey], now_ms: int) -> list[Effect]:
-        """Write the snapshots of share partitions again, so that their older records become redundant."""
+    def _snapshots(self, keys: Sequence[ShareKey]) -> Iterator[tuple[ShareKey, Snapshot]]:
+        """Yield those of share partitions that have a state."""
         for key in keys:
             entry = self._entries.get(key)
             if entry is not None and entry.state is not None:
-                known = entry.state.snapshot
-                snapshot = known._replace(snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now_ms)
-                self._snapshot(key, snapshot, ShareOperation.WRITE, None)
+                yield key, entry.state.snapshot
+
+    def write_again(self, keys: Sequence[ShareKey], now_ms: int) -> list[Effect]:
+        """Write the snapshots of share partitions again, so that their older records become redundant."""
+        for key, known in self._snapshots(keys):
+            snapshot = known._replace(snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now_ms)
+            self._snapshot(key, snapshot, ShareOperation.WRITE, None)
         return self._outbox.drain()
 
     def delete_redundant(self) -> list[Effect]:

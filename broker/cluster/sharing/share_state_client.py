@@ -36,6 +36,7 @@ from protocol.share_states import (
 )
 from replication.sharing.share_partition import StoredShare
 from runtime.rare_lines import RareLines
+from runtime.slices import Slices
 
 if TYPE_CHECKING:
     from client.event_loop.broker_client import BrokerClient
@@ -269,9 +270,11 @@ class ShareStateClient:
             if not left and not ended.done():  # the caller may be cancelled
                 ended.set_result(None)
 
+        slices = Slices(self._clock)
         for index, ask in enumerate(asked):
             ask.done = partial(put, index)
             self._begin(ask)
+            await slices.yield_if_due()
         if asked:
             await ended
         return [outcome for outcome in outcomes if outcome is not None]
