@@ -76,6 +76,13 @@ def leader_to_name(
     return known
 
 
+def follow_connection(context: RequestContext) -> None:
+    """See that the sessions of this connection end with it."""
+    sharing, connection_id = context.services.sharing, context.connection_id
+    if sharing.watch(connection_id):
+        context.on_close(lambda: sharing.on_disconnected(connection_id))
+
+
 class Acknowledging:
     """Owned by the request. `outcomes` are complete once `when_done` has been called back."""
 

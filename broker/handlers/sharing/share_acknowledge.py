@@ -10,7 +10,7 @@ Source: Kafka KafkaApis.handleShareAcknowledgeRequest (KIP-932).
 from __future__ import annotations
 
 from broker.handlers.partition_lookup import endpoints_of
-from broker.handlers.sharing.acknowledging import Acknowledging, leader_to_name
+from broker.handlers.sharing.acknowledging import Acknowledging, follow_connection, leader_to_name
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.deferred import Deferred
@@ -44,6 +44,7 @@ def share_acknowledge(
         raise may_read_group.denial(group_id)
     sessions, epoch = services.sharing.sessions, request.share_session_epoch
     sessions.acknowledge(group_id, member_id, epoch, context.connection_id)
+    follow_connection(context)
     acknowledging = Acknowledging(context, group_id, member_id, may_read)
     for topic in request.topics:
         for row in topic.partitions:

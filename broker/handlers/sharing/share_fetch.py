@@ -14,7 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.handlers.partition_lookup import KnownLeader, endpoints_of
-from broker.handlers.sharing.acknowledging import DONE, AcknowledgeOutcome, Acknowledging, leader_to_name
+from broker.handlers.sharing.acknowledging import (
+    DONE,
+    AcknowledgeOutcome,
+    Acknowledging,
+    follow_connection,
+    leader_to_name,
+)
 from broker.handlers.sharing.share_fetching import Fetched, ShareFetching
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
@@ -102,8 +108,7 @@ def _session(request: ShareFetchRequest, context: RequestContext) -> ResolvedSha
         connection_id,
         has_acknowledgements=any(row.acknowledgement_batches for topic in request.topics for row in topic.partitions),
     )
-    if sharing.watch(connection_id):
-        context.on_close(lambda: sharing.on_disconnected(connection_id))
+    follow_connection(context)
     return resolved
 
 

@@ -114,7 +114,7 @@ class Member:
         self, around: SharingBroker, member_id: str, group_id: str, connection_of: Member | None = None
     ) -> None:
         self._around = around
-        self.member_id = member_id
+        self.member_id = self.connection_id = member_id
         self.group_id = group_id
         self.epoch = 0
         self._contexts: dict[int, RequestContext] = {} if connection_of is None else connection_of._contexts
@@ -123,7 +123,7 @@ class Member:
         made = self._contexts.get(version)
         if made is None:
             made = self._contexts[version] = self._around.broker.context(version)
-            made.connection.connection_id = self.member_id
+            made.connection.connection_id = self.connection_id
         return made
 
     def disconnect(self) -> None:

@@ -332,3 +332,18 @@ async def test_of_two_requests_with_one_epoch_the_first_is_refused(around: Shari
     await member.fetch().now()
     await around.broker.one.append("a")
     assert (await waiting.now()).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+
+
+@played_by(play, "tmp_path")
+async def test_a_session_ends_with_the_connection_that_has_used_it_last(around: SharingBroker) -> None:
+    await around.broker.one.append("a")
+    member = around.member("m")
+    await loaded(member)
+    again = around.member("m")
+    again.epoch = member.epoch
+    again.connection_id = "another"
+    await again.acknowledge(topics=[]).now()
+    member.disconnect()
+    assert len(around.sharing.sessions) == 1
+    again.disconnect()
+    assert len(around.sharing.sessions) == 0
