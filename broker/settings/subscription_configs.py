@@ -14,7 +14,7 @@ from broker.telemetry.subscriptions import subscription
 from config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from broker.telemetry.subscriptions import Subscriptions
+    from broker.telemetry.subscriptions import MetricsSubscription, Subscriptions
     from metadata.store.configs import Edit
     from metadata.store.port import Store
     from runtime.tasks import TaskScope
@@ -27,7 +27,10 @@ class StoredSubscriptions:
 
     def __init__(self, store: Store, tasks: TaskScope, subscriptions: Subscriptions) -> None:
         self._subscriptions = subscriptions
-        self._nodes = FollowedConfigs(store, tasks, "client-metrics", _valid, self._publish)
+        self._by_name: dict[
+            str, MetricsSubscription
+        ] = {}  # of what is stored, so that a change compiles its own patterns only
+        self._nodes = FollowedConfigs(store, tasks, "client-metrics", self._valid, self._publish)
 
     @property
     def stored(self) -> Mapping[str, Mapping[str, str]]:
@@ -50,13 +53,15 @@ class StoredSubscriptions:
             logger.info("settings changed: subscription=%s settings=%s", name, settings)
 
     def _publish(self) -> None:
-        self._subscriptions.replace({name: subscription(name, given) for name, given in self.stored.items()})
+        self._by_name = {name: self._by_name[name] for name in self.stored}
+        self._subscriptions.replace(self._by_name)
 
-
-def _valid(name: str, given: Mapping[str, str]) -> Mapping[str, str]:
-    try:
-        subscription(name, given)
-    except ConfigError as error:
-        logger.warning("stored setting ignored: subscription=%s error=%s", name, str(error))
-        return {}
-    return given
+    def _valid(self, name: str, given: Mapping[str, str]) -> Mapping[str, str]:
+        if not given:
+            return {}
+        try:
+            self._by_name[name] = subscription(name, given)
+        except ConfigError as error:
+            logger.warning("stored setting ignored: subscription=%s error=%s", name, str(error))
+            return {}
+        return given

@@ -116,6 +116,9 @@ class ClientTelemetry:
         self.unknown_subscriptions_count += code is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
         if code is not ErrorCode.NONE or not request.metrics:
             return code
+        if not instance.asked.metrics:
+            self.series.left[Left.NOT_ASKED] += 1
+            return code
         if not self._is_loaded:
             await self._in_thread(otlp)
             self._is_loaded = True

@@ -113,15 +113,19 @@ class Series:
             identity = (("client_id", client_id), ("client_instance_id", uuid_to_text(instance_id)))
             client = self._clients[instance_id] = PushingClient(_rendered(identity), facts)
         client.pushes += 1
-        return Push(self, client)
+        return Push(self, instance_id, client)
 
     def end(self, push: Push, asked: Asked, now_ms: int, *, is_last: bool) -> None:
-        """Drop what the push has not got any more, and say until when the client is shown."""
+        """Drop what the push has not got any more, and say until when the client is shown. One without a series is forgotten,
+        and takes no place of another."""
         client = push.client
         for line, kept in list(client.kept.items()):
             absent = client.pushes - kept.push
             if absent >= PUSHES_KEPT or (absent and kept.family.kind is FamilyKind.GAUGE):
                 self._drop(client, line)
+        if not client.kept:
+            self._clients.pop(push.instance_id, None)
+            return
         silence_ms = max(SILENCE_MIN_MS, min(INTERVALS_OF_SILENCE * asked.interval_ms, self._limits.age_max_ms))
         client.until_ms = now_ms + (SHOWN_AFTER_END_MS if is_last else silence_ms)
         client.info = (
@@ -198,10 +202,11 @@ class Series:
 class Push:
     """One push of a client that is being taken."""
 
-    __slots__ = ("_series", "client", "resource")
+    __slots__ = ("_series", "client", "instance_id", "resource")
 
-    def __init__(self, series: Series, client: PushingClient) -> None:
+    def __init__(self, series: Series, instance_id: bytes, client: PushingClient) -> None:
         self._series = series
+        self.instance_id = instance_id
         self.client = client
         self.resource: Labels = ()
 
