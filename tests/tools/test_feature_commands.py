@@ -79,6 +79,8 @@ def test_groups_that_stop_are_named() -> None:
         return cast(Cluster, SimpleNamespace(run=lambda _: ListedGroups({1: groups}, errors or {})))
 
     rows = (("b", "consumer", "Stable"), ("a", "Consumer", "Reconciling"), ("c", "classic", "Stable"))
-    assert features._consumer_groups(cluster(*rows, ("d", "consumer", "Empty"))) == ["a", "b"]
+    idle = (("d", "consumer", "Empty"), ("e", "share", "Empty"))
+    assert features._active_groups(cluster(*rows, *idle), "consumer") == ["a", "b"]
+    assert features._active_groups(cluster(*rows, *idle, ("s", "share", "Stable")), "share") == ["s"]
     with pytest.raises(Failure, match="broker 2 has not told its groups"):
-        features._consumer_groups(cluster(errors={2: KafkaError(ErrorCode.REQUEST_TIMED_OUT)}))
+        features._active_groups(cluster(errors={2: KafkaError(ErrorCode.REQUEST_TIMED_OUT)}), "share")

@@ -1,7 +1,7 @@
 """`barnabas features`: the feature levels of a cluster, which open what clients of Apache Kafka 4 use.
 
 Rules: both directions are a dry run without --execute: an upgrade keeps brokers of Apache Kafka 3.9 out, a downgrade stops the
-members of consumer groups. The cluster itself checks either.
+members of consumer groups or share groups. The cluster itself checks either.
 Source: kafka-features.sh; KIP-584, KIP-1022.
 """
 
@@ -14,7 +14,7 @@ import click
 from client.admin import features as feature_steps
 from client.admin import groups as group_steps
 from client.admin.features import LevelChange
-from client.admin.groups import CONSUMER
+from client.admin.groups import CONSUMER, SHARE
 from runtime.command_line.execute_option import execute_option
 from runtime.command_line.failure import Failure
 from runtime.command_line.group import Commands
@@ -23,7 +23,7 @@ from tools.cluster import Cluster, cluster_command
 from tools.failures import told
 from tools.names_given import some_names
 
-GROUP_VERSION = "group.version"
+_KINDS_OF_GROUPS = {"group.version": CONSUMER, "share.version": SHARE}
 _COLUMNS = ("feature", "level", "supported")
 _NO_LEVELS = "no level is above 0: clients see a cluster of Apache Kafka 3.9"
 _KEPT_OUT = (
@@ -107,22 +107,20 @@ def _parsed(texts: tuple[str, ...]) -> dict[str, int]:
 
 
 def _lower(cluster: Cluster, output: Output, levels: Mapping[str, int], *, execute: bool) -> None:
-    if levels.get(GROUP_VERSION) == 0:
-        stopped = _consumer_groups(cluster)
+    for feature, kind in _KINDS_OF_GROUPS.items():
+        stopped = _active_groups(cluster, kind) if levels.get(feature) == 0 else []
         if stopped:
-            Output.note(f"consumer groups that stop: {', '.join(stopped)}; their members get UNSUPPORTED_VERSION")
+            Output.note(f"{kind} groups that stop: {', '.join(stopped)}; their members get UNSUPPORTED_VERSION")
     _change(cluster, output, levels, LevelChange.DOWNGRADE, execute=execute)
 
 
-def _consumer_groups(cluster: Cluster) -> list[str]:
-    """Return the groups of the consumer protocol that have members. Raises Failure when a broker does not tell its groups."""
+def _active_groups(cluster: Cluster, kind: str) -> list[str]:
+    """Return the groups of a kind that have members. Raises Failure when a broker does not tell its groups."""
     listed = cluster.run(group_steps.list_all())
     for broker, error in listed.errors.items():
         raise Failure(f"broker {broker} has not told its groups: {told(error)}")
     rows = [row for groups in listed.groups.values() for row in groups]
-    return sorted(
-        row.group_id for row in rows if row.group_type.lower() == CONSUMER and row.group_state.lower() != "empty"
-    )
+    return sorted(row.group_id for row in rows if row.group_type.lower() == kind and row.group_state.lower() != "empty")
 
 
 def _change(cluster: Cluster, output: Output, levels: Mapping[str, int], change: LevelChange, *, execute: bool) -> None:
