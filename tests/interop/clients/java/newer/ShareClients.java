@@ -83,7 +83,8 @@ public final class ShareClients {
             case "lock timeout":
                 return client.consumer.acquisitionLockTimeoutMs().orElse(null);
             case "close":
-                clients.remove(name).consumer.close();
+                // It would wait for 30 s to end a session with a broker that was killed and leads nothing since.
+                clients.remove(name).consumer.close(Duration.ofSeconds(5));
                 return null;
             default:
                 throw new IllegalArgumentException(command.toString());
