@@ -97,7 +97,7 @@ def _released_is_archived(patches: Patches) -> None:
         def _begin(
             self: SharePartition, change: Any, batch: InFlightBatch, run: OffsetRun, state: DeliveryState
         ) -> None:
-            lost = state is DeliveryState.AVAILABLE and not change.is_release
+            lost = state is DeliveryState.AVAILABLE
             original(self, change, batch, run, DeliveryState.ARCHIVED if lost else state)
 
         return _begin
@@ -116,7 +116,7 @@ def _record_limit_ignored(patches: Patches) -> None:
 
 
 def _aborted_is_delivered(patches: Patches) -> None:
-    patches.replace(ShareRead, "aborted_offsets", lambda original: lambda self: [])
+    patches.replace(ShareRead, "aborted_ranges", lambda original: lambda self: [])
 
 
 def _stored_batches_not_loaded(patches: Patches) -> None:

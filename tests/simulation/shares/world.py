@@ -46,6 +46,7 @@ class ShareWorld(ClusterWorld):
             limit_of=lambda group: self.groups_planned[group].limit,
             lock_s_of=lambda group: self.groups_planned[group].lock_ms / 1_000,
             session_s=SESSION_TIMEOUT_MS / 1_000,
+            deleted_to=self.deleted_to,
         )
         self.drained: set[str] = set()
         """Groups that have nothing left to do."""
@@ -98,8 +99,12 @@ class ShareWorld(ClusterWorld):
         """The records of a partition that must be finished, by offset."""
         if key[0] == TRANSACTIONAL:
             return self.fates.committed.get(key, {})
-        model = self.logs.partitions[key]
-        return {offset: value for offset, value in model.known.items() if offset >= model.deletable_to}
+        known, first = self.logs.partitions[key].known, self.deleted_to(key)
+        return {offset: value for offset, value in known.items() if offset >= first}
+
+    def deleted_to(self, key: TopicPartition) -> int:
+        """Records before it may have been deleted."""
+        return 0 if key[0] == TRANSACTIONAL else self.logs.partitions[key].deletable_to
 
     def internal_keys(self) -> Iterable[TopicPartition]:
         yield from super().internal_keys()

@@ -81,7 +81,8 @@ class AcknowledgedRows(NamedTuple):
 
 
 class DeliveryChecker:
-    """`limit_of` tells the limit of deliveries of a group, `lock_s_of` how long its locks last at least."""
+    """`limit_of` tells the limit of deliveries of a group, `lock_s_of` how long its locks last at least, `deleted_to` up to
+    where records of a partition may have been deleted."""
 
     def __init__(
         self,
@@ -92,6 +93,7 @@ class DeliveryChecker:
         limit_of: Callable[[str], int],
         lock_s_of: Callable[[str], float],
         session_s: float,
+        deleted_to: Callable[[TopicPartition], int] = lambda key: 0,
     ) -> None:
         self._report = report
         self._count = count
@@ -99,6 +101,7 @@ class DeliveryChecker:
         self._limit_of = limit_of
         self._lock_s_of = lock_s_of
         self._session_s = session_s
+        self._deleted_to = deleted_to
         self._partitions: dict[tuple[str, TopicPartition], PartitionFates] = {}
         self._alive_s: dict[str, float] = {}
         self._held: dict[str, set[tuple[str, TopicPartition, int]]] = {}
@@ -251,6 +254,8 @@ class DeliveryChecker:
         hold = record.hold
         if hold is None or hold.member == rows.member or hold.term != rows.term or hold.told_s > rows.sent_s:
             return
+        if offset < self._deleted_to(rows.key):
+            return  # what is said of records before the start offset is nothing
         if self._is_sure(hold, now_s) and rows.key not in self._excused:
             self._report(f"{rows.group}: {rows.member} acknowledged {rows.key} {offset}, which {hold.member} holds")
 

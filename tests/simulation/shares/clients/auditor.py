@@ -52,12 +52,18 @@ class Auditor:
 
     def _is_drained(self, group: str, places: dict[TopicPartition, Place]) -> bool:
         for key in self._world.keys_of(group):
-            last = max(self._world.known(key), default=None)
-            # What is stored does not say yet that it starts behind what is done.
-            if last is not None and (key not in places or (places[key].start <= last and places[key].lag != 0)):
-                self._world.loop.note(f"{group} has not finished {key}; {places.get(key)}; last is {last}")
+            last, place = max(self._world.known(key), default=None), places.get(key)
+            # What is stored does not say yet that it starts behind what is done, nor that the log begins later.
+            if last is not None and (
+                place is None or (place.start <= last and place.lag > self._gone(key, place.start))
+            ):
+                self._world.loop.note(f"{group} has not finished {key}: {place}; last is {last}")
                 return False
         return True
+
+    def _gone(self, key: TopicPartition, start: int) -> int:
+        """How many records from there on may have been deleted."""
+        return max(self._world.deleted_to(key) - start, 0)
 
     async def places(self, group: str) -> dict[TopicPartition, Place] | None:
         """None when nobody can say it now."""
