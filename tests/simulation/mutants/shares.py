@@ -161,9 +161,9 @@ def _pruned_too_far(patches: Patches) -> None:
 
 def _update_forgets_batches(patches: Patches) -> None:
     def forget(original: Any) -> Any:
-        return lambda so_far, changes, *more: original((), changes, *more)
+        return lambda so_far, loose, changes, *more: original((), (), changes, *more)
 
-    patches.replace(share_state, "merged", forget)
+    patches.replace(share_state, "spliced", forget)
 
 
 SHARES = (

@@ -43,7 +43,7 @@ class Resetter(ShareMember):
         if code is ErrorCode.NONE:
             world.count("start offsets set")
             self._reset(key, start)
-        elif code is None or code in world.not_now:
+        elif code in (None, ErrorCode.NETWORK_EXCEPTION) or code in world.not_now:
             self._reset(key, ANYWHERE)  # nobody knows
         elif code not in REFUSALS:
             world.report(f"{self.name}: {request!r} was answered {code!r}")
