@@ -44,6 +44,10 @@ def _known(kind: str) -> tuple[Mapping[str, Setting], Callable[[str], str], Call
         from config.client_metrics import SubscriptionSettings  # noqa: PLC0415
 
         return SubscriptionSettings.definitions, str, lambda _: ""
+    if kind == "groups":
+        from config.group import OwnGroupSettings  # noqa: PLC0415
+
+        return OwnGroupSettings.definitions, str, lambda _: ""
     from config.broker import BrokerSettings, base_name  # noqa: PLC0415
     from config.unknown_settings import broker_setting_hint  # noqa: PLC0415
 

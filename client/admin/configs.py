@@ -37,6 +37,7 @@ class ResourceKind(IntEnum):
     BROKER = 4
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class SettingSource(IntEnum):
@@ -50,6 +51,7 @@ class SettingSource(IntEnum):
     DEFAULT_CONFIG = 5
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
     DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 class Resource(NamedTuple):
@@ -57,9 +59,9 @@ class Resource(NamedTuple):
     name: str
 
 
-def client_metrics() -> Steps[list[str]]:
-    """Return the names of the subscriptions of client metrics. Raises KafkaError."""
-    response = yield from ask(ListConfigResourcesRequest(resource_types=[ResourceKind.CLIENT_METRICS]))
+def names_with_settings(kind: ResourceKind) -> Steps[list[str]]:
+    """Return the names of the subscriptions of client metrics, or of the groups, that have settings. Raises KafkaError."""
+    response = yield from ask(ListConfigResourcesRequest(resource_types=[kind]))
     return sorted(row.resource_name for row in response.config_resources)
 
 

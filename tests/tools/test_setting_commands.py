@@ -96,3 +96,22 @@ def test_subscriptions_of_client_metrics_are_made_shown_and_removed(
     assert "org.a.,org.b." in ok(tool("configs", "describe", *of_slow)).out
     ok(tool("configs", "alter", *of_slow, "--delete-config", "interval.ms,metrics,match"))
     assert ok(tool("configs", "describe", "--entity-type", "client-metrics", "--json")).json == []
+
+
+def test_settings_of_groups_are_changed_and_shown(secured: EmbeddedBroker, capfd: pytest.CaptureFixture[str]) -> None:
+    """At a broker with feature levels; the group need not exist."""
+
+    def tool(*arguments: str) -> Run:
+        code = main([*arguments, "--bootstrap-server", secured.bootstrap_servers])
+        return Run(code, *capfd.readouterr())
+
+    of_group = ("--group", "parcels")
+    ok(tool("configs", "alter", *of_group, "--add-config", "share.record.lock.duration.ms=20s"))
+    rows = ok(tool("configs", "describe", "--entity-type", "groups", "--changed", "--json")).json
+    assert [(row["group"], row["name"], row["value"], row["source"]) for row in rows] == [
+        ("parcels", "share.record.lock.duration.ms", "20000", "group")
+    ]
+    assert "share.auto.offset.reset" in ok(tool("configs", "describe", *of_group)).out
+    assert tool("configs", "alter", *of_group, "--add-config", "share.auto.offset.reset=soon").code == 1
+    ok(tool("configs", "alter", *of_group, "--delete-config", "share.record.lock.duration.ms"))
+    assert ok(tool("configs", "describe", "--entity-type", "groups", "--json")).json == []

@@ -1,4 +1,4 @@
-"""`barnabas configs`: settings of topics, brokers and subscriptions of client metrics, and the levels of a broker's loggers.
+"""`barnabas configs`: settings of topics, brokers, groups and subscriptions of client metrics; levels of a broker's loggers.
 
 Source: kafka-configs.sh, kafka-client-metrics.sh.
 """
@@ -32,6 +32,7 @@ _SOURCES = {
     SettingSource.DYNAMIC_BROKER_CONFIG: "broker",
     SettingSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster default",
     SettingSource.DYNAMIC_CLIENT_METRICS_CONFIG: "subscription",
+    SettingSource.DYNAMIC_GROUP_CONFIG: "group",
     SettingSource.STATIC_BROKER_CONFIG: "file",
     SettingSource.DEFAULT_CONFIG: "default",
 }
@@ -41,26 +42,29 @@ _KINDS = {
     "brokers": ResourceKind.BROKER,
     "broker-loggers": ResourceKind.BROKER_LOGGER,
     "client-metrics": ResourceKind.CLIENT_METRICS,
+    "groups": ResourceKind.GROUP,
 }
-_ONE_OF = {"topics": "topic", "brokers": "broker", "client-metrics": "subscription"}
+_ONE_OF = {"topics": "topic", "brokers": "broker", "client-metrics": "subscription", "groups": "group"}
 """What one of a kind is called."""
 _OTHER_ENTITIES = ("users", "clients", "ips")
-_CHANGED = frozenset(("topic", "broker", "cluster default", "subscription", "file"))
+_OF_ANY_NAME = ("topics", "client-metrics", "groups")
+_CHANGED = frozenset(("topic", "broker", "cluster default", "subscription", "group", "file"))
 
 
-command = Commands("configs", help="Settings of topics, brokers and subscriptions of client metrics.")
+command = Commands("configs", help="Settings of topics, brokers, groups and subscriptions of client metrics.")
 
 
 def _resource_options(function: Any) -> Any:
     for option in reversed((
         click.option("--entity-type", type=click.Choice([*_KINDS, *_OTHER_ENTITIES]),
-                     help="topics, brokers, broker-loggers or client-metrics, with --entity-name; as the options below"),
+                     help="topics, brokers, broker-loggers, client-metrics or groups, with --entity-name: as options below"),
         click.option("--entity-name", metavar="NAME", help="the name or id of what --entity-type names"),
         click.option("--entity-default", is_flag=True, help="with brokers: dynamic settings of all brokers"),
         click.option("--topic", metavar="NAME", help="settings of this topic"),
         click.option("--broker", metavar="ID", help="settings of this broker"),
         click.option("--broker-defaults", is_flag=True, help="dynamic settings of all brokers"),
         click.option("--client-metrics", metavar="NAME", help="a subscription: metrics, interval.ms, match"),
+        click.option("--group", metavar="NAME", help="settings of this group"),
         click.option("--broker-logger", type=int, metavar="ID", help="levels of the loggers of this broker, until it stops"),
     )):  # fmt: skip
         function = option(function)
@@ -76,8 +80,9 @@ def _resource_options(function: Any) -> Any:
 def describe_configs(
     cluster: Cluster, output: Output, *, changed: bool, is_all: bool, part: str | None, **options: Any
 ) -> None:
-    """Show the settings of a topic, a broker or a subscription of client metrics, and where each value comes from; or the
-    levels of a broker's loggers. With --entity-type and no name, of all topics, brokers or subscriptions."""
+    """Show the settings of a topic, a broker, a group or a subscription of client metrics, and where each value comes from; or
+    the levels of a broker's loggers. With --entity-type and no name, of all topics, brokers or subscriptions, or of the groups
+    that have settings."""
     if changed and is_all:
         raise click.UsageError("--all and --changed do not go together")
     entity = _Entity.of(options, accepts_all=True)
@@ -130,8 +135,8 @@ def alter_configs(
     validate_only: bool,
     **options: Any,
 ) -> None:
-    """Change settings of a topic, a broker or a subscription of client metrics, or levels of a broker's loggers; those that are
-    not named stay. A subscription is made by its first setting, and gone with its last."""
+    """Change settings of a topic, a broker, a group or a subscription of client metrics, or levels of a broker's loggers; those
+    that are not named stay. A subscription is made by its first setting, and gone with its last. A group need not exist yet."""
     changes: dict[str, str | None] = dict(_of_file(add_file) if add_file is not None else {})
     changes |= parsing.listed_settings(added, "--add-config")
     changes |= {name.strip(): None for text in deleted for name in text.split(",")}
@@ -170,6 +175,7 @@ class _Entity:
                 ("broker", "brokers"),
                 ("broker_logger", "broker-loggers"),
                 ("client_metrics", "client-metrics"),
+                ("group", "groups"),
             )
             if options[option] is not None
         ] + ([cls("brokers", None)] if options["broker_defaults"] else [])
@@ -192,13 +198,13 @@ class _Entity:
             raise click.UsageError("a name is empty")
         if len(found) != 1:
             raise click.UsageError(
-                "name one of --topic, --broker, --broker-defaults, --client-metrics and --broker-logger"
+                "name one of --topic, --broker, --broker-defaults, --client-metrics, --group and --broker-logger"
             )
         return found[0]
 
     def check(self, cluster: Cluster) -> None:
         """Raises Failure for a broker that is not there: the client would wait for it."""
-        if self.kind in ("topics", "client-metrics") or self.name is None:
+        if self.kind in _OF_ANY_NAME or self.name is None:
             return
         if self.name not in {str(broker.node_id) for broker in cluster.run(describe_cluster()).brokers}:
             raise Failure(f"there is no broker {self.name} (`barnabas brokers list` shows the brokers)")
@@ -216,9 +222,9 @@ def _described(cluster: Cluster, entity: _Entity) -> list[tuple[str, list[tuple[
 
 
 def _all_names(cluster: Cluster, kind: str) -> list[str]:
-    """Return the names of all topics or subscriptions, or the ids of all brokers."""
-    if kind == "client-metrics":
-        return cluster.run(config_steps.client_metrics())
+    """Return the names of all topics or subscriptions, or of groups with settings, or the ids of all brokers."""
+    if kind in ("client-metrics", "groups"):
+        return cluster.run(config_steps.names_with_settings(_KINDS[kind]))
     if kind == "brokers":
         return [str(each) for each in sorted(broker.node_id for broker in cluster.run(describe_cluster()).brokers)]
     return sorted(cluster.run(topic_steps.all_topics()))
