@@ -35,13 +35,14 @@ def test_a_file_that_is_not_there_is_found() -> None:
 def test_each_walk_names_its_files_in_order() -> None:
     """Every step but the waiting ones names a module of the server."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    walks = re.split(r"^### ", text.split("## Eight walks")[1].split("\n## ")[0], flags=re.MULTILINE)[1:]
+    walks = re.split(r"^### ", text.split("## Nine walks")[1].split("\n## ")[0], flags=re.MULTILINE)[1:]
     titles = [
         "Produce with acks=all",
         "Fetch",
         "Heartbeat",
         "ConsumerGroupHeartbeat",
         "ShareGroupHeartbeat",
+        "ShareFetch",
         "A transaction",
         "CreateTopics",
         "A command of administration",
