@@ -292,8 +292,12 @@ def _groups(services: Services) -> Iterator[Sample]:
     consumer_counts = services.groups.consumer_state_counts()
     yield Sample(table.GROUP_COUNT, ("classic",), sum(counts.values()))
     yield Sample(table.GROUP_COUNT, ("consumer",), sum(consumer_counts.values()))
+    share_counts = services.groups.share_state_counts()
+    yield Sample(table.GROUP_COUNT, ("share",), sum(share_counts.values()))
     for consumer_state, count in consumer_counts.items():
         yield Sample(table.CONSUMER_GROUPS, (consumer_state.value.lower(),), count)
+    for share_state, count in share_counts.items():
+        yield Sample(table.SHARE_GROUPS, (share_state.value.lower(),), count)
     yield Sample(table.OFFSETS, (), services.groups.offsets_count())
     yield Sample(table.GROUP_WAITING, (), services.groups.waiting_bytes)
     yield from _group_lag(services.group_lag)

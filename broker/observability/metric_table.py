@@ -211,6 +211,9 @@ CONSUMER_GROUPS    = _newer_group_gauge("consumer-group-count", "state", "Groups
 CONSUMER_REBALANCES = Metric("kafka.server", "group-coordinator-metrics", "consumer-group-rebalance-count", Kind.COUNTER, (),
                              "Times that a group of the consumer protocol needed another assignment.", attribute=True,
                              own=True)
+SHARE_GROUPS       = _newer_group_gauge("share-group-count", "state", "Share groups, by their state.")
+SHARE_REBALANCES   = Metric("kafka.server", "group-coordinator-metrics", "share-group-rebalance-count", Kind.COUNTER, (),
+                            "Times that a share group needed another assignment.", attribute=True, own=True)
 GROUP_LAG          = _own_gauge("kafka", "consumergroup", "lag", "group", "topic", "partition",
                                 doc="Records behind the committed offset; NaN while the leader does not answer.")
 GROUP_LAG_SECONDS  = _own_gauge("kafka", "consumergroup", "lag-seconds", "group", "topic", "partition",

@@ -274,6 +274,7 @@ class BrokerMetrics:
         yield Sample(table.OFFSET_DELETIONS, (), self._offsets_deleted)
         yield Sample(table.REBALANCES_DONE, (), self._rebalances_completed)
         yield Sample(table.CONSUMER_REBALANCES, (), self._consumer_group_rebalances)
+        yield Sample(table.SHARE_REBALANCES, (), self._share_group_rebalances)
         for reason, count in list(self._rebalances.items()):
             yield Sample(table.REBALANCES, (reason,), count)
 

@@ -365,12 +365,15 @@ def test_groups() -> None:
     metrics.rebalance_started("member-joined")
     metrics.rebalance_completed()
     metrics.consumer_group_rebalanced()
+    for _ in range(3):
+        metrics.share_group_rebalanced()
     metrics.offsets_committed(5)
     metrics.offsets_expired(2)
     metrics.offsets_deleted(1)
     values = _values(metrics)
     assert values["rebalances-total", "member-joined"] == 2
     assert values[("group-completed-rebalance-count",)] == values[("consumer-group-rebalance-count",)] == 1
+    assert values[("share-group-rebalance-count",)] == 3
     assert [values[(f"offset-{what}-count",)] for what in ("commit", "expiration", "deletion")] == [5, 2, 1]
 
 
