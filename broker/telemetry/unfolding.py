@@ -32,6 +32,8 @@ LABEL_NAME_MAX = 64
 LABEL_VALUE_MAX = 256
 DOC_MAX = 256
 MAX_BUCKETS = 64
+OF_KAFKAS_CLIENTS, OF_OTHERS = "org_apache_kafka_", "client_"
+"""What names begin with: no client can push what looks like a metric of a broker, of which alerts are made."""
 NAMES_KEPT = 4_096
 """How many names are remembered with what they become."""
 
@@ -287,7 +289,7 @@ def family_name(name: str) -> str | None:
     if not 0 < len(name) <= NAME_MAX:
         return None
     family = _NOT_IN_A_NAME.sub("_", name)
-    return f"_{family}" if family[0].isdigit() else family
+    return family if family.startswith(OF_KAFKAS_CLIENTS) else f"{OF_OTHERS}{family}"
 
 
 def _labels(attributes: Sequence[Any]) -> Labels | None:

@@ -40,9 +40,12 @@ class World:
         return "".join(self.series.page())
 
     def values(self) -> dict[tuple[str, str], float]:
-        """The values by name and client, as Prometheus reads them."""
+        """The values by name, without what all of them begin with, and client, as Prometheus reads them."""
         return {
-            (sample.name, sample.labels["client_id"] + sample.labels.get("le", "")): sample.value
+            (
+                sample.name.removeprefix("client_"),
+                sample.labels["client_id"] + sample.labels.get("le", ""),
+            ): sample.value
             for family in text_string_to_metric_families(self.page())
             for sample in family.samples
             if family.name != "barnabas_client_info"
@@ -110,7 +113,7 @@ def test_texts_of_clients_cannot_end_a_line() -> None:
     metric = gauge("g", 1, topic='a"} 1\nevil 2\\')
     metric.description = "one\ntwo\\"
     world.push(metric)
-    (family,) = [each for each in text_string_to_metric_families(world.page()) if each.name == "g"]
+    (family,) = [each for each in text_string_to_metric_families(world.page()) if each.name == "client_g"]
     assert family.samples[0].labels["topic"] == 'a"} 1\nevil 2\\'
     assert "evil" not in [each.name for each in text_string_to_metric_families(world.page())]
 

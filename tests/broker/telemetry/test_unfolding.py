@@ -26,11 +26,11 @@ def points(*metrics: Metric) -> list[object]:
 @pytest.mark.parametrize(
     ("metric", "family", "kind", "values", "is_delta"),
     [
-        (gauge("org.a.rate", 1.5), "org_a_rate", FamilyKind.GAUGE, (1.5,), False),
-        (counter("org.a.total", 7), "org_a_total", FamilyKind.COUNTER, (7,), True),
-        (counter("org.a", 7, CUMULATIVE), "org_a_total", FamilyKind.COUNTER, (7,), False),
-        (counter("org.a", -7, DELTA, is_monotonic=False), "org_a", FamilyKind.GAUGE, (-7,), True),
-        (counter("9-a", 7, CUMULATIVE, is_monotonic=False), "_9_a", FamilyKind.GAUGE, (7,), False),
+        (gauge("org.apache.kafka.rate", 1.5), "org_apache_kafka_rate", FamilyKind.GAUGE, (1.5,), False),
+        (counter("org.apache.kafka.total", 7), "org_apache_kafka_total", FamilyKind.COUNTER, (7,), True),
+        (counter("org.apache.kafka.a", 7, CUMULATIVE), "org_apache_kafka_a_total", FamilyKind.COUNTER, (7,), False),
+        (counter("a", -7, DELTA, is_monotonic=False), "client_a", FamilyKind.GAUGE, (-7,), True),
+        (counter("9-a", 7, CUMULATIVE, is_monotonic=False), "client_9_a", FamilyKind.GAUGE, (7,), False),
     ],
 )
 def test_numbers(metric: Metric, family: str, kind: FamilyKind, values: tuple[float, ...], is_delta: bool) -> None:
@@ -112,5 +112,9 @@ def test_a_metric_of_any_bytes_is_unfolded_or_refused(data: bytes) -> None:
 
 
 def test_names_of_families() -> None:
-    names = {"a.b-c": "a_b_c", "0": "_0", "ä:b": "_:b", "": None, "x" * 200: "x" * 200}
+    names = {
+        "org.apache.kafka.b-c": "org_apache_kafka_b_c", "0": "client_0", "ä:b": "client__:b", "": None,
+        "x" * 200: f"client_{'x' * 200}", "kafka.controller.x": "client_kafka_controller_x",
+        "barnabas.client.info": "client_barnabas_client_info",
+    }  # fmt: skip
     assert {name: unfolding.family_name(name) for name in names} == names
