@@ -365,20 +365,28 @@ class ShareStateClient:
             self._tasks.spawn(self._exchange(broker_id, lane), name=f"share states at broker {broker_id}")
 
     async def _exchange(self, broker_id: int, lane: _Lane) -> None:
-        """Send requests to one broker until nothing waits for it."""
-        while lane.waiting:
-            asked = lane.take()
+        """Send requests to one broker until nothing waits for it. What a bug interrupts is answered, and the lane goes on."""
+        try:
+            while lane.waiting:
+                await self._ask_other(broker_id, lane)
+        finally:
+            lane.is_in_flight = False
+            if lane.waiting:
+                self._send(broker_id, lane)
+
+    async def _ask_other(self, broker_id: int, lane: _Lane) -> None:
+        asked = lane.take()
+        outcomes = [refused(ErrorCode.UNKNOWN_SERVER_ERROR)] * len(asked)
+        try:
             request, version, response_type = state_request(asked[0].operation, asked)
-            try:
-                response = await lane.client.send(request, version, response_type)
-            except OSError as error:
-                logger.debug("share states not answered: broker=%d error=%s", broker_id, error)
-                outcomes = [refused(ErrorCode.NETWORK_EXCEPTION)] * len(asked)
-            else:
-                outcomes = state_outcomes(asked[0].operation, asked, response)
+            response = await lane.client.send(request, version, response_type)
+            outcomes = state_outcomes(asked[0].operation, asked, response)
+        except OSError as error:
+            logger.debug("share states not answered: broker=%d error=%s", broker_id, error)
+            outcomes = [refused(ErrorCode.NETWORK_EXCEPTION)] * len(asked)
+        finally:
             for ask, outcome in zip(asked, outcomes, strict=True):
                 self._end(ask, outcome)
-        lane.is_in_flight = False
 
     def _leave(self, broker_id: int) -> list[StateAsk]:
         """Close the connection to a broker; return what has not been sent to it."""

@@ -48,7 +48,8 @@ class OtherBroker:
         )
         self._context = SimpleNamespace(services=services)
         self.asked: list[Any] = []
-        self.failure: OSError | None = None
+        self.failure: Exception | None = None
+        self.fails_once = False
         self.gate = asyncio.Event()
         self.gate.set()
         self.is_closed = False
@@ -56,8 +57,11 @@ class OtherBroker:
     async def send(self, request: Any, version: int, response_type: Any) -> Any:
         self.asked.append(request)
         await self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
+        failure = self.failure
+        if self.fails_once:
+            self.failure = None
+        if failure is not None:
+            raise failure
         received = type(request).decode(b"".join(type(request).encoder(version)(request, b"")), version)
         response = await HANDLERS[type(request)].function(received, self._context)
         return response_type.decode(b"".join(response_type.encoder(version)(response, b"")), version)
@@ -241,6 +245,21 @@ async def test_a_topic_that_the_other_broker_does_not_know_yet() -> None:
         world.other_world.change(ELSEWHERE)
         await world.wait(500)
         assert await asked == {(ORDERS, 0): ErrorCode.NONE, (bytes(16), 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def test_a_bug_fails_what_it_interrupts_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    async with states(ELSEWHERE) as world:
+        await world.begin()
+        world.other.gate.clear()
+        world.other.failure, world.other.fails_once = ValueError("a bug"), True
+        interrupted = asyncio.ensure_future(world.client.delete("g", [(ORDERS, 1)]))
+        await world.local.settle()
+        waiting = asyncio.ensure_future(world.client.read_summary("g", [(ORDERS, 0, -1)]))
+        await world.local.settle()
+        world.other.gate.set()
+        assert await interrupted == {(ORDERS, 1): ErrorCode.UNKNOWN_SERVER_ERROR}
+        assert await waiting == {(ORDERS, 0): (1, 0, 0, 0)}
+        assert "a bug" in caplog.text
 
 
 async def test_a_client_that_closes_answers_everything() -> None:
