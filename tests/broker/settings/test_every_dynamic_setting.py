@@ -113,6 +113,9 @@ ROWS: dict[str, Row] = {
     "group.consumer.assignment.interval.ms": Row(
         "7", lambda broker: broker.services.group_configs.current.of("any").assignment_interval_ms, 1000, 7
     ),
+    "group.share.assignment.interval.ms": Row(
+        "7", lambda broker: broker.services.group_configs.current.share_of("any").assignment_interval_ms, 1000, 7
+    ),
     "replica.alter.log.dirs.io.max.bytes.per.second": Row(
         "5000", lambda broker: broker.services.log_moves._dependencies.quota.limit_bytes_per_second, NO_LIMIT, 5000
     ),
