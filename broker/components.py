@@ -78,7 +78,7 @@ from replication.marker_appender import MarkerAppender
 from replication.message_expiry import MessageExpiry
 from replication.moves.log_moves import LogMoveDependencies, LogMoves
 from replication.partitions import LeadershipListeners, NoFetchers, Partitions
-from replication.sharing.dependencies import NoSharingMetrics, SharingDependencies
+from replication.sharing.dependencies import SharingDependencies
 from replication.sharing.share_partitions import LedSharePartitions
 from runtime.network.transport import Address
 from runtime.slices import SerialQueue
@@ -477,7 +477,7 @@ class Components:
             states=states,
             config_of=configs.share_of,
             call_soon=asyncio.get_running_loop().call_soon,
-            metrics=NoSharingMetrics(),
+            metrics=base.metrics.shares,
         )
         return LedSharePartitions(dependencies, base.settings.group_share_max_share_sessions)
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from replication.followers.fetchers import Fetchers
     from replication.moves.log_moves import LogMoves
     from replication.partition import Partition
+    from replication.sharing.group_partition import GroupPartition
+    from replication.sharing.share_partition import SharePartition
+    from replication.sharing.share_partitions import LedSharePartitions
     from runtime.recent_times import RecentTimes
     from storage.directories.log_manager import LogManager
     from storage.disk_use import DiskUse
@@ -75,6 +78,7 @@ def gauges(services: Services) -> Iterator[Sample]:
     yield from _groups(services)
     yield from _transactions(services)
     yield from _share_states(services)
+    yield from _sharing(services.sharing)
     yield from _waiting(services)
     if services.fetchers is not None:
         yield from _fetchers(services.fetchers)
@@ -291,8 +295,8 @@ def _groups(services: Services) -> Iterator[Sample]:
         yield Sample(metric, (), counts[state])
     consumer_counts = services.groups.consumer_state_counts()
     yield Sample(table.GROUP_COUNT, ("classic",), sum(counts.values()))
-    yield Sample(table.GROUP_COUNT, ("consumer",), sum(consumer_counts.values()))
     share_counts = services.groups.share_state_counts()
+    yield Sample(table.GROUP_COUNT, ("consumer",), sum(consumer_counts.values()))
     yield Sample(table.GROUP_COUNT, ("share",), sum(share_counts.values()))
     for consumer_state, count in consumer_counts.items():
         yield Sample(table.CONSUMER_GROUPS, (consumer_state.value.lower(),), count)
@@ -342,6 +346,27 @@ def _share_states(services: Services) -> Iterator[Sample]:
             yield Sample(table.SHARE_PRUNED, (coordinator.runtime.topic, str(context.partition)), offset)
 
 
+_PER_SHARED: tuple[tuple[Metric, Callable[[GroupPartition, SharePartition], int]], ...] = (
+    (table.SHARE_LOCK_TIMEOUTS, lambda shared, _: shared.lock_timeouts_count),
+    (table.SHARE_IN_FLIGHT, lambda _, share: share.in_flight_count),
+    (table.SHARE_BATCHES, lambda _, share: share.in_flight_batch_count),
+    (table.SHARE_ACQUIRED, lambda _, share: share.acquired_count),
+    (table.SHARE_GIVEN_UP, lambda _, share: share.given_up_count),
+)
+
+
+def _sharing(sharing: LedSharePartitions) -> Iterator[Sample]:
+    sessions = sharing.sessions
+    yield Sample(table.SHARE_SESSIONS, (), len(sessions))
+    yield Sample(table.SHARE_SESSION_PARTITIONS, (), sessions.partitions_count)
+    yield Sample(table.SHARE_SESSIONS_ENDED, (), sessions.evictions_count)
+    loaded = [(shared, shared.share) for shared in sharing if shared.share is not None]
+    for metric, value in _PER_SHARED:
+        for shared, share in loaded:
+            labels = (shared.group_id, shared.partition.topic, str(shared.index))
+            yield Sample(metric, labels, value(shared, share))
+
+
 def _load_times(times: RecentTimes, services: Services, average: Metric, longest: Metric) -> Iterator[Sample]:
     now_ms = services.clock.monotonic_ms()
     yield Sample(average, (), times.average_ms(now_ms))
@@ -354,11 +379,13 @@ def _waiting(services: Services) -> Iterator[Sample]:
     fetches = sum(partition.waiters.fetches_count for partition in partitions)
     deletions = sum(partition.waiters.deletions_count for partition in partitions)
     rebalances = services.groups.state_counts()[GroupState.PREPARING_REBALANCE]
+    share_fetches = sum(shared.waiting_count for shared in list(services.sharing))
     for metric in (table.DELAYED_OPERATIONS, table.PURGATORY_SIZE):
         yield Sample(metric, ("Rebalance",), rebalances)
         yield Sample(metric, ("Produce",), produces)
         yield Sample(metric, ("Fetch",), fetches)
         yield Sample(metric, ("DeleteRecords",), deletions)
+        yield Sample(metric, ("ShareFetch",), share_fetches)
     yield Sample(table.LARGE_REQUESTS, (), len(services.serial_queue))
     yield Sample(table.FETCH_SESSIONS, (), len(services.fetch_sessions))
     yield Sample(table.SESSION_EVICTIONS, (), services.fetch_sessions.evictions_count)

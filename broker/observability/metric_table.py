@@ -4,7 +4,7 @@ A row is one MBean pattern: `kafka.server:type=BrokerTopicMetrics,name=MessagesI
 name is in `runtime.monitoring.metric`. What Apache Kafka has and this broker has not stands with its reason in
 `broker.observability.not_kept`.
 Rules: every metric is in this table. `own=True` marks those that Apache Kafka 3.9 does not have; 4.3 has those of
-consumer groups.
+consumer groups and share groups.
 """
 
 from __future__ import annotations
@@ -248,6 +248,32 @@ SHARE_COORDINATORS = Metric("kafka.server", _SHARES, "num-partitions", Kind.GAUG
                             "Partitions of __share_group_state that are led here, by state.", attribute=True, own=True)
 SHARE_PRUNED       = Metric("kafka.server", _SHARES, "last-pruned-offset", Kind.GAUGE, ("topic", "partition"),
                             "Offset up to which snapshots have replaced the records.", attribute=True, own=True)
+
+_SHARING, _SHARED = ("kafka.server", "ShareGroupMetrics"), ("kafka.server", "SharePartitionMetrics")
+_OF_SHARED = ("group", "topic", "partition")
+SHARE_ACKNOWLEDGED = Metric(*_SHARING, "RecordAcknowledgementsPerSec", Kind.COUNTER, ("ackType",),
+                            "Records that members have acknowledged, by what they say.", own=True)
+SHARE_PARTITION_LOADS = Metric(*_SHARING, "PartitionLoadTimeMs", Kind.SUMMARY, (), "Loads of share partitions.", own=True)
+SHARE_FETCHES_EXPIRED = Metric("kafka.server", "DelayedShareFetchMetrics", "ExpiresPerSec", Kind.COUNTER, (),
+                               "Share fetches that waited in vain.", own=True)
+SHARE_LOCK_TIMEOUTS = Metric(*_SHARED, "AcquisitionLockTimeoutPerSec", Kind.COUNTER, _OF_SHARED,
+                             "Records that a member had for too long.", own=True)
+SHARE_IN_FLIGHT    = Metric(*_SHARED, "InFlightMessageCount", Kind.GAUGE, _OF_SHARED,
+                            "Records from the start offset of a share partition to the last that was acquired.", own=True)
+SHARE_BATCHES      = Metric(*_SHARED, "InFlightBatchCount", Kind.GAUGE, _OF_SHARED, "Batches of these records.", own=True)
+SHARE_ACQUIRED     = Metric("barnabas", "share", "acquired-records", Kind.GAUGE, _OF_SHARED,
+                            "Records that members have at the moment.", own=True)
+SHARE_GIVEN_UP     = Metric("barnabas", "share", "given-up-records-total", Kind.COUNTER, _OF_SHARED,
+                            "Records that were delivered as often as allowed and not accepted.", own=True)
+_SHARE_SESSIONS = ("kafka.server", "ShareSessionCache")
+SHARE_SESSIONS     = Metric(*_SHARE_SESSIONS, "ShareSessionsCount", Kind.GAUGE, (), "Sessions of members.", own=True)
+SHARE_SESSION_PARTITIONS = Metric(*_SHARE_SESSIONS, "SharePartitionsCount", Kind.GAUGE, (), "Partitions in them.", own=True)
+SHARE_SESSIONS_ENDED = Metric(*_SHARE_SESSIONS, "ShareSessionEvictionsPerSec", Kind.COUNTER, (),
+                              "Sessions that ended with their connections.", own=True)
+TOTAL_SHARE_FETCH  = Metric(*_TOPIC, "TotalShareFetchRequestsPerSec", Kind.COUNTER, ("topic",),
+                            "Partitions read for share groups.", own=True)
+TOTAL_SHARE_ACKNOWLEDGE = Metric(*_TOPIC, "TotalShareAcknowledgementRequestsPerSec", Kind.COUNTER, ("topic",),
+                                 "Acknowledgements of single partitions.", own=True)
 
 _PURGATORY, _SESSIONS = ("kafka.server", "DelayedOperationPurgatory"), ("kafka.server", "FetchSessionCache")
 DELAYED_OPERATIONS = _gauge(*_PURGATORY, "NumDelayedOperations", "delayedOperation", doc="Requests that wait.")

@@ -17,6 +17,7 @@ from broker.observability import metric_table as table
 from broker.observability.authentication_metrics import AuthenticationCounters
 from broker.observability.counter_rate import CounterRate
 from broker.observability.request_metrics import RequestMetrics
+from broker.observability.share_metrics import ShareMetrics
 from metadata.store.port import SessionEvent
 from protocol.errors import ErrorCode
 from protocol.records.invalid import Fault, InvalidBatch
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 NS_PER_MS = 1_000_000
 ALL_TOPICS = ("",)
 """The labels of a sum over all topics, as in Kafka: none."""
-_RARE = frozenset({table.FAILED_PRODUCE, table.FAILED_FETCH, table.BYTES_REJECTED})
+_RARE = frozenset({
+    table.FAILED_PRODUCE, table.FAILED_FETCH, table.BYTES_REJECTED, table.TOTAL_SHARE_FETCH, table.TOTAL_SHARE_ACKNOWLEDGE,
+})  # fmt: skip
 """As in Kafka, a topic has these from the first time on."""
 _NOT_ASKED = frozenset(
     {
@@ -66,11 +69,14 @@ class _TopicCounters:
         "fetches",
         "messages_in",
         "produces",
+        "share_acknowledges",
+        "share_fetches",
     )
 
     def __init__(self) -> None:
         self.bytes_in = self.bytes_out = self.messages_in = self.produces = self.fetches = 0
         self.bytes_rejected = self.failed_fetches = self.failed_produces = 0
+        self.share_fetches = self.share_acknowledges = 0
 
     def add(self, other: _TopicCounters) -> None:
         for name in self.__slots__:
@@ -99,6 +105,7 @@ class BrokerMetrics:
     def __init__(self, clock: Clock) -> None:
         self._now_ms = clock.monotonic_ms
         self.requests = RequestMetrics(clock)
+        self.shares = ShareMetrics()
         self.authentication = AuthenticationCounters()
         self.authorization_rate, self.allowed_rate, self.denied_rate = CounterRate(), CounterRate(), CounterRate()
         self._deleted_topics = _TopicCounters()  # the sums over all topics do not fall when one is deleted
@@ -169,6 +176,21 @@ class BrokerMetrics:
             counters = self._topics[topic] = _TopicCounters()
         counters.fetches += 1
         counters.bytes_out += size_bytes
+
+    def share_fetched(self, topic: str, size_bytes: int) -> None:
+        """As `fetched`, for a member of a share group."""
+        counters = self._topics.get(topic)
+        if counters is None:
+            counters = self._topics[topic] = _TopicCounters()
+        counters.share_fetches += 1
+        counters.bytes_out += size_bytes
+
+    def share_acknowledged(self, topic: str) -> None:
+        """Count the acknowledgements of one partition of an existing topic in a request."""
+        counters = self._topics.get(topic)
+        if counters is None:
+            counters = self._topics[topic] = _TopicCounters()
+        counters.share_acknowledges += 1
 
     def produce_converted(self, records_count: int, time_ms: int) -> None:
         """Count records of one partition that were converted to the format of the log."""
@@ -275,6 +297,7 @@ class BrokerMetrics:
         yield Sample(table.REBALANCES_DONE, (), self._rebalances_completed)
         yield Sample(table.CONSUMER_REBALANCES, (), self._consumer_group_rebalances)
         yield Sample(table.SHARE_REBALANCES, (), self._share_group_rebalances)
+        yield from self.shares.samples(now_ms)
         for reason, count in list(self._rebalances.items()):
             yield Sample(table.REBALANCES, (reason,), count)
 
@@ -289,6 +312,8 @@ class BrokerMetrics:
             (table.FAILED_PRODUCE, "failed_produces"),
             (table.FAILED_FETCH, "failed_fetches"),
             (table.BYTES_REJECTED, "bytes_rejected"),
+            (table.TOTAL_SHARE_FETCH, "share_fetches"),
+            (table.TOTAL_SHARE_ACKNOWLEDGE, "share_acknowledges"),
         ):
             deleted = getattr(self._deleted_topics, attribute)
             yield Sample(metric, ALL_TOPICS, deleted + sum(getattr(counters, attribute) for _, counters in topics))

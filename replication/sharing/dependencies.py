@@ -48,15 +48,11 @@ class SharingMetrics(Protocol):
 
     def share_loaded(self, duration_ms: int) -> None: ...
 
-    def share_lock_timed_out(self, group_id: str, records_count: int) -> None: ...
-
 
 class NoSharingMetrics:
     """Counts nothing."""
 
     def share_loaded(self, duration_ms: int) -> None: ...
-
-    def share_lock_timed_out(self, group_id: str, records_count: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

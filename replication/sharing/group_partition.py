@@ -85,6 +85,7 @@ class GroupPartition:
         "group_id",
         "is_reading",
         "leader_epoch",
+        "lock_timeouts_count",
         "partition",
         "share",
         "topic_id",
@@ -100,6 +101,7 @@ class GroupPartition:
         self.share: SharePartition | None = None
         self.error = ErrorCode.NONE
         self.is_reading = False
+        self.lock_timeouts_count = 0
         self._dependencies = dependencies
         self._registry = registry
         self._config: ShareGroupConfig | None = None
@@ -189,6 +191,11 @@ class GroupPartition:
     def _watch(self) -> None:
         interest = STABLE_END if self.reads_committed else COMMITTED_END
         self.partition.own_waiters().watchers_of(interest)[self] = None
+
+    @property
+    def waiting_count(self) -> int:
+        """The number of share fetches that wait here."""
+        return len(self._waiting)
 
     @property
     def is_parked(self) -> bool:
@@ -333,8 +340,7 @@ class GroupPartition:
         assert share is not None
         change = share.expire(self._dependencies.clock.monotonic_ms())
         if change is not None:
-            count = sum(batch.last_offset - batch.first_offset + 1 for batch in change.batches)
-            self._dependencies.metrics.share_lock_timed_out(self.group_id, count)
+            self.lock_timeouts_count += sum(batch.last_offset - batch.first_offset + 1 for batch in change.batches)
         self._store(change)
 
 

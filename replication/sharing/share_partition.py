@@ -199,6 +199,8 @@ class SharePartition:
         """The last offset in flight; the next to read if none is."""
         self.delivery_complete_count = 0
         self.acquired_count = 0
+        self.given_up_count = 0
+        """Records that were delivered as often as the limit says, and not accepted."""
         self._in_flight = InFlight()
         self._gaps: _GapWindow | None = None
         # Whether some may be available before the end offset: False saves the search.
@@ -573,6 +575,8 @@ class SharePartition:
     def _state_after_delivery(self, run: OffsetRun) -> DeliveryState:
         """Return the state of an acquired record that nobody accepted or rejected."""
         is_over = run.delivery_count >= self.limits.delivery_count_limit
+        if is_over:
+            self.given_up_count += run.last - run.first + 1
         return DeliveryState.ARCHIVED if is_over else DeliveryState.AVAILABLE
 
     def _begin(self, change: ShareChange, batch: InFlightBatch, run: OffsetRun, state: DeliveryState) -> None:

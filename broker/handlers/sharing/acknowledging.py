@@ -122,6 +122,10 @@ class Acknowledging:
         except KafkaError as refused:
             self._pending -= 1
             self.outcomes[key] = AcknowledgeOutcome(refused.code, refused.message)
+            return
+        metrics = self._context.services.metrics
+        metrics.share_acknowledged(found.topic)
+        metrics.shares.acknowledged(batches)
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """All are begun: call `callback` once all have an outcome, at once if they have."""

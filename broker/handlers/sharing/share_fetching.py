@@ -108,6 +108,7 @@ class ShareFetching:
 
     def _on_deadline(self) -> None:
         if not self._is_fetched and not self._is_reading and not self._proceed(is_last=True):
+            self._services.metrics.shares.fetch_expired()
             self._finish()
 
     def _abandon(self) -> None:
@@ -288,5 +289,5 @@ class ShareFetching:
         ]
         records = read.cut(acquired[0].first, acquired[-1].last)
         self.fetched[PartitionKey(shared.topic_id, shared.index)] = Fetched(records=records, acquired=rows)
-        self._services.metrics.fetched(shared.partition.topic, len(records))
+        self._services.metrics.share_fetched(shared.partition.topic, len(records))
         return sum(each.last - each.first + 1 for each in acquired)
