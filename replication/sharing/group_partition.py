@@ -47,8 +47,18 @@ _FENCING = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     }
 )
-# What the share coordinator's errors mean to members.
+# What the share coordinator's errors mean to members; any other is UNKNOWN_SERVER_ERROR.
 _AS_MEMBERS_KNOW = {
+    **{
+        code: code
+        for code in (
+            ErrorCode.NONE,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
+    },
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -144,10 +154,14 @@ class GroupPartition:
         began_ms = self._dependencies.clock.monotonic_ms()
         try:
             stored = await self._dependencies.states.read(self.group_id, self.topic_id, self.index, self.leader_epoch)
+        except KafkaError as refused:
+            self.close(_as_members_know(refused.code))
+            return
+        try:
             if stored.start_offset == NO_START_OFFSET:
                 stored = replace(stored, start_offset=await self._first_offset())
         except KafkaError as refused:
-            self.close(_AS_MEMBERS_KNOW.get(refused.code, refused.code))
+            self.close(refused.code)
             return
         if self.error is not ErrorCode.NONE:
             return
@@ -308,11 +322,11 @@ class GroupPartition:
                 self.group_id, self.partition.topic, self.index, error.name,
             )  # fmt: skip
             if error in _FENCING:
-                self.close(_AS_MEMBERS_KNOW.get(error, error))
+                self.close(_as_members_know(error))
         self._watch_locks()
         self.wake()
         if done is not None:
-            done(_AS_MEMBERS_KNOW.get(error, error))
+            done(_as_members_know(error))
         if not self._pending_writes:
             self._registry.on_all_stored(self)
 
@@ -342,6 +356,10 @@ class GroupPartition:
         if change is not None:
             self.lock_timeouts_count += sum(batch.last_offset - batch.first_offset + 1 for batch in change.batches)
         self._store(change)
+
+
+def _as_members_know(error: ErrorCode) -> ErrorCode:
+    return _AS_MEMBERS_KNOW.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _limits(config: ShareGroupConfig) -> ShareLimits:

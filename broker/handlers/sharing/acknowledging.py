@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from broker.handlers.groups.assigned_groups import check_share_member_id
 from broker.handlers.partition_lookup import KnownLeader, known_leader
 from protocol.errors import ErrorCode, KafkaError
 from replication.sharing.acknowledgements import AckBatch, check_form
@@ -37,6 +38,20 @@ class AcknowledgeOutcome(NamedTuple):
 
 
 DONE = AcknowledgeOutcome()
+
+
+class OfMember(Protocol):
+    """ShareFetch or ShareAcknowledge."""
+
+    group_id: str | None
+    member_id: str | None
+
+
+def check_who_asks(request: OfMember) -> None:
+    """Raises KafkaError INVALID_REQUEST for a request of no group, or of no member."""
+    if request.group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    check_share_member_id(request.member_id or "")
 
 
 def located(context: RequestContext, key: PartitionKey, may_read: Rights) -> Partition | ErrorCode:
@@ -108,7 +123,8 @@ class Acknowledging:
             return
         shared = self._context.services.sharing.find(self._group_id, *key)
         if shared is None:
-            self.outcomes[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self.outcomes[key] = AcknowledgeOutcome(unknown, unknown.message)
             return
         batches = [AckBatch(row.first_offset, row.last_offset, row.acknowledge_types) for row in rows]
         try:

@@ -10,7 +10,7 @@ Source: Kafka KafkaApis.handleShareAcknowledgeRequest (KIP-932).
 from __future__ import annotations
 
 from broker.handlers.partition_lookup import endpoints_of
-from broker.handlers.sharing.acknowledging import Acknowledging, follow_connection, leader_to_name
+from broker.handlers.sharing.acknowledging import Acknowledging, check_who_asks, follow_connection, leader_to_name
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.deferred import Deferred
@@ -42,18 +42,20 @@ def share_acknowledge(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if not may_read_group(group_id):
         raise may_read_group.denial(group_id)
+    check_who_asks(request)
     sessions, epoch = services.sharing.sessions, request.share_session_epoch
     sessions.acknowledge(group_id, member_id, epoch, context.connection_id)
     follow_connection(context)
     acknowledging = Acknowledging(context, group_id, member_id, may_read)
     for topic in request.topics:
         for row in topic.partitions:
-            acknowledging.apply(
-                PartitionKey(topic.topic_id, row.partition_index),
-                row.acknowledgement_batches,
-                can_renew=context.api_version >= RENEWAL_VERSION,
-                is_renewal=request.is_renew_ack,
-            )
+            if row.acknowledgement_batches:
+                acknowledging.apply(
+                    PartitionKey(topic.topic_id, row.partition_index),
+                    row.acknowledgement_batches,
+                    can_renew=context.api_version >= RENEWAL_VERSION,
+                    is_renewal=request.is_renew_ack,
+                )
     if epoch == FINAL_EPOCH:
         services.sharing.release(sessions.close(group_id, member_id))
     response = Deferred[ShareAcknowledgeResponse]()

@@ -2,8 +2,9 @@
 
 Behaviour: the session of a member (epoch 0 begins one, -1 ends it) says which partitions are read. Acknowledgements are applied
 before records are acquired; each partition has the errors of both. A response to the first epoch has all partitions, a later
-one those that have news. A request that renews locks acquires nothing. With the end of the session all that the member holds is
-released; the response does not tell of that, because clients expect only what they have named.
+one those that have news. A request that renews locks, or wants no records or no bytes, acquires nothing. With the end of the
+session all that the member holds is released; the response does not tell of that, because clients expect only what they
+have named.
 Rights: on the group; then on each topic, looked at with each request.
 Versions: v2 acquires no more than `max_records` when asked to (KIP-1206), and renews locks (KIP-1222).
 Source: Kafka KafkaApis.handleShareFetchRequest (KIP-932).
@@ -18,6 +19,7 @@ from broker.handlers.sharing.acknowledging import (
     DONE,
     AcknowledgeOutcome,
     Acknowledging,
+    check_who_asks,
     follow_connection,
     leader_to_name,
 )
@@ -59,6 +61,7 @@ def share_fetch(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if not may_read_group(group_id):
         raise may_read_group.denial(group_id)
+    check_who_asks(request)
     check_request(request)
     session = _session(request, context)
     acknowledging = Acknowledging(context, group_id, member_id, may_read)
@@ -73,9 +76,10 @@ def share_fetch(
                 )
     if session.session is None:
         services.sharing.release(services.sharing.sessions.close(group_id, member_id))
-    keys = () if request.is_renew_ack else session.partitions
+    if request.is_renew_ack or request.max_records <= 0 or request.max_bytes <= 0:
+        session.partitions.clear()  # it acquires nothing
     lock_duration_ms = services.group_configs.current.share_of(group_id).record_lock_duration_ms
-    fetching = ShareFetching(request, context, keys, acknowledging, may_read, lock_duration_ms)
+    fetching = ShareFetching(request, context, session.partitions, acknowledging, may_read, lock_duration_ms)
     response = Deferred[ShareFetchResponse]()
     fetched = fetching.begin()
     response.on_abandon(fetched.abandon)
@@ -87,10 +91,7 @@ def share_fetch(
 def check_request(request: ShareFetchRequest) -> None:
     """A request that renews locks fetches nothing. Raises KafkaError."""
     if request.is_renew_ack and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "A request that renews locks must have no max_wait_ms, min_bytes, max_bytes and max_records.",
-        )
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.share_acquire_mode not in set(ShareAcquireMode):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.share_acquire_mode} is no acquire mode.")
 

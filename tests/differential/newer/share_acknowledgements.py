@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from protocol.primitives import ZERO_UUID
 from tests.differential.newer.offsets import NOBODYS_ID
-from tests.differential.newer.share_fetches import acquired, until_acquired, values
+from tests.differential.newer.share_fetches import SOON_MS, acquired, until_acquired, values
 from tests.differential.newer.share_members import (
     ACCEPT,
     GAP,
@@ -26,7 +26,7 @@ FARTHEST = (1 << 63) - 1
 
 def again(member: ShareMember) -> None:
     """Note what is acquired now."""
-    member.run.note(acquired(member.fetch(max_wait_ms=0)))
+    member.run.note(acquired(member.fetch(max_wait_ms=SOON_MS)))
 
 
 @newer_case(ShareAcknowledgeRequest)

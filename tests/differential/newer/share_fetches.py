@@ -26,6 +26,8 @@ from tests.differential.play import Run, newer_case
 
 BATCHES, RECORDS = 0, 1
 """Modes of acquisition."""
+SOON_MS = 300
+"""For what is there: another fetch may look at the partition just now."""
 
 
 def values(count: int) -> bytes:
@@ -106,12 +108,20 @@ def members_and_groups_that_are_none(run: Run) -> None:
 def partitions_that_are_not_there(run: Run) -> None:
     member, topic, topic_id = reading(run)
     run.produce(topic, values(1))
-    member.ask_fetch((NOBODYS_ID, 0), (topic_id, 0), (topic_id, 5))
+    member.ask_fetch((topic_id, 0), (topic_id, 5))
     member.ask_fetch(max_wait_ms=0)
-    member.ask_fetch(max_wait_ms=0, forgotten=[(NOBODYS_ID, 0), (topic_id, 5), (topic_id, 0)])
+    member.ask_fetch(max_wait_ms=0, forgotten=[(topic_id, 5), (topic_id, 0)])
     member.ask_fetch(max_wait_ms=0)
-    member.ask_fetch((topic_id, 0), (ZERO_UUID, 0), share_session_epoch=0, max_wait_ms=500)
-    member.ask_fetch((topic_id, 0), (topic_id, -1), share_session_epoch=0, max_wait_ms=500)
+    member.acknowledge({(topic_id, 0): [(0, 0, [RELEASE])]})
+    member.ask_fetch((topic_id, 0), (topic_id, -1), share_session_epoch=0)
+
+
+@newer_case(ShareFetchRequest)
+def topics_that_are_not_there(run: Run) -> None:
+    member, topic, topic_id = reading(run)
+    run.produce(topic, values(1))
+    member.ask_fetch((NOBODYS_ID, 0), (topic_id, 0))
+    member.ask_fetch((ZERO_UUID, 0), share_session_epoch=0, max_wait_ms=500)
 
 
 @newer_case(ShareFetchRequest)
@@ -144,8 +154,8 @@ def batches_are_acquired_whole(run: Run) -> None:
     member.ask_fetch(max_records=5)
     member.ask_fetch(max_records=5, max_wait_ms=0)
     member.acknowledge({at: [(1, 1, [RELEASE]), (4, 5, [RELEASE])]})
-    member.ask_fetch(max_wait_ms=0, max_records=1)
-    member.ask_fetch(max_wait_ms=0, max_records=1)
+    member.ask_fetch(max_wait_ms=SOON_MS, max_records=1)
+    member.ask_fetch(max_wait_ms=SOON_MS, max_records=1)
 
 
 @newer_case(ShareFetchRequest)
@@ -168,7 +178,9 @@ def numbers_that_make_no_sense(run: Run) -> None:
     at = topic_id, 0
     for count in (3, 2):
         run.produce(topic, values(count))
-    member.ask_fetch(at, max_records=0, max_wait_ms=500)
+    member.fetch(at)
+    member.acknowledge({at: [(0, 4, [RELEASE])]})
+    member.ask_fetch(max_records=0, max_wait_ms=500)
     member.ask_fetch(max_records=-1, max_wait_ms=500)
     member.ask_fetch(max_bytes=0, max_wait_ms=500)
     member.ask_fetch(min_bytes=-1, max_wait_ms=-1)
@@ -195,20 +207,32 @@ def records_are_acquired_as_many_as_wanted(run: Run) -> None:
     member.ask_fetch(share_acquire_mode=RECORDS, max_records=5)
     member.ask_fetch(share_acquire_mode=RECORDS, max_records=2, batch_size=1)
     member.acknowledge({at: [(1, 1, [RELEASE]), (4, 5, [RELEASE])]})
+    member.ask_fetch(share_acquire_mode=RECORDS, max_records=3, max_wait_ms=SOON_MS)
+    member.ask_fetch(share_acquire_mode=RECORDS, max_records=100, max_wait_ms=SOON_MS)
     member.ask_fetch(share_acquire_mode=RECORDS, max_records=3, max_wait_ms=0)
-    member.ask_fetch(share_acquire_mode=RECORDS, max_records=100, max_wait_ms=0)
-    member.ask_fetch(share_acquire_mode=RECORDS, max_records=3, max_wait_ms=0)
-    member.ask_fetch(share_acquire_mode=2, max_wait_ms=0)
-    member.ask_fetch(share_acquire_mode=-1, max_wait_ms=0)
+
+
+@newer_case(ShareFetchRequest, "2")
+def modes_that_are_none(run: Run) -> None:
+    member, topic, topic_id = reading(run)
+    run.produce(topic, values(3))
+    for mode in (2, -1):
+        member.ask_fetch((topic_id, 0), share_acquire_mode=mode, max_wait_ms=0)
 
 
 @newer_case(ShareFetchRequest, "2")
 def records_of_more_partitions_than_one(run: Run) -> None:
     member, topic, topic_id = reading(run, 2)
-    for index in (0, 1):
+    first, second = ((topic_id, index) for index in (0, 1))
+    for _, index in (first, second):
         run.produce(topic, values(3), index)
-    member.ask_fetch((topic_id, 0), share_acquire_mode=RECORDS, max_records=2)
-    member.ask_fetch((topic_id, 1), share_acquire_mode=RECORDS, max_records=100)
+    other = ShareMember(run, member.group, "m2", topic)
+    for each in (first, second):  # both are loaded
+        other.fetch(each)
+        other.acknowledge({each: [(0, 2, [RELEASE])]})
+    member.ask_fetch(first, second, share_acquire_mode=RECORDS, max_records=2)
+    member.ask_fetch(share_acquire_mode=RECORDS, max_records=2)
+    member.ask_fetch(share_acquire_mode=RECORDS, max_records=100)
 
 
 @newer_case(ShareFetchRequest)
@@ -222,7 +246,7 @@ def records_of_two_members(run: Run) -> None:
     second.ask_fetch(at, max_records=1)
     second.ask_fetch(max_wait_ms=0, acknowledged={at: [(0, 2, [ACCEPT])]})
     first.acknowledge({at: [(0, 2, [RELEASE])]})
-    second.ask_fetch(max_wait_ms=0)
+    second.ask_fetch(max_wait_ms=SOON_MS)
     second.ask_fetch(max_wait_ms=0)
 
 
@@ -248,7 +272,7 @@ def deliveries_up_to_the_limit(run: Run) -> None:
     member.ask_fetch(at)
     for _ in range(7):
         member.ask_acknowledge({at: [(0, 3, [RELEASE])]})
-        member.ask_fetch(max_wait_ms=0)
+        member.ask_fetch(max_wait_ms=SOON_MS)
     run.produce(topic, values(1))
     member.ask_fetch()
 
@@ -261,7 +285,7 @@ def deliveries_of_a_large_batch_near_the_limit(run: Run) -> None:
     answer = member.ask_fetch(at)
     for _ in range(9):
         member.acknowledge({at: [(first, last, [RELEASE]) for first, last, _ in acquired(answer)]})
-        answer = member.ask_fetch(max_wait_ms=0)
+        answer = member.ask_fetch(max_wait_ms=SOON_MS)
 
 
 @newer_case(ShareFetchRequest, "2")
@@ -272,7 +296,7 @@ def deliveries_one_by_one_near_the_limit(run: Run) -> None:
     answer = member.ask_fetch(at, share_acquire_mode=RECORDS, max_records=6)
     for _ in range(5):
         member.acknowledge({at: [(first, last, [RELEASE]) for first, last, _ in acquired(answer)]})
-        answer = member.ask_fetch(max_wait_ms=0, share_acquire_mode=RECORDS, max_records=3)
+        answer = member.ask_fetch(max_wait_ms=SOON_MS, share_acquire_mode=RECORDS, max_records=3)
 
 
 @newer_case(ShareFetchRequest)
@@ -287,6 +311,11 @@ def offsets_between_records(run: Run) -> None:
     member.ask_fetch(max_wait_ms=0)
 
 
+def deleted_before(run: Run, topic: str, offset: int) -> None:
+    rows = [DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])]
+    run.do(DeleteRecordsRequest(topics=rows, timeout_ms=10_000))
+
+
 @newer_case(ShareFetchRequest)
 def records_that_were_deleted(run: Run) -> None:
     member, topic, topic_id = reading(run)
@@ -294,12 +323,21 @@ def records_that_were_deleted(run: Run) -> None:
     for _ in range(3):
         run.produce(topic, values(3))
     member.ask_fetch(at, max_records=1)
-    rows = [DeleteRecordsTopic(name=topic, partitions=[DeleteRecordsPartition(partition_index=0, offset=4)])]
-    run.do(DeleteRecordsRequest(topics=rows, timeout_ms=10_000))
-    member.ask_fetch(max_records=1)
-    member.ask_acknowledge({at: [(0, 2, [RELEASE])]})
-    member.ask_fetch(max_records=1)
-    member.ask_fetch(max_wait_ms=0)
+    deleted_before(run, topic, 3)
+    until_acquired(member, at, 6)
+    member.ask_acknowledge({at: [(0, 2, [RELEASE]), (3, 5, [RELEASE])]})
+    until_acquired(member, at, 3)
+
+
+@newer_case(ShareFetchRequest)
+def records_that_were_deleted_up_to_the_middle_of_a_batch(run: Run) -> None:
+    member, topic, topic_id = reading(run)
+    at = topic_id, 0
+    for _ in range(3):
+        run.produce(topic, values(3))
+    member.fetch(at, max_records=1)
+    deleted_before(run, topic, 4)
+    until_acquired(member, at, 5)
 
 
 @newer_case(ShareFetchRequest)
@@ -319,7 +357,7 @@ def records_of_transactions(run: Run) -> None:
     run.do(producer.writing(topic, b"c"), 12)
     for reader in readers:
         reader.ask_fetch(at)
-        reader.ask_fetch(max_wait_ms=0)
+        reader.ask_fetch(max_wait_ms=SOON_MS)
 
 
 @newer_case(ShareFetchRequest)
@@ -329,14 +367,20 @@ def where_a_group_begins(run: Run) -> None:
     run.produce(topic, batch(b"old"))
     now_ms = int(time.time() * 1000)
     run.produce(topic, batch(b"young", base_timestamp=now_ms))
-    for number, reset in enumerate(
-        ("latest", "earliest", "by_duration:PT1H", "by_duration:P20000D", "by_duration:PT0S")
-    ):
+    for number, reset in enumerate(("latest", "earliest", "by_duration:PT1H", "by_duration:P20000D")):
         member = another(run, run.group(f"g{number}"), "m", topic, auto_offset_reset=reset)
         member.ask_fetch((topic_id, 0), max_wait_ms=500)
     for_latest = ShareMember(run, run.name("g0"), "m2", topic)
     run.produce(topic, batch(b"new", base_timestamp=now_ms))
     for_latest.ask_fetch((topic_id, 0))
+
+
+@newer_case(ShareFetchRequest)
+def where_a_group_begins_after_the_last_record(run: Run) -> None:
+    topic = run.topic("t")
+    run.produce(topic, batch(b"old"))
+    member = another(run, run.group(), "m", topic, auto_offset_reset="by_duration:PT0S")
+    member.ask_fetch((run.last_topic_id, 0), max_wait_ms=500)
 
 
 @newer_case(ShareFetchRequest)

@@ -80,14 +80,21 @@ def of_a_group_without_members(run: Run) -> None:
     run.ask(altering(member.group, {topic: {0: 7, 1: 3}}))
     run.ask(describing(member.group), 1)
     run.ask(altering(member.group, {topic: {0: -1, 1: -2, 7: 0}, run.name("nothing"): {0: 0}}))
-    run.ask(altering(member.group, {}))
-    run.ask(altering(member.group, {topic: {}}))
     run.ask(altering(member.group, {topic: {0: 7, 1: 3}}))
     member.come_back((topic_id, 0), (topic_id, 1))
     run.note(acquired(member.fetch((topic_id, 0))))
     note_group_records(
         run, member.group, pick=lambda rows: [row for row in rows if row["kind"].startswith(("11", "15"))]
     )
+
+
+@newer_case(AlterShareGroupOffsetsRequest)
+def of_no_partitions(run: Run) -> None:
+    topic = run.topic()
+    group = group_that_knows(run, topic)
+    run.ask(altering(group, {topic: {0: 0}}))
+    run.ask(altering(group, {}))
+    run.ask(altering(group, {topic: {}}))
 
 
 @newer_case(AlterShareGroupOffsetsRequest)
