@@ -272,6 +272,20 @@ class SharePartition:
         not reached."""
         return self.next_fetch_offset() != self.end_offset + 1 or self.in_flight_count < self.limits.max_record_locks
 
+    def wanted_end(self, fetch_offset: int, max_records: int) -> int:
+        """Return the offset behind what an acquisition of `max_records` can take that reads from `fetch_offset`: what is
+        available in flight, by whole batches, then what is new."""
+        count = 0
+        if not self.has_gap_window:
+            for batch in self._in_flight.from_floor(fetch_offset, self.end_offset):
+                for run in batch.runs:
+                    if run.is_available and run.first >= fetch_offset:
+                        count += run.last - run.first + 1
+                if count >= max_records:
+                    return batch.last + 1
+        behind = self.end_offset + 1 if self._in_flight else self.end_offset
+        return (max(fetch_offset, behind) if count else fetch_offset) + max_records - count
+
     def next_deadline_ms(self) -> int | None:
         """Return when `expire` is to be called, in the clock of `lock_until_ms`: no lock ends before. None: there is none."""
         return self._deadline_ms if self.acquired_count else None

@@ -186,12 +186,17 @@ class ShareFetching:
         for shared, offset in ready:
             read = ShareRead(shared, offset)
             try:
-                read.read(self._request.max_records, each_bytes, takes_ranges=takes_ranges)
+                read.read(self._wanted(read), each_bytes, takes_ranges=takes_ranges)
             except (KafkaError, OSError) as error:
                 self._unreadable(read, error)
                 continue
             reads.append(read)
         return reads
+
+    def _wanted(self, read: ShareRead) -> int:
+        """Return how many offsets are read."""
+        assert read.shared.share is not None
+        return read.shared.share.wanted_end(read.offset, self._request.max_records) - read.offset
 
     def _unreadable(self, read: ShareRead, error: KafkaError | OSError) -> None:
         """A partition could not be read. Its log start may have passed the offset: then it is read from there next time."""
@@ -219,7 +224,7 @@ class ShareFetching:
             for read in reads:
                 try:
                     if read.is_cold:
-                        await read.read_cold(self._request.max_records, each_bytes)
+                        await read.read_cold(self._wanted(read), each_bytes)
                     brought.append(read)
                 except (KafkaError, OSError) as error:
                     self._unreadable(read, error)

@@ -175,6 +175,32 @@ def test_all_that_was_in_flight_was_compacted_away() -> None:
     assert (share.start_offset, share.end_offset) == (50, 59)
 
 
+@pytest.mark.parametrize(
+    ("released", "max_records", "end"),
+    [
+        ((20, 29), 5, 30),
+        ((0, 9), 5, 10),
+        ((3, 9), 5, 10),
+        ((3, 9), 10, 33),
+        ((8, 12), 2, 10),
+        ((8, 12), 3, 20),
+        ((8, 12), 500, 30 + 495),
+    ],
+)
+def test_what_is_worth_reading_ends_with_a_batch_in_flight_or_is_new(
+    released: tuple[int, int], max_records: int, end: int
+) -> None:
+    share = a_partition()
+    assert share.wanted_end(0, 500) == 500
+    acquire(share, (0, 9), (10, 19), (20, 29), batch_size=10)
+    assert share.wanted_end(30, 500) == 530
+    settled(share, (*released, RELEASE))
+
+    assert share.wanted_end(share.next_fetch_offset(), max_records) == end
+    rows = acquire(share, *[(first, first + 9) for first in range(0, 600, 10)], max_records=max_records)
+    assert rows[-1][1] < end + 10  # what is new ends with a record batch
+
+
 # --- acknowledgement ---
 
 
