@@ -453,6 +453,10 @@ class GroupCoordinator:
                 counts[state] += count
         return counts
 
+    def share_group_ids(self) -> list[str]:
+        """Return the share groups that this broker coordinates."""
+        return [group_id for shard in self.runtime.active_shards() for group_id in shard.share_group_ids()]
+
     def offsets_count(self) -> int:
         return sum(shard.offsets_count() for shard in self.runtime.active_shards())
 

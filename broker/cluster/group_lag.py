@@ -8,6 +8,8 @@ its timestamp is taken from its batch, which is read once for each offset at whi
 Kafka's tools, need not be there: records that were deleted or compacted away, and the marker that ends a transaction, which is
 no record. A group that has nothing before it that it could read has read all, so its age is 0 and its status that of a group
 without lag.
+Of a share group the lag is what it is not done with: share coordinators tell where its partitions begin, and how much is done
+behind that. They are asked for as long as an interval; what they do not tell by then has no lag. Share groups have no status.
 Rules: measures are made in slices of the loop's time; one request a leader is under way. Nothing is kept of groups and
 partitions that are deleted, nor shown of groups whose coordinator has moved.
 Source: Kafka ConsumerGroupCommand (lag), Burrow (status).
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from client.event_loop.broker_client import BrokerClient
     from config.inter_broker_version import InterBrokerVersion
     from coordinator.group.offsets import CommittedOffset
+    from coordinator.group.share.state_keeping import Place, ShareSummary
     from coordinator.group_coordinator import GroupCoordinator
     from metadata.image import ClusterImage, MetadataCache
     from protocol.topic_partition import TopicPartition
@@ -81,6 +84,13 @@ class _Place(NamedTuple):
     topic_id: bytes
 
 
+class _SharePosition(NamedTuple):
+    """Where a share partition begins, and how many records behind that are done."""
+
+    offset: int
+    done_count: int
+
+
 class GroupLag:
     """`start` once, then `close` once."""
 
@@ -119,9 +129,10 @@ class GroupLag:
     def latest(self) -> tuple[list[MeasuredLag], dict[str, GroupStatus]]:
         """Return what the last round has measured of the groups that this broker still coordinates."""
         statuses = {group: status for group, status in self._statuses.items() if self._groups.coordinates(group)}
-        if len(statuses) == len(self._statuses):
+        gone = {each.group_id for each in self._lags if not self._groups.coordinates(each.group_id)}
+        if not gone:
             return self._lags, statuses
-        return [each for each in self._lags if each.group_id in statuses], statuses
+        return [each for each in self._lags if each.group_id not in gone], statuses
 
     def start(self) -> None:
         if self._interval_ms:
@@ -149,13 +160,15 @@ class GroupLag:
                 if each.offset >= 0:  # below are values by which clients mean none
                     commits[group_id, topic_partition] = each
             await slices.yield_if_due()
-        ends = await self._offsets({topic_partition for _, topic_partition in commits}, LATEST)
+        shares = await self._share_positions()
+        offsets = {key: each.offset for each_kind in (commits, shares) for key, each in each_kind.items()}
+        ends = await self._offsets({topic_partition for _, topic_partition in offsets}, LATEST)
         await slices.yield_if_due()
-        behind = [key for key, each in commits.items() if ends.get(key[1], 0) > each.offset]
+        behind = [key for key, offset in offsets.items() if ends.get(key[1], 0) > offset]
         starts = await self._offsets({topic_partition for _, topic_partition in behind}, EARLIEST)
         image = self._metadata.image
         places = {
-            key: _Place(max(commits[key].offset, starts[key[1]]), image.topic_id(key[1][0]))
+            key: _Place(max(offsets[key], starts[key[1]]), image.topic_id(key[1][0]))
             for key in behind
             if key[1] in starts
         }
@@ -168,15 +181,48 @@ class GroupLag:
             group_id, topic_partition = key
             end = ends.get(topic_partition)
             lag = None if end is None else max(end - commit.offset, 0)
-            is_read = end is not None and key in places and (places[key].offset >= end or self._is_passed(key, end))
-            unread = 0 if is_read else lag
+            unread = 0 if self._is_read(key, places, end) else lag
             lags.append(MeasuredLag(group_id, topic_partition, lag, self._age_ms(key, unread, now_ms)))
             window = windows[key] = self._windows.get(key) or CommitWindow(WINDOW_COMMITS * self._interval_ms)
             window.measure(now_ms, commit.commit_timestamp_ms, commit.offset, unread)
             status = window.status(now_ms, unread)
             statuses[group_id] = max(statuses.get(group_id, GroupStatus.OK), status)
             await slices.yield_if_due()
+        for key, position in shares.items():
+            end = ends.get(key[1])
+            lag = None if end is None else max(end - position.offset - position.done_count, 0)
+            unread = 0 if self._is_read(key, places, end) else lag
+            lags.append(MeasuredLag(*key, lag, self._age_ms(key, unread, now_ms)))
+            await slices.yield_if_due()
         self._windows, self._lags, self._statuses = windows, lags, statuses
+
+    async def _share_positions(self) -> dict[Key, _SharePosition]:
+        """Return where the partitions of share groups are, as far as that is told within an interval."""
+        found: dict[Key, _SharePosition] = {}
+        names = self._metadata.image.names_by_id
+        try:
+            async with asyncio.timeout(None if self._limit_ms is None else self._limit_ms / 1000):
+                for group_id in self._groups.share_group_ids():
+                    for (topic_id, partition), summary in (await self._summaries(group_id)).items():
+                        name = names.get(topic_id)
+                        if name is None or isinstance(summary, ErrorCode):
+                            continue
+                        if summary.start_offset >= 0 and summary.delivery_complete_count >= 0:
+                            position = _SharePosition(summary.start_offset, summary.delivery_complete_count)
+                            found[group_id, (name, partition)] = position
+        except TimeoutError:
+            logger.debug("lag of share groups not known, share coordinators do not answer in time")
+        return found
+
+    async def _summaries(self, group_id: str) -> Mapping[Place, ShareSummary | ErrorCode]:
+        try:
+            return await self._groups.shares.summaries(group_id, self._groups.shares.initialized(group_id))
+        except KafkaError:  # it was deleted, or has another coordinator
+            return {}
+
+    def _is_read(self, key: Key, places: Mapping[Key, _Place], end: int | None) -> bool:
+        """Return whether a group has nothing before it that it could read."""
+        return end is not None and key in places and (places[key].offset >= end or self._is_passed(key, end))
 
     def _is_passed(self, key: Key, end: int) -> bool:
         """Return whether no record is between the place of a group and the end."""

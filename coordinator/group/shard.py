@@ -340,6 +340,9 @@ class GroupShard:
     def consumer_state_counts(self) -> Counter[ConsumerGroupState]:
         return Counter(group.state for group in self._groups if isinstance(group, ConsumerGroup))
 
+    def share_group_ids(self) -> list[str]:
+        return [group.group_id for group in self._groups if isinstance(group, ShareGroup)]
+
     def share_state_counts(self) -> Counter[ShareGroupState]:
         return Counter(group.state for group in self._groups if isinstance(group, ShareGroup))
 

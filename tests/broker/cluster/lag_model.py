@@ -129,6 +129,7 @@ class LagModel:
         self.changes = 3
         self.samples = self.unknown = self.unknown_ages = 0
         image = SimpleNamespace(
+            names_by_id={},
             brokers=dict.fromkeys(BROKERS),
             partition=lambda topic, index: self.partitions.get(TopicPartition((topic, index))),
             topic_id=self._topic_id,
@@ -146,6 +147,9 @@ class LagModel:
         )
 
     # --- what the broker's parts would answer ---
+
+    def share_group_ids(self) -> list[str]:
+        return []
 
     def committed_offsets(self) -> Iterator[tuple[str, dict[TopicPartition, CommittedOffset]]]:
         self._read.clear()

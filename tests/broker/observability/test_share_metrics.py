@@ -33,6 +33,7 @@ def test_the_page_of_a_broker_with_a_share_group() -> None:
     port = lasting_port()
     settings = {
         "barnabas.http.port": port,
+        "barnabas.lag.interval.ms": 100,
         "group.share.delivery.count.limit": 2,
         "group.share.assignment.interval.ms": 0,
     }
@@ -75,6 +76,11 @@ def test_the_page_of_a_broker_with_a_share_group() -> None:
                         consumer.acknowledge(message, left.pop(0))
                     consumer.commit_sync(TIMEOUT_S)
             until(given_up, lambda count: count == 2)
+            until("kafka_consumergroup_lag" + of_shared, lambda lag: lag == 0)
+            producer.produce("t", b"another", partition=0)
+            assert producer.flush(TIMEOUT_S) == 0
+            until("kafka_consumergroup_lag" + of_shared, lambda lag: lag == 1)
+            until("kafka_consumergroup_lag_seconds" + of_shared, lambda age: age > 0)
             acknowledged = "kafka_server_sharegroupmetrics_recordacknowledgements_total"
             assert value(acknowledged + '{ackType="Accept"}') == 2
             assert value(acknowledged + '{ackType="Release"}') == 4
