@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from config.errors import ConfigError
+from config.errors import invalid_value
 
 _DURATION: Final = re.compile(
     r"([-+]?)P(?=[-+0-9T])(?:([-+]?[0-9]+)D)?"
@@ -73,10 +73,11 @@ class AutoOffsetReset:
         try:
             OffsetReset.parse(str(value))
         except ValueError:
-            raise ConfigError(
+            reason = (
                 f"Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or of the "
                 "format 'by_duration:<PnDTnHnMn.nS>'."
-            ) from None
+            )
+            raise invalid_value(name, value, reason, valid=str(self)) from None
 
     def __str__(self) -> str:
         return "[latest, earliest, by_duration:PnDTnHnMn.nS]"

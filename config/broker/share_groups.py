@@ -105,7 +105,8 @@ class ShareGroupSettings(SettingTable):
         "share.coordinator.append.linger.ms", INT, -1, at_least(-1), internal=True, with_levels=True,
         doc="Time the share coordinator gathers records before it writes; -1 is none.")
     share_coordinator_cached_buffer_max_bytes: int = setting(
-        "share.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288), internal=True, with_levels=True,
+        "share.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288), CLUSTER_WIDE, internal=True,
+        with_levels=True,
         doc="Size of a buffer that the share coordinator keeps for writing.")
     share_coordinator_cold_partition_snapshot_interval_ms: int = setting(
         "share.coordinator.cold.partition.snapshot.interval.ms", INT, 300_000, at_least(1), internal=True,
