@@ -76,12 +76,12 @@ def raw(arguments: list[str]) -> list[str]:
 
 
 LOADS: Final = (
-    Load("Java, 4 members, 4 partitions", java, 4, 4, 1_000_000),
-    Load("Java, 4 members, 1 partition", java, 4, 1, 1_000_000),
-    Load("Java, 10 members, 1 partition", java, 10, 1, 1_000_000),
-    Load("librdkafka, 4 members, 4 partitions", librdkafka, 4, 4, 1_000_000),
-    Load("raw, 4 members, 4 partitions", raw, 4, 4, 1_000_000),
-    Load("raw, 10 members, 1 partition", raw, 10, 1, 1_000_000),
+    Load("Java: 4 members of 4 partitions", java, 4, 4, 1_000_000),
+    Load("Java: 4 members of 1 partition", java, 4, 1, 1_000_000),
+    Load("Java: 10 members of 1 partition", java, 10, 1, 1_000_000),
+    Load("librdkafka: 4 members of 4 partitions", librdkafka, 4, 4, 1_000_000),
+    Load("raw: 4 members of 4 partitions", raw, 4, 4, 1_000_000),
+    Load("raw: 10 members of 1 partition", raw, 10, 1, 1_000_000),
 )
 
 
