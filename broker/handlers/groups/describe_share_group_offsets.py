@@ -72,8 +72,10 @@ async def _described(asked: RequestedGroup, context: RequestContext, may_describ
     if not asked.group_id:
         raise KafkaError(_REFUSED)
     shares = context.services.groups.shares
+    # Also where topics are named: a broker that has just started may not know them, and would say that nothing was read.
+    initialized = shares.initialized(asked.group_id)
     if asked.topics is None:
-        wanted = await _all_initialized(shares.initialized(asked.group_id), context, may_describe)
+        wanted = await _all_initialized(initialized, context, may_describe)
     else:
         wanted = await _named(asked.topics, context, may_describe)
     summaries = await shares.summaries(asked.group_id, list(wanted.places))
