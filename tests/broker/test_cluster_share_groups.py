@@ -20,6 +20,7 @@ from protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
     RequestedGroup,
+    RequestedTopic,
 )
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -94,6 +95,14 @@ async def starts(world: ClusterWorld) -> dict[int, tuple[int, int]]:
     }
 
 
+async def refusal_of(world: ClusterWorld, broker_id: int) -> ErrorCode:
+    """What a broker answers who is asked where partitions begin."""
+    topic = RequestedTopic(topic_name=TOPIC, partitions=[0])
+    request = DescribeShareGroupOffsetsRequest(groups=[RequestedGroup(group_id=GROUP, topics=[topic])])
+    answer = await world.ask(broker_id, request, 1, DescribeShareGroupOffsetsResponse)
+    return ErrorCode(answer.groups[0].error_code)
+
+
 async def begin_at(world: ClusterWorld, offset: int) -> ErrorCode:
     row = AlteredPartition(partition_index=0, start_offset=offset)
     request = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=[AlteredTopic(topic_name=TOPIC, partitions=[row])])
@@ -112,6 +121,9 @@ async def test_a_share_group_outlives_its_coordinator_and_its_topic(loop: SimLoo
     await one.until({0, 1})
     await two.beat()
     crashed = await coordinator_of(world)
+    for broker_id in world.live:
+        is_coordinator = broker_id == crashed
+        assert await refusal_of(world, broker_id) is (ErrorCode.NONE if is_coordinator else ErrorCode.NOT_COORDINATOR)
     world.machines[crashed].crash()
     for _ in range(20):
         await one.beat()
