@@ -22,6 +22,10 @@ REPLICAS_BEHIND = "replicas_behind"
 BROKER_GONE = "broker_gone"
 DIRECTORY_OFFLINE = "log_directory_offline"
 DISK_FULL = "disk_full"
+SHARE_GAVE_UP = "share_group_gave_up_records"
+SHARE_LOCKS_RAN_OUT = "share_group_locks_ran_out"
+RECENT_MS = 600_000
+"""For so long the last two hold: their times are those of the last event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from broker.observability.conditions import DIRECTORY_OFFLINE, DISK_FULL, Began, ConditionTimes
+from broker.observability.conditions import (
+    DIRECTORY_OFFLINE,
+    DISK_FULL,
+    RECENT_MS,
+    SHARE_GAVE_UP,
+    SHARE_LOCKS_RAN_OUT,
+    Began,
+    ConditionTimes,
+)
 from broker.observability.conditions import row as condition_row
 from broker.observability.gauges import gauges, memory
 from broker.observability.process_metrics import broker_samples, disk_samples, loop_samples
@@ -88,13 +96,27 @@ class HttpServer:
 
     async def _health(self) -> bytes:
         """Return since when conditions hold, as JSON, made in slices."""
-        rows = [json.dumps(row) for row in self._directory_conditions()]
+        rows = [json.dumps(row) for row in (*self._directory_conditions(), *self._share_conditions())]
         for number, row in enumerate(self._conditions.rows()):
             if number % SAMPLES_PER_SLICE == SAMPLES_PER_SLICE - 1:
                 await asyncio.sleep(0)
             rows.append(json.dumps(row))
         who = json.dumps({"broker": self._broker.broker_id, "cluster_id": self._broker.cluster_id})
         return f'{who[:-1]}, "conditions": [{", ".join(rows)}]}}\n'.encode()
+
+    def _share_conditions(self) -> Iterator[dict[str, Any]]:
+        """Yield what members of share groups do not get done, by group and partition."""
+        if not self._broker.is_ready:
+            return
+        since_ms = self._clock.wall_ms() - RECENT_MS
+        for shared in list(self._broker.services.sharing):
+            for condition, at_ms in (
+                (SHARE_GAVE_UP, shared.gave_up_ms),
+                (SHARE_LOCKS_RAN_OUT, shared.lock_timed_out_ms),
+            ):
+                if at_ms is not None and at_ms > since_ms:
+                    name = f"{shared.group_id} {shared.partition.topic}-{shared.index}"
+                    yield condition_row(condition, name, Began(at_ms, seen_first=False))
 
     def _directory_conditions(self) -> Iterator[dict[str, Any]]:
         if not self._broker.is_ready:

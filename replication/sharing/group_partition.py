@@ -85,6 +85,7 @@ class GroupPartition:
     __slots__ = (
         "_config",
         "_dependencies",
+        "_given_up_seen",
         "_is_waking",
         "_pending_writes",
         "_registry",
@@ -92,9 +93,11 @@ class GroupPartition:
         "_timer_deadline_ms",
         "_waiting",
         "error",
+        "gave_up_ms",
         "group_id",
         "is_reading",
         "leader_epoch",
+        "lock_timed_out_ms",
         "lock_timeouts_count",
         "partition",
         "share",
@@ -112,6 +115,11 @@ class GroupPartition:
         self.error = ErrorCode.NONE
         self.is_reading = False
         self.lock_timeouts_count = 0
+        self.lock_timed_out_ms: int | None = None
+        """When a lock ran out the last time, in milliseconds since 1970."""
+        self.gave_up_ms: int | None = None
+        """When a record was given up the last time."""
+        self._given_up_seen = 0
         self._dependencies = dependencies
         self._registry = registry
         self._config: ShareGroupConfig | None = None
@@ -289,6 +297,10 @@ class GroupPartition:
 
     def _store(self, change: ShareChange | None, done: Done | None = None) -> None:
         """Store what has changed, if that is to be stored, and go on with it."""
+        assert self.share is not None
+        if self.share.given_up_count > self._given_up_seen:
+            self._given_up_seen = self.share.given_up_count
+            self.gave_up_ms = self._dependencies.clock.wall_ms()
         if change is None or change.is_empty:
             if change is not None:
                 change.succeeded()
@@ -297,7 +309,6 @@ class GroupPartition:
             if done is not None:
                 done(ErrorCode.NONE)
             return
-        assert self.share is not None
         self._pending_writes += 1
         self._dependencies.states.write(
             self.group_id,
@@ -354,6 +365,7 @@ class GroupPartition:
         assert share is not None
         change = share.expire(self._dependencies.clock.monotonic_ms())
         if change is not None:
+            self.lock_timed_out_ms = self._dependencies.clock.wall_ms()
             self.lock_timeouts_count += sum(batch.last_offset - batch.first_offset + 1 for batch in change.batches)
         self._store(change)
 

@@ -35,6 +35,7 @@ CHECKS = (
     Check("brokers disagree", broker_checks.disagreeing),
     Check("hanging transaction", client_checks.hanging_transactions),
     Check("stuck group", client_checks.stuck_groups),
+    Check("records given up", client_checks.given_up_records),
     Check("slow broker", broker_checks.slow),
     Check("replicas behind", partition_checks.replicas_behind),
     Check("rebalance does not end", client_checks.rebalancing_groups),
@@ -43,6 +44,7 @@ CHECKS = (
     Check("throttle left behind", partition_checks.throttles_left),
     Check("long transaction", client_checks.long_transactions),
     Check("group without members", client_checks.idle_groups),
+    Check("locks run out", client_checks.lost_locks),
     Check("leaders uneven", partition_checks.leaders_uneven),
     Check("log directories uneven", broker_checks.directories_uneven),
 )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from runtime.texts import count_text
 from tools.health.view import (
     ClusterView,
+    Condition,
     GroupView,
     LagView,
     Problem,
@@ -94,6 +95,46 @@ def _members(group: GroupView) -> str:
 def _partitions(lags: list[LagView]) -> str:
     names = [f"{lag.topic}-{lag.partition}" for lag in lags]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def given_up_records(view: ClusterView) -> Iterator[Problem]:
+    """Records of share groups that nobody accepted."""
+    for group, partitions, since in _share_conditions(view, Condition.SHARE_GAVE_UP):
+        yield Problem(
+            Severity.WARNING, f"group {group}",
+            f"records of {partitions} were given up in the last ten minutes: they were delivered share.delivery.count.limit "
+            "times, and no member accepted them",
+            f"look at the logs of the members, which `{view.command('groups', 'describe', group, '--members')}` names; the "
+            "records are still in the topic, and no member gets them again",
+            since,
+        )  # fmt: skip
+
+
+def lost_locks(view: ClusterView) -> Iterator[Problem]:
+    """Records that members of share groups had for too long."""
+    for group, partitions, since in _share_conditions(view, Condition.SHARE_LOCKS_RAN_OUT):
+        yield Problem(
+            Severity.NOTICE, f"group {group}",
+            f"locks of records of {partitions} ran out in the last ten minutes: members got the records, and said nothing of "
+            "them in time",
+            "a member hangs or is slow: let it renew its locks, or give it more time, as with "
+            f"`{view.command('configs', 'alter', '--group', group, '--add-config', 'share.record.lock.duration.ms=60s')}`",
+            since,
+        )  # fmt: skip
+
+
+def _share_conditions(view: ClusterView, condition: str) -> Iterator[tuple[str, str, Since]]:
+    """Yield groups with their partitions and the time of the last event."""
+    found: dict[str, dict[str, Since]] = {}
+    for (told, name), since in view.began.items():
+        if told == condition:
+            group, _, partition = name.rpartition(" ")
+            found.setdefault(group, {})[partition] = since
+    for group, partitions in sorted(found.items()):
+        names = sorted(partitions)
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        last = max(partitions.values(), key=lambda since: since.at_ms or 0)
+        yield group, ", ".join(names[:3]) + more, last
 
 
 def rebalancing_groups(view: ClusterView) -> Iterator[Problem]:

@@ -41,6 +41,9 @@ class Condition:
     BROKER_GONE = "broker_gone"
     DIRECTORY_OFFLINE = "log_directory_offline"
     DISK_FULL = "disk_full"
+    SHARE_GAVE_UP = "share_group_gave_up_records"
+    SHARE_LOCKS_RAN_OUT = "share_group_locks_ran_out"
+    """Of the last ten minutes; the name is that of the group, a space, and the partition."""
 
 
 @dataclass(frozen=True, slots=True)

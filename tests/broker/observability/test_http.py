@@ -48,6 +48,7 @@ def serve(
         services = SimpleNamespace(
             metrics=metrics,
             metadata=SimpleNamespace(image=SimpleNamespace(topics=topics)),
+            sharing=[],
             logs=SimpleNamespace(offline_since_ms={"/b": 7}, space=SimpleNamespace(full_since_ms={"/a": 5})),
             quotas=quotas_of(),
             clock=ManualClock(),

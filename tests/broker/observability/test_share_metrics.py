@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import urllib.request
 from collections.abc import Callable
 
@@ -81,6 +82,11 @@ def test_the_page_of_a_broker_with_a_share_group() -> None:
             assert producer.flush(TIMEOUT_S) == 0
             until("kafka_consumergroup_lag" + of_shared, lambda lag: lag == 1)
             until("kafka_consumergroup_lag_seconds" + of_shared, lambda age: age > 0)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=TIMEOUT_S) as response:
+                conditions = json.loads(response.read())["conditions"]
+            assert [(each["condition"], each["name"]) for each in conditions] == [
+                ("share_group_gave_up_records", "g t-0")
+            ]
             acknowledged = "kafka_server_sharegroupmetrics_recordacknowledgements_total"
             assert value(acknowledged + '{ackType="Accept"}') == 2
             assert value(acknowledged + '{ackType="Release"}') == 4

@@ -466,6 +466,21 @@ def test_a_share_group_is_stuck_whose_members_acknowledge_nothing() -> None:
     assert names(group_of(share_lag=0)) == []
 
 
+def test_what_brokers_tell_of_share_groups() -> None:
+    """A name of a group may have spaces."""
+    names_of = ("my parcels orders-0", "my parcels orders-1", "other orders-0")
+    gave_up = {(Condition.SHARE_GAVE_UP, name): Since(NOW_MS - at, "seen") for at, name in enumerate(names_of)}
+    told = [each.problem for each in findings(replace(view_of(), began=gave_up)) if each.check == "records given up"]
+    assert [(each.subject, each.severity, each.since.at_ms) for each in told] == [
+        ("group my parcels", Severity.WARNING, NOW_MS),
+        ("group other", Severity.WARNING, NOW_MS - 2),
+    ]
+    assert "records of orders-0, orders-1 were given up" in told[0].cause
+    ran_out = {(Condition.SHARE_LOCKS_RAN_OUT, names_of[0]): Since(NOW_MS, "seen")}
+    problem = only(replace(view_of(), began=ran_out), "locks run out")
+    assert "--group 'my parcels'" in problem.next_step and problem.severity is Severity.NOTICE
+
+
 def test_a_group_without_members_that_lags_is_a_notice() -> None:
     lag = LagView("orders", 0, committed=17, end=40, is_assigned=False)
     view = replace(view_of(), groups=(GroupView("billing", "Empty", 0, 1, (lag,)),))

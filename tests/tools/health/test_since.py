@@ -22,7 +22,15 @@ def page(broker: int, since_ms: int, *, seen_first: bool = False) -> dict[str, o
 def test_conditions_have_the_names_that_brokers_tell() -> None:
     assert {name: value for name, value in vars(Condition).items() if name.isupper()} == {
         name: getattr(conditions, name)
-        for name in ("NO_LEADER", "REPLICAS_BEHIND", "BROKER_GONE", "DIRECTORY_OFFLINE", "DISK_FULL")
+        for name in (
+            "NO_LEADER",
+            "REPLICAS_BEHIND",
+            "BROKER_GONE",
+            "DIRECTORY_OFFLINE",
+            "DISK_FULL",
+            "SHARE_GAVE_UP",
+            "SHARE_LOCKS_RAN_OUT",
+        )
     }
 
 
