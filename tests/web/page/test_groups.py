@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from barnabas.embedded import EmbeddedBroker
 from tests.web.page.asking import page_client
@@ -90,6 +91,47 @@ async def test_a_group_of_the_consumer_protocol_has_epochs() -> None:
                 [one] = found["members"]
                 assert one["member_epoch"] >= 1
                 assert one["partitions"] == one["target_partitions"] == ["t-0"]
+
+
+async def test_a_share_group_is_shown_reset_and_forgotten() -> None:
+    with EmbeddedBroker({"t": 1}, settings={"group.share.assignment.interval.ms": 0}) as broker:
+        servers = broker.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": servers})
+        entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+        setting = ConfigResource(ConfigResource.Type.GROUP, "s", incremental_configs=[entry])
+        admin.incremental_alter_configs([setting])[setting].result(TIMEOUT_S)
+        written(servers, 5)
+        consumer = ShareConsumer(
+            {"bootstrap.servers": servers, "group.id": "s", "share.acknowledgement.mode": "explicit", "log_level": 0}
+        )
+        async with page_client(servers) as page:
+            try:
+                consumer.subscribe(["t"])
+                left = 5
+                while left:
+                    for message in consumer.poll(1.0):
+                        consumer.acknowledge(message)
+                        left -= 1
+                consumer.commit_sync(TIMEOUT_S)
+                [row] = (await page.get("groups"))["groups"]
+                assert (row["group"], row["kind"], row["members_count"], row["lag"]) == ("s", "share", 1, 0)
+                found = await page.get("groups/details", group="s")
+                assert found["group_epoch"] >= found["assignment_epoch"] >= 1
+                assert [each["partitions"] for each in found["members"]] == [["t-0"]]
+                assert (await page.refused("groups/offsets", {"group": "s", "to": "earliest"}, 409))[
+                    0
+                ] == "NON_EMPTY_GROUP"
+            finally:
+                consumer.close()
+            reset = {"group": "s", "to": "offset", "value": 2}
+            [new] = (await page.post("groups/offsets", {**reset, "execute": True}))["partitions"]
+            assert new["new_offset"] == 2
+            assert (await page.get("groups/details", group="s"))["lag"] == 3
+            deletion = {"group": "s", "partitions": [{"topic": "t", "partition": 0}]}
+            assert await page.post("groups/offsets/delete", deletion) == {"count": 1}
+            assert (await page.get("groups/details", group="s"))["partitions"] == []
+            await page.post("groups/delete", {"group": "s"})
+            assert (await page.get("groups"))["groups"] == []
 
 
 async def test_a_member_is_removed() -> None:
