@@ -53,7 +53,9 @@ NEWER = "newer"
 """One with the newest level of every feature, compared with Apache Kafka 4.3.0."""
 NEWER_SECURED = "newer secured"
 """The same with an authorizer, as on the stage `SECURED`."""
-NEWER_STAGES = (NEWER, NEWER_SECURED)
+WITHOUT_SHARES = "without shares"
+"""The same as NEWER without share groups: `share.version` is 0."""
+NEWER_STAGES = (NEWER, NEWER_SECURED, WITHOUT_SHARES)
 STAGES = (SHARED, LEAVING, CONTROLLED, TRANSACTIONS, VERIFIED, OFFLINE, ACLS, SASL, SECURED, *NEWER_STAGES)
 LOST = "lost"
 

@@ -25,6 +25,7 @@ from tests.differential.play import (
     TRANSACTION_SETTINGS,
     TRANSACTIONS,
     VERIFIED,
+    WITHOUT_SHARES,
     Case,
     lose_directory,
     play,
@@ -101,7 +102,8 @@ class Stages:
         if stage == ACLS:
             settings = {**SETTINGS, **ACL_SETTINGS}
         if stage in NEWER_STAGES:
-            settings = {**NEWER_SETTINGS, "barnabas.initial.features": "newest"}
+            levels = "newest" if stage != WITHOUT_SHARES else "group.version=1,transaction.version=2"
+            settings = {**NEWER_SETTINGS, "barnabas.initial.features": levels}
         port = sasl_port = None
         if stage in (SASL, SECURED, NEWER_SECURED):
             port, sasl_port = lasting_port(), lasting_port()
@@ -118,7 +120,10 @@ class Stages:
             settings = {**SETTINGS, "log.dirs": ",".join(map(str, directories))}
         if stage in NEWER_STAGES and self._kind == "kafka":
             login = SUPER_LOGIN if stage == NEWER_SECURED else None
-            kraft = KraftKafka(NEWER_SETTINGS, port=port, sasl_port=sasl_port, login=login, receives_telemetry=True)
+            kraft = KraftKafka(
+                NEWER_SETTINGS, port=port, sasl_port=sasl_port, login=login, receives_telemetry=True,
+                features={"share.version": 0} if stage == WITHOUT_SHARES else None,
+            )  # fmt: skip
             broker = self._end.enter_context(kraft)
             self._end.callback(broker.kill)
         elif self._kind == "kafka":

@@ -8,7 +8,6 @@ Source: Kafka KafkaApis.handleAlterShareGroupOffsetsRequest.
 
 from __future__ import annotations
 
-from broker.handlers.groups.assigned_groups import check_shares_are_served
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
@@ -42,7 +41,11 @@ async def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, context: RequestContext, may_read: Rights, may_read_topic: Rights
 ) -> AlterShareGroupOffsetsResponse:
     services = context.services
-    check_shares_are_served(context)
+    if not services.serves_share_groups():
+        error = ErrorCode.UNSUPPORTED_VERSION
+        return AlterShareGroupOffsetsResponse(
+            throttle_time_ms=0, error_code=error, error_message=error.message, responses=[]
+        )
     if not may_read(request.group_id):
         raise may_read.denial(request.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED.message)
     image, rows_count = services.metadata.image, sum(len(topic.partitions) for topic in request.topics)

@@ -7,7 +7,6 @@ Source: Kafka KafkaApis.handleDeleteShareGroupOffsetsRequest.
 
 from __future__ import annotations
 
-from broker.handlers.groups.assigned_groups import check_shares_are_served
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.observability.audited_request import audit
@@ -37,7 +36,11 @@ async def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, context: RequestContext, may_delete: Rights, may_read: Rights
 ) -> DeleteShareGroupOffsetsResponse:
     services = context.services
-    check_shares_are_served(context)
+    if not services.serves_share_groups():
+        error = ErrorCode.UNSUPPORTED_VERSION
+        return DeleteShareGroupOffsetsResponse(
+            throttle_time_ms=0, error_code=error, error_message=error.message, responses=[]
+        )
     if not may_delete(request.group_id):
         raise may_delete.denial(request.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED.message)
     refused: list[TopicResult] = []

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from broker.handlers.groups.assigned_groups import check_shares_are_served
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.error_responses import ErrorForm
@@ -45,9 +44,11 @@ _REFUSED = ErrorCode.UNKNOWN_SERVER_ERROR
 async def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext, may_describe: Rights, may_describe_topic: Rights
 ) -> DescribeShareGroupOffsetsResponse:
-    check_shares_are_served(context)
     groups = []
     for asked in request.groups:
+        if not context.services.serves_share_groups():
+            groups.append(DescribedGroup(group_id=asked.group_id, topics=[], error_code=ErrorCode.UNSUPPORTED_VERSION))
+            continue
         if not may_describe(asked.group_id):
             groups.append(_refused(asked.group_id, may_describe.denial(asked.group_id)))
             continue

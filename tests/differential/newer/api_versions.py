@@ -9,7 +9,8 @@ from tests.differential.play import Run, newer_case
 
 FEATURES = ("group.version", "transaction.version", "share.version")
 """Those that this broker has, too; the others belong to KRaft, or to Kafka Streams."""
-KEYS = (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 15, 16, 18, 22, 24, 25, 26, 27, 28, 35, 57, 60, 66, 68, 69, 71, 72, 74)
+KEYS = (0, 1, 2, 3, 8, 9, 11, 12, 13, 14, 15, 16, 18, 22, 24, 25, 26, 27, 28, 35, 57, 60, 66, 68, 69, 71, 72, 74,
+        *range(76, 80), *range(83, 88), *range(90, 93))  # fmt: skip
 """APIs whose newest version is the same on both."""
 
 
