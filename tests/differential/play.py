@@ -96,7 +96,7 @@ NEWER_SETTINGS = {
     "group.share.min.heartbeat.interval.ms": "100",
     "group.share.min.session.timeout.ms": "300",
     "group.share.min.record.lock.duration.ms": "1000",
-    "group.share.max.share.sessions": "20",
+    "group.share.max.share.sessions": "100",
     "share.coordinator.state.topic.num.partitions": "5",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",

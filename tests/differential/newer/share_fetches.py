@@ -406,7 +406,7 @@ def more_sessions_than_allowed(run: Run) -> None:
     another(run, group, "m", topic)
     run.produce(topic, values(1))
 
-    members = [ShareMember(run, group, f"m{number}", topic) for number in range(20)]
+    members = [ShareMember(run, group, f"m{number}", topic) for number in range(100)]
 
     def are_open() -> bool:  # sessions of cases before end a moment after their connections
         asked = [run.do(each.fetching((topic_id, 0), max_wait_ms=0), 1, wire=each.wire).error_code for each in members]
