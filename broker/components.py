@@ -53,7 +53,7 @@ from broker.services import Services
 from broker.settings.group_configs import StoredGroupConfigs
 from broker.settings.replication_quotas import ReplicationQuotas
 from broker.settings.subscription_configs import StoredSubscriptions
-from broker.telemetry.client_telemetry import ClientTelemetry
+from broker.telemetry.client_telemetry import TELEMETRY_KEYS, ClientTelemetry
 from client.event_loop.broker_client import BrokerClient
 from controller.controller import Controller, ControllerIdentity
 from controller.producer_ids import ProducerIds
@@ -225,7 +225,9 @@ class Components:
             store=base.store,
             dynamic_settings=base.dynamic_settings,
             group_configs=group_configs,
-            subscription_configs=StoredSubscriptions(base.store, base.tasks, telemetry.subscriptions),
+            subscription_configs=StoredSubscriptions(
+                base.store, base.tasks, telemetry.subscriptions, self._tell_of_telemetry
+            ),
             telemetry=telemetry,
             serves_consumer_groups=self._serves_consumer_groups,
             serves_share_groups=lambda: base.table.levels.levels.share >= 1,
@@ -444,6 +446,12 @@ class Components:
 
     def _marker_client(self, broker_id: int) -> BrokerClient:
         return self._client_of(broker_id, f"broker-{self._infrastructure.broker_id}-txn-marker-sender")
+
+    # --- client metrics ---
+
+    def _tell_of_telemetry(self, has_subscriptions: bool) -> None:
+        """Clients ask for subscriptions where they may: that is no use, and a line in their logs, while there are none."""
+        self._infrastructure.table.keep_back(frozenset() if has_subscriptions else TELEMETRY_KEYS)
 
     # --- states of share partitions ---
 

@@ -188,8 +188,16 @@ class DispatchTable:
                     f"{newer.api_name} has two handlers of a version, or none"
                 )
         self.routes: dict[int, Route] = {}
+        self._kept_back: frozenset[int] = frozenset()
         self._offered = self._offered_by(self.levels.levels)
         self.levels.subscribe(self._on_levels)
+
+    def keep_back(self, api_keys: frozenset[int]) -> None:
+        """Do not tell clients of these APIs, of which they would make no use now; who knows them is served. Replaces what was
+        kept back before."""
+        if api_keys != self._kept_back:
+            self._kept_back = api_keys
+            self._offered = self._offered_by(self.levels.levels)
 
     def _on_levels(self, levels: FeatureLevels) -> None:
         """Forget the routes that are no longer served: the others are found for each request without asking the levels."""
@@ -210,7 +218,7 @@ class DispatchTable:
             newer = NEWER.get(key)
             if newer is not None:
                 last = newer.last_offered(last, levels)
-            if last >= first:
+            if last >= first and key not in self._kept_back:
                 rows.append(ApiVersionRow(key, first, last))
         return tuple(rows)
 

@@ -6,7 +6,7 @@ Source: Kafka 4.3 ClientMetricsConfigHandler.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from broker.settings.followed_configs import FollowedConfigs
@@ -23,10 +23,15 @@ logger = logging.getLogger(__name__)
 
 
 class StoredSubscriptions:
-    """`start` before clients are served. `subscriptions` are kept as they are stored."""
+    """`start` before clients are served. `subscriptions` are kept as they are stored; `on_changed` is called with whether there
+    are any."""
 
-    def __init__(self, store: Store, tasks: TaskScope, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self, store: Store, tasks: TaskScope, subscriptions: Subscriptions, on_changed: Callable[[bool], None]
+    ) -> None:
         self._subscriptions = subscriptions
+        self._on_changed = on_changed
+        on_changed(False)
         self._by_name: dict[
             str, MetricsSubscription
         ] = {}  # of what is stored, so that a change compiles its own patterns only
@@ -55,6 +60,7 @@ class StoredSubscriptions:
     def _publish(self) -> None:
         self._by_name = {name: self._by_name[name] for name in self.stored}
         self._subscriptions.replace(self._by_name)
+        self._on_changed(bool(self._by_name))
 
     def _valid(self, name: str, given: Mapping[str, str]) -> Mapping[str, str]:
         if not given:

@@ -16,7 +16,11 @@ from broker.telemetry.series import Limits, Series
 from broker.telemetry.subscriptions import ClientFacts, Subscriptions
 from broker.telemetry.unfolding import LABEL_VALUE_MAX, Left, otlp, unfold
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+from protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from protocol.messages.push_telemetry import PushTelemetryRequest
 from protocol.primitives import ZERO_UUID, uuid_to_text
 from protocol.records.compression import Compression, DecompressionTooLarge, decompress_chunks
 from protocol.records.invalid import InvalidBatch
@@ -28,14 +32,13 @@ if TYPE_CHECKING:
     from broker.network.connections.client_connection import RequestFacts
     from broker.telemetry.instances import Instance
     from config.broker import BrokerSettings
-    from protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-    from protocol.messages.push_telemetry import PushTelemetryRequest
     from runtime.clock import Clock
     from runtime.randomness import Randomness
     from runtime.slices import SerialQueue, Slices
 
 logger = logging.getLogger(__name__)
 
+TELEMETRY_KEYS = frozenset((GetTelemetrySubscriptionsRequest.api_key, PushTelemetryRequest.api_key))
 ITEMS_MAX = 20_000
 """Steps of unfolding one push: its metrics, data points, and fields that nobody knows."""
 LOG_INTERVAL_MS = 60_000

@@ -54,10 +54,11 @@ async def test_a_subscription_reaches_every_broker(loop: SimLoop) -> None:
     await world.start()
     await world.ensemble.connect().set(FEATURE, FinalizedFeatures(NEWEST_LEVELS.above_zero).encode())
     await world.until(lambda: all(b.services.features.levels == NEWEST_LEVELS for b in world.live.values()))
-    assert await offered(world) == KEYS
+    assert await offered(world) == set(), "clients need not ask while there is none"
     assert await change(world, "a/b ..", metrics="org.", interval_ms="100") == (0, None)
     stored = world.live[2].services.subscription_configs.stored
     await world.until(lambda: "a/b .." in stored)
+    assert await offered(world) == KEYS
     answer = await told(world, 2)
     assert (answer.requested_metrics, answer.push_interval_ms) == (["org."], 100)
     push = PushTelemetryRequest(
@@ -74,6 +75,7 @@ async def test_a_subscription_reaches_every_broker(loop: SimLoop) -> None:
     assert await change(world, "a/b ..", metrics=None, interval_ms=None) == (0, None)
     await world.until(lambda: not stored)
     assert (await told(world, 2)).requested_metrics == []
+    assert await offered(world) == set()
     assert await world.ensemble.connect().children("/config/changes") == [], "3.9.1 logs an error for those"
 
 

@@ -60,3 +60,17 @@ def test_routes_follow_the_levels(monkeypatch: pytest.MonkeyPatch) -> None:
         levels.publish(NO_LEVELS, 2)
         assert table.handler(Heartbeat.api_key) is table.route(Heartbeat.api_key, 0) is None
         assert table.routes == {table.route_key(18, 4): kept}
+
+
+def test_clients_are_not_told_of_what_is_kept_back_though_it_is_served() -> None:
+    levels = CurrentLevels(NEWEST_LEVELS)
+    table = DispatchTable(ALL, levels)
+    told = rows_of(table)
+    table.keep_back(frozenset({Heartbeat.api_key}))
+    assert rows_of(table) == {key: row for key, row in told.items() if key != Heartbeat.api_key}
+    assert table.route(Heartbeat.api_key, 1) is not None
+    levels.publish(NO_LEVELS, 1)
+    levels.publish(NEWEST_LEVELS, 2)
+    assert Heartbeat.api_key not in rows_of(table)
+    table.keep_back(frozenset())
+    assert rows_of(table) == told

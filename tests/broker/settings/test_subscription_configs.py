@@ -27,11 +27,13 @@ async def test_what_is_not_valid_is_logged_and_no_subscription(loop: SimLoop, ca
     await write_entity_config(store, KIND, "bad", {"match": "nobody=1"})
     await write_entity_config(store, KIND, "empty", {})
     await store.create(znodes.config_path(KIND, "broken"), b"no json")
-    stored = StoredSubscriptions(store, tasks, subscriptions)
+    told: list[bool] = []
+    stored = StoredSubscriptions(store, tasks, subscriptions, told.append)
+    assert told == [False]
     with caplog.at_level(logging.WARNING):
         await stored.start()
     assert stored.stored == {"good": {"metrics": "a."}}
-    assert len(subscriptions) == 1
+    assert len(subscriptions) == 1 and told[-1] is True
     lines = [record.getMessage() for record in caplog.records]
     assert "stored setting ignored: subscription=bad error=Illegal client matching pattern: nobody=1" in lines
     assert any(line.startswith("settings node ignored: path=/config/client-metrics/broken") for line in lines)
@@ -42,4 +44,6 @@ async def test_what_is_not_valid_is_logged_and_no_subscription(loop: SimLoop, ca
     await stored.alter("new", lambda _: {"metrics": "b."}, validate_only=False)
     await stored.alter("good", lambda _: {}, validate_only=False)
     assert list(stored.stored) == ["new"] and len(subscriptions) == 1
+    await stored.alter("new", lambda _: {}, validate_only=False)
+    assert told[-1] is False
     await tasks.close()
