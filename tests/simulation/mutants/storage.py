@@ -149,6 +149,7 @@ def _limit_one_short(patches: Patches) -> None:
         return read
 
     patches.replace(LogReading, "read", shorten)
+    patches.replace(LogReading, "read_to_send", shorten)  # to a connection that takes ranges of files
 
 
 def _index_entry_too_late(patches: Patches) -> None:

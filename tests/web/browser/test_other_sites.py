@@ -64,8 +64,12 @@ async ([target, cluster]) => {
     await streamed,
   ];
   stream.close();
-  let window_ = "window: refused";
-  try { window_ = `window: ${opened.location.href}`; } catch { /* it is another origin's */ }
+  const look = () => { try { return `window: ${opened.location.href}`; } catch { return "window: refused"; } };
+  let window_ = look();  // it is ours until it has the page of the other origin
+  for (let left = 500; left && window_ === "window: about:blank"; left--) {
+    await new Promise((end) => setTimeout(end, 20));
+    window_ = look();
+  }
   return [...found, window_];
 }
 """
