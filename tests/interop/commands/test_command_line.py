@@ -18,4 +18,4 @@ def test_everyday_questions_about_apache_kafka(tmp_path: Path) -> None:
     need_java()
     settings = {"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0"}
     with ApacheKafka(settings) as kafka:
-        run_page(kafka.bootstrap_servers, tmp_path)
+        run_page(kafka.bootstrap_servers, tmp_path, lacking="client-metrics")
