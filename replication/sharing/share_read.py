@@ -55,9 +55,9 @@ class ShareRead:
 
     # --- reading ---
 
-    def read(self, wanted_offsets: int, max_bytes: int, *, takes_ranges: bool) -> None:
-        """Read batches up to the one that has the last of `wanted_offsets`, at most `max_bytes`, but at least one batch. Sets
-        `is_cold` and nothing else when they are not in memory. Raises KafkaError, OSError."""
+    def read(self, wanted_offsets: int, max_bytes: int, *, takes_ranges: bool, at_least_one: bool = True) -> None:
+        """Read batches up to the one that has the last of `wanted_offsets`, at most `max_bytes`; with `at_least_one` the first
+        one whatever its size. Sets `is_cold` and nothing else when they are not in memory. Raises KafkaError, OSError."""
         reading = self.shared.partition.log.reading
         limit_offset = self.shared.limit_offset
         wanted_end = self.offset + wanted_offsets
@@ -66,7 +66,7 @@ class ShareRead:
         before_bytes = reading.bytes_between(self.offset, min(limit_offset, wanted_end))
         while True:
             ask_bytes = min(before_bytes + behind_bytes, max_bytes)
-            records = read_log(self.offset, limit_offset=limit_offset, max_bytes=ask_bytes, at_least_one=True)
+            records = read_log(self.offset, limit_offset=limit_offset, max_bytes=ask_bytes, at_least_one=at_least_one)
             if records is None:
                 self.is_cold = True
                 return
@@ -85,7 +85,7 @@ class ShareRead:
             self._aborted = aborted
 
     async def read_cold(self, wanted_offsets: int, max_bytes: int) -> None:
-        """Like `read`, waiting for the disk. Raises KafkaError, OSError."""
+        """Like `read` of at least one batch, waiting for the disk. Raises KafkaError, OSError."""
         reading = self.shared.partition.log.reading
         limit_offset = self.shared.limit_offset
         before_bytes = reading.bytes_between(self.offset, min(limit_offset, self.offset + wanted_offsets))

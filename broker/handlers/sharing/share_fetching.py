@@ -5,8 +5,9 @@ The fetch waits until records of `min_bytes` can be acquired in some partition o
 error, or until `max_wait_ms` have passed; the response waits besides until what was acknowledged is stored. Bytes are
 divided evenly among the partitions that have records; the first batch of one is returned whatever its size.
 
-Rules: what is read is acquired in the same turn of the loop, or, when the disk had to be waited for, while no other fetch
-reads there (`GroupPartition.is_reading`). A client above its quota acquires nothing.
+Rules: partitions are read one after the other, until there are enough records. What is read is acquired in the same turn
+of the loop, or, when the disk had to be waited for, while no other fetch reads there (`GroupPartition.is_reading`). A client
+above its quota acquires nothing.
 Invariants: it completes once. A member holds what the response says that it has acquired: a fetch whose client is gone acquires
 nothing more, and the end of the session releases the rest.
 Source: Kafka DelayedShareFetch, ShareFetchUtils.processFetchResponse, PartitionMaxBytesStrategy (KIP-932, KIP-1206).
@@ -14,6 +15,7 @@ Source: Kafka DelayedShareFetch, ShareFetchUtils.processFetchResponse, Partition
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from replication.sharing.share_partition import AcquiredRange
     from runtime.network.file_range import Piece
     from runtime.timer import TimerEntry
+
+logger = logging.getLogger(__name__)
 
 EMPTY = b""
 
@@ -74,6 +78,7 @@ class ShareFetching:
         self._timer: TimerEntry | None = None
         self._is_reading = self._is_fetched = self._is_acknowledged = False
         self._is_abandoned = self._is_charged = False
+        self._acquired_count = 0
         self._respond = Deferred[ShareFetching](abandoned=self._abandon, expedited=self._on_deadline)
 
     def begin(self) -> Deferred[ShareFetching]:
@@ -148,11 +153,7 @@ class ShareFetching:
         ready = [(shared, offset) for shared in self._shared if (offset := shared.readable_offset()) is not None]
         if not ready or (self._request.min_bytes > 1 and not is_last and not self._has_enough(ready)):
             return False
-        reads = self._read(ready)
-        if any(read.is_cold for read in reads):
-            self._read_cold(reads)
-            return True
-        return self._acquire(reads)
+        return self._take(ready)
 
     def _note_ended(self) -> None:
         """Take the errors of partitions that are not read any more."""
@@ -175,23 +176,34 @@ class ShareFetching:
                 return True
         return False
 
-    def _each_bytes(self, count: int) -> int:
-        """Return how much is read of each of `count` partitions."""
+    def _take(self, ready: Sequence[tuple[GroupPartition, int]]) -> bool:
+        """Read and acquire, one partition after the other, until there are enough records. Returns as `_proceed`. While nothing
+        is acquired, the first batch that is found is taken whatever its size, and waited for if it is cold."""
         room = self._services.response_memory.room()
-        return max(min(self._max_bytes, room) // count, 1)
-
-    def _read(self, ready: Sequence[tuple[GroupPartition, int]]) -> list[ShareRead]:
-        reads = []
-        each_bytes, takes_ranges = self._each_bytes(len(ready)), self._context.connection.takes_ranges
+        each_bytes, takes_ranges = (
+            max(min(self._max_bytes, room) // len(ready), 1),
+            self._context.connection.takes_ranges,
+        )
         for shared, offset in ready:
+            if self._acquired_count >= self._request.max_records or self.throttle_time_ms:
+                break
             read = ShareRead(shared, offset)
             try:
-                read.read(self._wanted(read), each_bytes, takes_ranges=takes_ranges)
+                read.read(
+                    self._wanted(read), each_bytes, takes_ranges=takes_ranges, at_least_one=not self._acquired_count
+                )
             except (KafkaError, OSError) as error:
                 self._unreadable(read, error)
                 continue
-            reads.append(read)
-        return reads
+            if not read.is_cold:
+                self._acquire(read)
+            elif not self._acquired_count:
+                self._is_reading = shared.is_reading = True
+                self._services.tasks.spawn(self._take_cold(read, each_bytes), name="cold share fetch")
+                return True
+        if self._acquired_count or self.throttle_time_ms or not self._shared:
+            self._finish()
+        return self._is_fetched
 
     def _wanted(self, read: ShareRead) -> int:
         """Return how many offsets are read."""
@@ -207,58 +219,37 @@ class ShareFetching:
             shared.partition.log.reading.log_unreadable(failure, read.offset)
             self._fail(shared, AcknowledgeOutcome(failure.code, failure.message))
 
-    def _read_cold(self, reads: list[ShareRead]) -> None:
+    async def _take_cold(self, read: ShareRead, max_bytes: int) -> None:
         """Go on when the disk has brought what is cold."""
-        self._is_reading = True
-        for read in reads:
-            read.shared.is_reading = True
-        self._services.tasks.spawn(self._finish_cold(reads), name="cold share fetch")
-
-    async def _finish_cold(self, reads: list[ShareRead]) -> None:
-        each_bytes = self._each_bytes(len(reads))
-        budget = self._services.response_memory.budget
-        reserved = each_bytes * sum(read.is_cold for read in reads)
-        budget.reserve_anyway(reserved)
-        brought = []
+        shared, budget = read.shared, self._services.response_memory.budget
+        budget.reserve_anyway(max_bytes)
         try:
-            for read in reads:
-                try:
-                    if read.is_cold:
-                        await read.read_cold(self._wanted(read), each_bytes)
-                    brought.append(read)
-                except (KafkaError, OSError) as error:
-                    self._unreadable(read, error)
+            await read.read_cold(self._wanted(read), max_bytes)
+        except (KafkaError, OSError) as error:
+            self._unreadable(read, error)
+        except Exception:  # the client gets a response
+            logger.exception("read failed: topic=%s partition=%d offset=%d", *shared.partition.log.key, read.offset)
+            self._fail(shared, AcknowledgeOutcome(ErrorCode.UNKNOWN_SERVER_ERROR))
         finally:
-            budget.release(reserved)
-            self._is_reading = False
-            for read in reads:
-                read.shared.is_reading = False
-                read.shared.wake()
+            budget.release(max_bytes)
+            self._is_reading = shared.is_reading = False
+            shared.wake()
         if self._is_abandoned:
-            for read in brought:
-                read.drop()
-        elif not self._acquire([read for read in brought if read.shared in self._shared]):
-            self._finish()
+            read.drop()
+            return
+        self._acquire(read)
+        self._finish()
 
     # --- acquiring ---
 
-    def _acquire(self, reads: Sequence[ShareRead]) -> bool:
-        """Acquire what was read. Returns whether the fetch is over."""
-        if self._services.quotas.counts_fetches and any(read.batches for read in reads):
-            self._charge(sum(read.bytes_of(self._request.max_records) for read in reads))
-            if self.throttle_time_ms:
-                for read in reads:
-                    read.drop()
-                self._finish()
-                return True
-        left = self._request.max_records
-        for read in reads:
-            left -= self._acquire_of(read, left) if left > 0 else 0
-            read.drop()
-        if left == self._request.max_records and self._shared:
-            return False
-        self._finish()
-        return True
+    def _acquire(self, read: ShareRead) -> None:
+        """Acquire what was read, unless the client is above its quota."""
+        left = self._request.max_records - self._acquired_count
+        if read.batches and self._services.quotas.counts_fetches:
+            self._charge(read.bytes_of(left))
+        if not self.throttle_time_ms:
+            self._acquired_count += self._acquire_of(read, left)
+        read.drop()
 
     def _charge(self, size_bytes: int) -> None:
         """Charge the client for what it gets, and learn for how long it must wait; then it gets nothing."""

@@ -96,3 +96,13 @@ async def test_nothing_is_read_behind_the_limit(tmp_path: Path) -> None:
         read = ShareRead(shared, 0)
         read.read(10, 1 << 20, takes_ranges=False)
         assert read.batches == [(0, 0)]
+
+
+async def test_a_batch_that_is_too_large_is_read_only_as_the_first_of_a_fetch(tmp_path: Path) -> None:
+    async with world(str(tmp_path)) as around:
+        log = await open_log(around, str(tmp_path))
+        await filled(log, batch(LARGE))
+        for at_least_one, expected in ((True, [(0, 0)]), (False, [])):
+            read = ShareRead(shared_of(log), 0)
+            read.read(1, 100, takes_ranges=False, at_least_one=at_least_one)
+            assert read.batches == expected

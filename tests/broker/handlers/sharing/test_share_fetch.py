@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from config.offset_reset import OffsetReset
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.share_states import AcknowledgeType, DeliveryState, StateBatch
 from replication.sharing.share_partition import StoredShare
+from storage.log.reading.log_reading import LogReading
 from tests.async_tests import played_by
 from tests.broker.handlers.sharing_world import Member, SharingBroker, sharing_broker
 from tests.storage.logs import values_of
@@ -347,3 +348,71 @@ async def test_a_session_ends_with_the_connection_that_has_used_it_last(around: 
     assert len(around.sharing.sessions) == 1
     again.disconnect()
     assert len(around.sharing.sessions) == 0
+
+
+async def until_read(around: SharingBroker) -> None:
+    """No reader thread works any more."""
+    for _ in range(1_000_000):
+        await asyncio.sleep(0)
+        if not len(around.broker.services.tasks):
+            return
+    raise AssertionError("a read does not end")
+
+
+async def answered(around: SharingBroker, waiting: Any) -> Any:
+    """The response, when a reader thread has read for it."""
+    await waiting.now()
+    await until_read(around)
+    return await waiting.now()
+
+
+@played_by(play, "tmp_path")
+async def test_records_that_are_not_in_memory_are_read_by_one_fetch_alone(
+    around: SharingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = around.member("m1"), around.member("m2")
+    await first.fetch().now()
+    await second.fetch().now()
+    monkeypatch.setattr(LogReading, "read", lambda *_args, **_more: None)
+    one, other = first.fetch(wait_ms=500), second.fetch(wait_ms=500)
+    await around.broker.one.append("a", "b")
+    assert acquired(await answered(around, one)) == [(0, 1, 1)]
+    assert await other.now() is None
+    around.broker.wait(500)
+    assert acquired(await answered(around, other)) == []
+
+
+@played_by(play, "tmp_path")
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (ZeroDivisionError(), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (KafkaError(ErrorCode.CORRUPT_MESSAGE), ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+async def test_a_read_from_the_disk_that_fails_is_answered(
+    around: SharingBroker, monkeypatch: pytest.MonkeyPatch, failure: Exception, code: ErrorCode
+) -> None:
+    async def read_cold(*_args: Any, **_more: Any) -> bytes:
+        raise failure
+
+    await around.broker.one.append("a")
+    member = around.member("m")
+    await member.fetch().now()
+    monkeypatch.setattr(LogReading, "read", lambda *_args, **_more: None)
+    monkeypatch.setattr(LogReading, "read_cold", read_cold)
+    assert outcome(await answered(around, member.fetch(wait_ms=500))) == (code, 0)
+
+
+@played_by(play, "tmp_path")
+async def test_a_client_that_is_gone_while_the_disk_reads_acquires_nothing(
+    around: SharingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = around.member("m1"), around.member("m2")
+    await around.broker.one.append("a")
+    monkeypatch.setattr(LogReading, "read", lambda *_args, **_more: None)
+    await first.fetch().now()
+    waiting = first.fetch(wait_ms=500)
+    waiting.abandon()
+    await until_read(around)
+    assert acquired(await answered(around, second.fetch(wait_ms=500))) == [(0, 0, 1)]
