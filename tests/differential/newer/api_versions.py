@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from protocol.messages.api_versions import ApiVersionsRequest
+from tests.differential.newer.client_metrics import METRICS, OF_NOBODY, altering
 from tests.differential.play import Run, newer_case
 
 FEATURES = ("group.version", "transaction.version", "share.version")
@@ -33,5 +34,8 @@ def features(run: Run) -> None:
 
 @newer_case(ApiVersionsRequest)
 def newest_versions(run: Run) -> None:
+    """With a subscription of client metrics: without one this broker does not tell of their APIs."""
+    run.do(altering(run.name("subscription"), {METRICS: "org.", **OF_NOBODY}))
     newest = {row.api_key: row.max_version for row in run.do(_asking(), run.version).api_keys}
+    run.do(altering(run.name("subscription"), {METRICS: None, **dict.fromkeys(OF_NOBODY)}))
     run.note({str(key): newest.get(key) for key in KEYS})
