@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from broker.handlers.groups.assigned_groups import check_share_member_id
+from broker.handlers.groups.assigned_groups import check_share_member_id, check_shares_are_served
 from broker.handlers.partition_lookup import KnownLeader, known_leader
 from protocol.errors import ErrorCode, KafkaError
 from replication.sharing.acknowledgements import AckBatch, check_form
@@ -38,6 +38,24 @@ class AcknowledgeOutcome(NamedTuple):
 
 
 DONE = AcknowledgeOutcome()
+# Of ShareFetch and of ShareAcknowledge.
+_RENEWAL_SINCE = 2
+
+
+class _Partition(Protocol):
+    """A partition in ShareFetch or ShareAcknowledge."""
+
+    partition_index: int
+
+    @property
+    def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]: ...
+
+
+class _Topic(Protocol):
+    topic_id: bytes
+
+    @property
+    def partitions(self) -> Sequence[_Partition]: ...
 
 
 class OfMember(Protocol):
@@ -45,11 +63,20 @@ class OfMember(Protocol):
 
     group_id: str | None
     member_id: str | None
+    is_renew_ack: bool
+
+    @property
+    def topics(self) -> Sequence[_Topic]: ...
 
 
-def check_who_asks(request: OfMember) -> None:
-    """Raises KafkaError INVALID_REQUEST for a request of no group, or of no member."""
-    if request.group_id is None:
+def check_who_asks(request: OfMember, context: RequestContext, may_read_group: Rights) -> None:
+    """Raises KafkaError while share groups are not served, for who may not read as the group, and INVALID_REQUEST for a request
+    of no group, or of no member."""
+    check_shares_are_served(context)
+    group_id = request.group_id
+    if not may_read_group(group_id or ""):
+        raise may_read_group.denial(group_id or "")
+    if group_id is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     check_share_member_id(request.member_id or "")
 
@@ -112,11 +139,15 @@ class Acknowledging:
         self._pending = 1  # until all are begun
         self._when_done: Callable[[], None] | None = None
 
-    def apply(
-        self, key: PartitionKey, rows: Sequence[AcknowledgementBatch], *, can_renew: bool, is_renewal: bool
-    ) -> None:
-        """Begin to apply what the member says of one partition. `can_renew`: its version can renew locks; `is_renewal`: it says
-        that it does."""
+    def apply_all(self, request: OfMember) -> None:
+        """Begin to apply what the member says of each partition that it says something of."""
+        for topic in request.topics:
+            for row in topic.partitions:
+                if row.acknowledgement_batches:
+                    key = PartitionKey(topic.topic_id, row.partition_index)
+                    self._apply(key, row.acknowledgement_batches, is_renewal=request.is_renew_ack)
+
+    def _apply(self, key: PartitionKey, rows: Sequence[AcknowledgementBatch], *, is_renewal: bool) -> None:
         found = located(self._context, key, self._may_read)
         if isinstance(found, ErrorCode):
             self.outcomes[key] = AcknowledgeOutcome(found)
@@ -128,7 +159,7 @@ class Acknowledging:
             return
         batches = [AckBatch(row.first_offset, row.last_offset, row.acknowledge_types) for row in rows]
         try:
-            check_form(batches, can_renew=can_renew, is_renew=is_renewal)
+            check_form(batches, can_renew=self._context.api_version >= _RENEWAL_SINCE, is_renew=is_renewal)
         except KafkaError as malformed:
             self.outcomes[key] = AcknowledgeOutcome(malformed.code)
             return

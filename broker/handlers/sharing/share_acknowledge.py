@@ -14,7 +14,7 @@ from broker.handlers.sharing.acknowledging import Acknowledging, check_who_asks,
 from broker.network.dispatch import handles
 from broker.network.request_context import RequestContext, Rights
 from broker.network.responses.deferred import Deferred
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import ErrorCode
 from protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -23,10 +23,8 @@ from protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from replication.sharing.sessions import FINAL_EPOCH, PartitionKey
+from replication.sharing.sessions import FINAL_EPOCH
 from security.access import Operation, ResourceType, on_each
-
-RENEWAL_VERSION = 2
 
 
 @handles(
@@ -38,24 +36,12 @@ def share_acknowledge(
 ) -> Deferred[ShareAcknowledgeResponse]:
     services = context.services
     group_id, member_id = request.group_id or "", request.member_id or ""
-    if not services.serves_share_groups():
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if not may_read_group(group_id):
-        raise may_read_group.denial(group_id)
-    check_who_asks(request)
+    check_who_asks(request, context, may_read_group)
     sessions, epoch = services.sharing.sessions, request.share_session_epoch
     sessions.acknowledge(group_id, member_id, epoch, context.connection_id)
     follow_connection(context)
     acknowledging = Acknowledging(context, group_id, member_id, may_read)
-    for topic in request.topics:
-        for row in topic.partitions:
-            if row.acknowledgement_batches:
-                acknowledging.apply(
-                    PartitionKey(topic.topic_id, row.partition_index),
-                    row.acknowledgement_batches,
-                    can_renew=context.api_version >= RENEWAL_VERSION,
-                    is_renewal=request.is_renew_ack,
-                )
+    acknowledging.apply_all(request)
     if epoch == FINAL_EPOCH:
         services.sharing.release(sessions.close(group_id, member_id))
     response = Deferred[ShareAcknowledgeResponse]()

@@ -43,8 +43,6 @@ from security.access import Operation, ResourceType, on_each
 if TYPE_CHECKING:
     from replication.sharing.sessions import ResolvedShareSession
 
-RENEWAL_VERSION = 2
-
 NOT_FETCHED = Fetched()
 
 
@@ -57,23 +55,11 @@ def share_fetch(
 ) -> ShareFetchResponse | Deferred[ShareFetchResponse]:
     services = context.services
     group_id, member_id = request.group_id or "", request.member_id or ""
-    if not services.serves_share_groups():
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    if not may_read_group(group_id):
-        raise may_read_group.denial(group_id)
-    check_who_asks(request)
+    check_who_asks(request, context, may_read_group)
     check_request(request)
     session = _session(request, context)
     acknowledging = Acknowledging(context, group_id, member_id, may_read)
-    for topic in request.topics:
-        for row in topic.partitions:
-            if row.acknowledgement_batches:
-                acknowledging.apply(
-                    PartitionKey(topic.topic_id, row.partition_index),
-                    row.acknowledgement_batches,
-                    can_renew=context.api_version >= RENEWAL_VERSION,
-                    is_renewal=request.is_renew_ack,
-                )
+    acknowledging.apply_all(request)
     if session.session is None:
         services.sharing.release(services.sharing.sessions.close(group_id, member_id))
     if request.is_renew_ack or request.max_records <= 0 or request.max_bytes <= 0:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.handlers.sharing.acknowledging import AcknowledgeOutcome, Acknowledging, located
+from broker.handlers.sharing.acknowledging import Acknowledging, located
 from broker.network.responses.deferred import Deferred
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.share_fetch import AcquiredRecords, ShareFetchRequest
@@ -90,7 +90,7 @@ class ShareFetching:
                 self.fetched[key] = Fetched(found)
             else:
                 self._shared[self._services.sharing.begin(self._group_id, found)] = None
-        if not self._shared or self._request.max_records <= 0:
+        if not self._shared:
             self._finish()
         elif not self._proceed():
             if self._request.max_wait_ms <= 0:
@@ -158,12 +158,12 @@ class ShareFetching:
     def _note_ended(self) -> None:
         """Take the errors of partitions that are not read any more."""
         for shared in [each for each in self._shared if each.error is not ErrorCode.NONE]:
-            self._fail(shared, AcknowledgeOutcome(shared.error))
+            self._fail(shared, shared.error)
 
-    def _fail(self, shared: GroupPartition, why: AcknowledgeOutcome) -> None:
+    def _fail(self, shared: GroupPartition, error: ErrorCode, message: str | None = None) -> None:
         shared.leave(self)
         del self._shared[shared]
-        self.fetched[PartitionKey(shared.topic_id, shared.index)] = Fetched(why.error, why.message)
+        self.fetched[PartitionKey(shared.topic_id, shared.index)] = Fetched(error, message)
 
     def _has_enough(self, ready: Sequence[tuple[GroupPartition, int]]) -> bool:
         found_bytes, enough_bytes = 0, min(self._request.min_bytes, self._max_bytes)
@@ -217,7 +217,7 @@ class ShareFetching:
         failure = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
         if failure.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             shared.partition.log.reading.log_unreadable(failure, read.offset)
-            self._fail(shared, AcknowledgeOutcome(failure.code, failure.message))
+            self._fail(shared, failure.code, failure.message)
 
     async def _take_cold(self, read: ShareRead, max_bytes: int) -> None:
         """Go on when the disk has brought what is cold."""
@@ -229,7 +229,7 @@ class ShareFetching:
             self._unreadable(read, error)
         except Exception:  # the client gets a response
             logger.exception("read failed: topic=%s partition=%d offset=%d", *shared.partition.log.key, read.offset)
-            self._fail(shared, AcknowledgeOutcome(ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._fail(shared, ErrorCode.UNKNOWN_SERVER_ERROR)
         finally:
             budget.release(max_bytes)
             self._is_reading = shared.is_reading = False
